@@ -1,0 +1,71 @@
+//! Who answers a question about a call.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{CallId, RequestId, SessionId},
+    tool::{Preview, Subject},
+};
+
+/// A question to the user: may this call run?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermissionRequest {
+    /// The question.
+    pub id: RequestId,
+    /// The session of the agent that wants to make the call.
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent: String,
+    /// The call.
+    pub call_id: CallId,
+    /// The tool.
+    pub tool: String,
+    /// What the call would do, in one line.
+    pub title: String,
+    /// What it is about: a path, a command line.
+    pub subject: Subject,
+    /// Why it is asked.
+    pub reason: String,
+    /// What would change, where it is known.
+    pub preview: Option<Preview>,
+}
+
+/// The answer to a question about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum PermissionAnswer {
+    /// Yes, this once.
+    AllowOnce,
+    /// No, with a word for the model, if any.
+    Deny {
+        /// What the model is told.
+        feedback: Option<String>,
+    },
+    /// Nobody is there to answer: policy decides, and is named as the one who did.
+    Nobody {
+        /// How the user can permit such calls.
+        hint: String,
+    },
+}
+
+/// Answers questions about calls. Dropping the future withdraws the question.
+#[async_trait]
+pub trait Answerer: Send + Sync + fmt::Debug {
+    /// Asks.
+    async fn ask(&self, request: PermissionRequest) -> PermissionAnswer;
+}
+
+/// Answers for a runtime without anybody to ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoAnswerer;
+
+#[async_trait]
+impl Answerer for NoAnswerer {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        PermissionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
+    }
+}

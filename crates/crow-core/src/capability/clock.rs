@@ -1,0 +1,14 @@
+//! Time, injected so that a run can be replayed.
+
+use std::{fmt, time::Duration};
+
+use jiff::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the time of day.
+    fn now(&self) -> Timestamp;
+
+    /// Returns the time since some fixed moment. Never goes back.
+    fn monotonic(&self) -> Duration;
+}

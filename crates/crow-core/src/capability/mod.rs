@@ -1,0 +1,15 @@
+//! What loops and tools may do to the world, as traits that the runtime implements.
+
+mod answerer;
+mod children;
+mod clock;
+mod processes;
+mod snapshots;
+
+pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
+pub use children::{ChildError, ChildOutcome, ChildTask, Children};
+pub use clock::Clock;
+pub use processes::{
+    CapturedOutput, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
+};
+pub use snapshots::{SnapshotError, Snapshots};

@@ -1,0 +1,35 @@
+//! Captured states of files.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{ids::SnapshotId, tool::Patch};
+
+/// Why files cannot be captured or compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The runtime keeps no snapshots.
+    #[error("this runtime keeps no snapshots")]
+    Unavailable,
+    /// There is no such snapshot.
+    #[error("there is no snapshot {id}")]
+    Unknown {
+        /// The snapshot that was asked for.
+        id: SnapshotId,
+    },
+    /// The store cannot be read or written.
+    #[error("the snapshot store cannot be used")]
+    Store(#[source] std::io::Error),
+}
+
+/// Captures the workspace.
+#[async_trait]
+pub trait Snapshots: Send + Sync + fmt::Debug {
+    /// Captures the files as they are.
+    async fn track(&self) -> Result<SnapshotId, SnapshotError>;
+
+    /// Returns what changed since `snapshot`.
+    async fn patch(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError>;
+}

@@ -1,0 +1,469 @@
+//! The events.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    capability::PermissionAnswer,
+    ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
+    message::{Block, Origin, ReplyBlock},
+    model::{ProviderError, StopReason},
+    permission::Denial,
+    todo::TodoItem,
+    tool::{Patch, Subject, ToolResult},
+    turn::TurnEnd,
+    usage::TokenUsage,
+};
+
+/// What an agent is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", content = "detail", rename_all = "snake_case")]
+pub enum AgentState {
+    /// It waits for input.
+    Idle,
+    /// It waits for the model.
+    Processing,
+    /// It waits for an answer about a call.
+    WaitingForPermission,
+    /// It runs this tool.
+    ExecutingTool(String),
+    /// It waits for the agent of this session.
+    WaitingForSubagent(SessionId),
+    /// It ended.
+    Done,
+    /// It failed.
+    Error(String),
+}
+
+/// Whose words an input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InputSource {
+    /// The user's, at the start of a run.
+    Prompt,
+    /// The user's, while a run is under way.
+    Steering,
+    /// The control flow's: a continuation line or a generated message.
+    ControlFlow,
+    /// The reviewer's.
+    Reviewer,
+}
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeLevel {
+    /// For information.
+    Info,
+    /// Something may not be as expected.
+    Warning,
+}
+
+/// Who reads a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeAudience {
+    /// The user alone.
+    User,
+    /// The model, as a message of its history.
+    Model,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// The agent says that the task is done.
+    Completed {
+        /// What it says about it.
+        summary: String,
+        /// Whether checks bear it out.
+        verified: bool,
+    },
+    /// The turn ended and the next word is the user's.
+    NeedsInput,
+    /// A limit, the budget or the loop guard ended it.
+    Stopped {
+        /// Which.
+        reason: TurnEnd,
+    },
+    /// The user ended it.
+    Cancelled,
+    /// It failed.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+/// What a reviewer says of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is good.
+    Approved,
+    /// It is not good yet.
+    Rejected,
+}
+
+/// What happens in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentEvent {
+    /// A session began. Durable; the first line of a log.
+    SessionStart {
+        /// The version of the log's format.
+        format_version: u32,
+        /// The provider and model that the session began with, as `provider/model`.
+        model: String,
+        /// The working directory.
+        cwd: PathBuf,
+    },
+    /// A run began. Durable.
+    RunStart {
+        /// The run.
+        run_id: RunId,
+    },
+    /// A run ended. Durable.
+    RunEnd {
+        /// The run.
+        run_id: RunId,
+        /// How.
+        result: RunOutcome,
+    },
+    /// A round began. Durable.
+    RoundStart,
+    /// A round ended. Durable.
+    RoundEnd,
+    /// Somebody said something to the agent. Durable.
+    UserInput {
+        /// The message that it became.
+        message_id: MessageId,
+        /// Whose words it is.
+        source: InputSource,
+        /// What the loop put before the words: instructions of the project, facts about the machine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<String>,
+        /// The words.
+        content: Vec<Block>,
+    },
+    /// A turn began. Durable.
+    TurnStart {
+        /// Its number in the session, counted from 1.
+        turn: u32,
+    },
+    /// A turn ended. Durable.
+    TurnComplete {
+        /// Its number in the session.
+        turn: u32,
+        /// Why it ended.
+        end: TurnEnd,
+    },
+    /// A model call and its tool calls are through.
+    StepComplete {
+        /// Its number in the turn, counted from 1.
+        step: u32,
+    },
+    /// More text of the open reply.
+    TextDelta {
+        /// The reply.
+        reply_id: ReplyId,
+        /// Where the delta begins in the reply's text, in bytes.
+        offset: u64,
+        /// The text.
+        delta: String,
+    },
+    /// A text block is complete.
+    TextComplete {
+        /// The reply.
+        reply_id: ReplyId,
+        /// The whole text of the reply.
+        text: String,
+    },
+    /// More reasoning of the open reply.
+    ThinkingDelta {
+        /// The reply.
+        reply_id: ReplyId,
+        /// Where the delta begins in the reply's reasoning, in bytes.
+        offset: u64,
+        /// The text.
+        delta: String,
+    },
+    /// The reasoning is complete.
+    ThinkingComplete {
+        /// The reply.
+        reply_id: ReplyId,
+        /// The whole reasoning of the reply.
+        text: String,
+    },
+    /// What came of the open reply is void: the request is sent again.
+    ReplyReset {
+        /// The reply.
+        reply_id: ReplyId,
+        /// What went wrong.
+        error: ProviderError,
+        /// The attempt that comes next, the first retry being 1.
+        attempt: u32,
+        /// How long is waited before it.
+        wait_ms: u64,
+    },
+    /// The model answered. Durable.
+    Reply {
+        /// The reply.
+        reply_id: ReplyId,
+        /// The blocks in the order in which they came.
+        blocks: Vec<ReplyBlock>,
+        /// Why the model stopped.
+        stop: StopReason,
+        /// Where the reply came from.
+        origin: Origin,
+        /// The provider's id of the reply.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response_id: Option<String>,
+    },
+    /// The tokens of a model call. Durable.
+    Usage {
+        /// The reply.
+        reply_id: ReplyId,
+        /// What it used.
+        usage: TokenUsage,
+    },
+    /// A call is understood and about to be decided upon.
+    CallPending {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: String,
+        /// What the call would do, in one line.
+        title: String,
+        /// Its arguments.
+        arguments: Value,
+        /// What it would change, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preview: Option<Patch>,
+    },
+    /// A call is about to run. Durable, and written before anything happens.
+    CallStart {
+        /// The call.
+        call_id: CallId,
+        /// The reply that asked for it.
+        reply_id: ReplyId,
+        /// The tool, by its true name.
+        tool: String,
+        /// What the call does, in one line.
+        title: String,
+        /// Its arguments as they are used.
+        arguments: Value,
+    },
+    /// A call printed something.
+    CallProgress {
+        /// The call.
+        call_id: CallId,
+        /// What it printed.
+        output: String,
+    },
+    /// A call is answered: run, refused or invalid. Durable.
+    CallEnd {
+        /// The call.
+        call_id: CallId,
+        /// The reply that asked for it.
+        reply_id: ReplyId,
+        /// The tool, by its true name, or what the model called.
+        tool: String,
+        /// The answer.
+        result: ToolResult,
+        /// Who refused it, if it was refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        denial: Option<Denial>,
+    },
+    /// Files changed.
+    FilesChanged {
+        /// The call that changed them.
+        call_id: CallId,
+        /// The files.
+        files: Vec<PathBuf>,
+        /// The state after the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<SnapshotId>,
+    },
+    /// The user is asked about a call.
+    PermissionRequest {
+        /// The question.
+        request_id: RequestId,
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: String,
+        /// What the call would do, in one line.
+        title: String,
+        /// What it is about.
+        subject: Subject,
+        /// Why it is asked.
+        reason: String,
+    },
+    /// A question about a call is answered. Durable.
+    PermissionDecision {
+        /// The question.
+        request_id: RequestId,
+        /// The call.
+        call_id: CallId,
+        /// The answer.
+        answer: PermissionAnswer,
+    },
+    /// The todo list changed.
+    Plan {
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// Work is handed from one agent to another. Durable.
+    Handoff {
+        /// The agent that gives.
+        from: String,
+        /// The agent that takes.
+        to: String,
+        /// What it is told.
+        prompt: String,
+    },
+    /// A coagent begins to look at the work.
+    CoagentStart {
+        /// The agent whose work it is.
+        primary: String,
+        /// The coagent.
+        coagent: String,
+    },
+    /// A coagent is through.
+    CoagentEnd {
+        /// The agent whose work it is.
+        primary: String,
+        /// The coagent.
+        coagent: String,
+    },
+    /// A subagent begins.
+    SubagentStart {
+        /// The agent that started it.
+        parent: String,
+        /// The subagent.
+        subagent: String,
+        /// The subagent's session.
+        child_id: SessionId,
+        /// Its task.
+        task: String,
+    },
+    /// A subagent is through.
+    SubagentEnd {
+        /// The agent that started it.
+        parent: String,
+        /// The subagent.
+        subagent: String,
+        /// The subagent's session.
+        child_id: SessionId,
+        /// What it came to.
+        result: String,
+    },
+    /// The configured checks ran. Durable.
+    Checks {
+        /// The command lines and their exit codes.
+        commands: Vec<(String, i32)>,
+        /// Whether all passed.
+        passed: bool,
+    },
+    /// A reviewer judged. Durable.
+    ReviewVerdict {
+        /// The reviewer.
+        reviewer: String,
+        /// What it says.
+        verdict: Verdict,
+    },
+    /// The agent says that the task is done. Durable.
+    TaskComplete {
+        /// What it says about it.
+        summary: String,
+        /// Whether checks bear it out.
+        verified: bool,
+    },
+    /// The agent's state changed.
+    StateChange {
+        /// The new state.
+        state: AgentState,
+    },
+    /// Another agent, level, model or set of tools from here on. Durable.
+    Switch {
+        /// What changed, as `key: old -> new`.
+        change: String,
+    },
+    /// The history was made shorter. Durable.
+    Compaction {
+        /// What stands in place of the messages before.
+        summary: String,
+        /// The first message that is kept.
+        first_kept: MessageId,
+    },
+    /// Something to know. Durable.
+    Notice {
+        /// How much it matters.
+        level: NoticeLevel,
+        /// Who reads it.
+        audience: NoticeAudience,
+        /// The text.
+        text: String,
+    },
+    /// Something failed. Durable.
+    Error {
+        /// What.
+        error: String,
+        /// The provider's error, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<ProviderError>,
+    },
+    /// The run was cancelled. Durable.
+    Cancelled,
+}
+
+impl AgentEvent {
+    /// Returns whether the event is a line of the log.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::SessionStart { .. }
+            | Self::RunStart { .. }
+            | Self::RunEnd { .. }
+            | Self::RoundStart
+            | Self::RoundEnd
+            | Self::UserInput { .. }
+            | Self::TurnStart { .. }
+            | Self::TurnComplete { .. }
+            | Self::Reply { .. }
+            | Self::Usage { .. }
+            | Self::CallStart { .. }
+            | Self::CallEnd { .. }
+            | Self::PermissionDecision { .. }
+            | Self::Handoff { .. }
+            | Self::Checks { .. }
+            | Self::ReviewVerdict { .. }
+            | Self::TaskComplete { .. }
+            | Self::Switch { .. }
+            | Self::Compaction { .. }
+            | Self::Notice { .. }
+            | Self::Error { .. }
+            | Self::Cancelled => true,
+            Self::StepComplete { .. }
+            | Self::TextDelta { .. }
+            | Self::TextComplete { .. }
+            | Self::ThinkingDelta { .. }
+            | Self::ThinkingComplete { .. }
+            | Self::ReplyReset { .. }
+            | Self::CallPending { .. }
+            | Self::CallProgress { .. }
+            | Self::FilesChanged { .. }
+            | Self::PermissionRequest { .. }
+            | Self::Plan { .. }
+            | Self::CoagentStart { .. }
+            | Self::CoagentEnd { .. }
+            | Self::SubagentStart { .. }
+            | Self::SubagentEnd { .. }
+            | Self::StateChange { .. } => false,
+        }
+    }
+}

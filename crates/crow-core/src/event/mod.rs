@@ -1,0 +1,12 @@
+//! What happens in a session, as one type.
+//!
+//! Durable events are lines of the session's log, numbered by `seq`; the others (deltas, progress, state) live only
+//! in the stream. Adapters translate with an exhaustive match, so no event is forgotten.
+
+mod agent_event;
+mod envelope;
+
+pub use agent_event::{
+    AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict,
+};
+pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};

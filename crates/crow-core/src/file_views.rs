@@ -1,0 +1,104 @@
+//! Which content of which file the session has seen.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::CallId;
+
+/// A hash of a file's content.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ContentHash(String);
+
+impl ContentHash {
+    /// Hashes `content`: the first 128 bits of its BLAKE3 hash.
+    pub fn of(content: &[u8]) -> Self {
+        let hex = blake3::hash(content).to_hex();
+        Self(hex.chars().take(32).collect())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the session saw of one file. Tools put it into the metadata of their result as `extra.file_view`, so that a
+/// resumed session knows it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileView {
+    /// The file, with symbolic links resolved.
+    pub path: PathBuf,
+    /// The content that was seen or written.
+    pub hash: ContentHash,
+    /// The lines that were shown, first and last, or none if the agent wrote the file itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<(u64, u64)>,
+    /// The call that showed them.
+    pub call_id: CallId,
+}
+
+/// Which content of which file the session has seen.
+#[derive(Debug, Default)]
+pub struct FileViews {
+    views: Mutex<HashMap<PathBuf, FileView>>,
+}
+
+impl FileViews {
+    /// The key in a result's `extra` under which a view is kept.
+    pub const EXTRA_KEY: &str = "file_view";
+
+    /// Remembers a view in place of the earlier one.
+    pub fn insert(&self, view: FileView) {
+        self.lock().insert(view.path.clone(), view);
+    }
+
+    /// Returns what was last seen of a file.
+    pub fn get(&self, path: &Path) -> Option<FileView> {
+        self.lock().get(path).cloned()
+    }
+
+    /// Forgets a file.
+    pub fn remove(&self, path: &Path) {
+        self.lock().remove(path);
+    }
+
+    /// Takes over the view in a result's `extra`, if there is one.
+    pub fn restore(&self, extra: &serde_json::Value) {
+        let view =
+            extra.get(Self::EXTRA_KEY).cloned().and_then(|view| serde_json::from_value(view).ok());
+        if let Some(view) = view {
+            self.insert(view);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, FileView>> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_survives_the_way_through_a_result() {
+        let view = FileView {
+            path: "/p/a.rs".into(),
+            hash: ContentHash::of(b"x"),
+            lines: Some((1, 3)),
+            call_id: CallId::new("c1"),
+        };
+        let views = FileViews::default();
+        views.restore(&serde_json::json!({ FileViews::EXTRA_KEY: view }));
+        assert_eq!(views.get(Path::new("/p/a.rs")), Some(view));
+    }
+}

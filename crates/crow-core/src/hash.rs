@@ -1,0 +1,8 @@
+//! A small stable hash for comparing, not for security.
+
+/// FNV-1a, 64 bits. The same on every machine and in every version.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

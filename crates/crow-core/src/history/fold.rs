@@ -1,0 +1,425 @@
+//! The fold.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{HistoryEntry, SystemEvent};
+use crate::{
+    event::{AgentEvent, Envelope, NoticeAudience},
+    ids::{CallId, MessageId, ReplyId},
+    message::{
+        AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, UserMessage,
+    },
+    tool::{ToolResult, ToolStatus},
+    turn::TurnEnd,
+    usage::TokenUsage,
+};
+
+/// A session's history.
+///
+/// Invariant: [`messages`](Self::messages) is only given out when every call has exactly one result, and grows only
+/// at its end. A result lives beside its call, so the two cannot be parted.
+#[derive(Debug, Default)]
+pub struct History {
+    items: Vec<Item>,
+    messages: Vec<Arc<Message>>,
+    open: Option<OpenReply>,
+    /// User messages that came while calls were open: they follow the results.
+    waiting: Vec<Arc<Message>>,
+    usage: TokenUsage,
+    last_usage: Option<TokenUsage>,
+    turns: u32,
+    last_seq: u64,
+}
+
+#[derive(Debug)]
+enum Item {
+    User { at: Timestamp, message: Arc<Message> },
+    Reply(ReplyItem),
+    Handoff { at: Timestamp, from: String, to: String, prompt: String },
+    System { at: Timestamp, event: SystemEvent },
+}
+
+#[derive(Debug)]
+struct ReplyItem {
+    at: Timestamp,
+    message: Arc<Message>,
+    answers: Vec<Option<Answer>>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    at: Timestamp,
+    tool: String,
+    result: ToolResult,
+}
+
+/// The reply whose calls are not all answered yet.
+#[derive(Debug)]
+struct OpenReply {
+    item: usize,
+    reply_id: ReplyId,
+    calls: Vec<OpenCall>,
+    missing: usize,
+}
+
+/// A call without a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The call.
+    pub call_id: CallId,
+    /// The name that the model called.
+    pub tool: String,
+    /// Whether it may have had effects: its start is in the log.
+    pub started: bool,
+}
+
+/// A log line that cannot follow those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// A new reply came although calls are open.
+    #[error("reply {reply_id} came while calls of the reply before it had no result")]
+    CallsOpen {
+        /// The new reply.
+        reply_id: ReplyId,
+    },
+    /// A result came for a call that nobody made, or a second one.
+    #[error("a result came for call {call_id}, which is not open")]
+    NotOpen {
+        /// The call.
+        call_id: CallId,
+    },
+    /// Two calls of one reply have the same id.
+    #[error("two calls of reply {reply_id} have the id {call_id}")]
+    SameId {
+        /// The reply.
+        reply_id: ReplyId,
+        /// The id.
+        call_id: CallId,
+    },
+}
+
+impl History {
+    /// Makes an empty history.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Folds the lines of a log.
+    pub fn from_log<'a>(
+        lines: impl IntoIterator<Item = &'a Envelope>,
+    ) -> Result<Self, HistoryError> {
+        let mut history = Self::new();
+        for line in lines {
+            history.apply(line)?;
+        }
+        Ok(history)
+    }
+
+    /// Takes in one event. Events that are not durable change nothing.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events leave the messages alone")]
+    pub fn apply(&mut self, envelope: &Envelope) -> Result<(), HistoryError> {
+        self.last_seq = self.last_seq.max(envelope.seq.unwrap_or(0));
+        let at = envelope.time;
+        match &envelope.event {
+            AgentEvent::UserInput { message_id, context, content, .. } => {
+                let blocks = context
+                    .iter()
+                    .map(|text| Block::text(text.clone()))
+                    .chain(content.iter().cloned())
+                    .collect();
+                self.push_user(at, message_id.clone(), blocks);
+            }
+            AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
+                let id = MessageId::new(format!("notice-{}", envelope.seq.unwrap_or(0)));
+                self.push_user(
+                    at,
+                    id,
+                    vec![Block::text(format!("<system-reminder>\n{text}\n</system-reminder>"))],
+                );
+            }
+            AgentEvent::Reply { reply_id, blocks, origin, .. } => {
+                let message = AssistantMessage {
+                    id: MessageId::new(reply_id.as_str()),
+                    reply_id: reply_id.clone(),
+                    origin: origin.clone(),
+                    blocks: blocks.clone(),
+                };
+                self.push_reply(at, reply_id, message)?;
+            }
+            AgentEvent::CallStart { call_id, .. } => {
+                let open = self
+                    .open
+                    .iter_mut()
+                    .flat_map(|open| &mut open.calls)
+                    .find(|call| call.call_id == *call_id);
+                if let Some(call) = open {
+                    call.started = true;
+                }
+            }
+            AgentEvent::CallEnd { call_id, tool, result, .. } => {
+                let answer = Answer { at, tool: tool.clone(), result: result.clone() };
+                self.answer(call_id, answer)?;
+            }
+            AgentEvent::Usage { usage, .. } => {
+                self.usage += *usage;
+                self.last_usage = Some(*usage);
+            }
+            AgentEvent::TurnStart { turn } => self.turns = self.turns.max(*turn),
+            AgentEvent::Handoff { from, to, prompt } => {
+                self.items.push(Item::Handoff {
+                    at,
+                    from: from.clone(),
+                    to: to.clone(),
+                    prompt: prompt.clone(),
+                });
+            }
+            other => {
+                if let Some(event) = system_event(other) {
+                    self.items.push(Item::System { at, event });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the messages for the next request, or the calls that must be answered first.
+    pub fn messages(&self) -> Result<&[Arc<Message>], Vec<OpenCall>> {
+        match &self.open {
+            None => Ok(&self.messages),
+            Some(_) => Err(self.open_calls()),
+        }
+    }
+
+    /// Returns the calls without a result, in order.
+    pub fn open_calls(&self) -> Vec<OpenCall> {
+        let Some(open) = &self.open else { return Vec::new() };
+        let Some(Item::Reply(reply)) = self.items.get(open.item) else { return Vec::new() };
+        let pairs = open.calls.iter().zip(&reply.answers);
+        pairs.filter(|(_, answer)| answer.is_none()).map(|(call, _)| call.clone()).collect()
+    }
+
+    /// Returns the reply whose calls are open.
+    pub fn open_reply(&self) -> Option<&ReplyId> {
+        self.open.as_ref().map(|open| &open.reply_id)
+    }
+
+    /// Returns whether nothing was said yet.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Returns what all model calls used.
+    pub fn usage(&self) -> TokenUsage {
+        self.usage
+    }
+
+    /// Returns what the last model call used.
+    pub fn last_usage(&self) -> Option<TokenUsage> {
+        self.last_usage
+    }
+
+    /// Returns the number of turns that began.
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// Returns the highest `seq` seen.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Returns the results of all answered calls, in the order of the calls.
+    pub fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
+        let replies = self.items.iter().filter_map(|item| match item {
+            Item::Reply(reply) => Some(reply),
+            Item::User { .. } | Item::Handoff { .. } | Item::System { .. } => None,
+        });
+        replies
+            .flat_map(|reply| &reply.answers)
+            .flatten()
+            .map(|answer| (answer.tool.as_str(), &answer.result))
+    }
+
+    /// Returns the timeline, each result directly after its call.
+    pub fn entries(&self) -> Vec<HistoryEntry> {
+        let mut entries = Vec::new();
+        for item in &self.items {
+            match item {
+                Item::User { at, message } => {
+                    entries.push(HistoryEntry::User { content: text_of(message), timestamp: *at });
+                }
+                Item::Reply(reply) => push_reply_entries(reply, &mut entries),
+                Item::Handoff { at, from, to, prompt } => entries.push(HistoryEntry::Handoff {
+                    from_agent: from.clone(),
+                    to_agent: to.clone(),
+                    prompt: prompt.clone(),
+                    timestamp: *at,
+                }),
+                Item::System { at, event } => {
+                    entries.push(HistoryEntry::System { event: event.clone(), timestamp: *at });
+                }
+            }
+        }
+        entries
+    }
+
+    fn push_user(&mut self, at: Timestamp, id: MessageId, content: Vec<Block>) {
+        let message = Arc::new(Message::User(UserMessage { id, content }));
+        self.items.push(Item::User { at, message: Arc::clone(&message) });
+        if self.open.is_some() {
+            self.waiting.push(message);
+        } else {
+            self.messages.push(message);
+        }
+    }
+
+    fn push_reply(
+        &mut self,
+        at: Timestamp,
+        reply_id: &ReplyId,
+        message: AssistantMessage,
+    ) -> Result<(), HistoryError> {
+        if self.open.is_some() {
+            return Err(HistoryError::CallsOpen { reply_id: reply_id.clone() });
+        }
+        let mut calls: Vec<OpenCall> = Vec::new();
+        for call in message.calls() {
+            if calls.iter().any(|other| other.call_id == call.id) {
+                return Err(HistoryError::SameId {
+                    reply_id: reply_id.clone(),
+                    call_id: call.id.clone(),
+                });
+            }
+            calls.push(OpenCall {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                started: false,
+            });
+        }
+        let message = Arc::new(Message::Assistant(message));
+        self.messages.push(Arc::clone(&message));
+        let answers = calls.iter().map(|_| None).collect();
+        self.items.push(Item::Reply(ReplyItem { at, message, answers }));
+        if !calls.is_empty() {
+            let missing = calls.len();
+            self.open = Some(OpenReply {
+                item: self.items.len() - 1,
+                reply_id: reply_id.clone(),
+                calls,
+                missing,
+            });
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
+        let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        let position =
+            open.calls.iter().position(|call| call.call_id == *call_id).ok_or_else(not_open)?;
+        let Some(Item::Reply(reply)) = self.items.get_mut(open.item) else {
+            return Err(not_open());
+        };
+        let slot = reply.answers.get_mut(position).ok_or_else(not_open)?;
+        if slot.is_some() {
+            return Err(not_open());
+        }
+        *slot = Some(answer);
+        open.missing -= 1;
+        if open.missing == 0 {
+            let message = results_message(&open.reply_id, &open.calls, &reply.answers);
+            self.open = None;
+            self.messages.push(Arc::new(Message::Results(message)));
+            self.messages.append(&mut self.waiting);
+        }
+        Ok(())
+    }
+}
+
+fn results_message(
+    reply_id: &ReplyId,
+    calls: &[OpenCall],
+    answers: &[Option<Answer>],
+) -> ResultsMessage {
+    let results = calls.iter().zip(answers).filter_map(|(call, answer)| {
+        let result = &answer.as_ref()?.result;
+        let images = result.images.iter().cloned().map(Block::Image);
+        Some(ResultMessage {
+            call_id: call.call_id.clone(),
+            tool: call.tool.clone(),
+            content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
+            is_error: result.status != ToolStatus::Success,
+        })
+    });
+    ResultsMessage { id: MessageId::new(format!("{reply_id}-results")), results: results.collect() }
+}
+
+fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {
+    let Message::Assistant(message) = reply.message.as_ref() else { return };
+    let mut answers = reply.answers.iter();
+    for block in &message.blocks {
+        let (reply_id, timestamp) = (message.reply_id.clone(), reply.at);
+        match &block.content {
+            ReplyContent::Text { text } => entries.push(HistoryEntry::AssistantText {
+                reply_id,
+                content: text.clone(),
+                timestamp,
+            }),
+            ReplyContent::Thinking { text } if text.is_empty() => {}
+            ReplyContent::Thinking { text } => {
+                entries.push(HistoryEntry::Thinking { reply_id, content: text.clone(), timestamp });
+            }
+            ReplyContent::Opaque => {}
+            ReplyContent::Call(call) => {
+                entries.push(HistoryEntry::ToolCall {
+                    reply_id,
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    timestamp,
+                });
+                if let Some(Some(answer)) = answers.next() {
+                    entries.push(HistoryEntry::ToolResult {
+                        call_id: call.id.clone(),
+                        tool: answer.tool.clone(),
+                        status: answer.result.status,
+                        output: answer.result.output.clone(),
+                        metadata: Box::new(answer.result.metadata.clone()),
+                        timestamp: answer.at,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn text_of(message: &Message) -> String {
+    let Message::User(user) = message else { return String::new() };
+    let texts = user.content.iter().map(|block| match block {
+        Block::Text { text } => text.as_str(),
+        Block::Image(_) => "[image]",
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "only a few events show in the timeline")]
+fn system_event(event: &AgentEvent) -> Option<SystemEvent> {
+    match event {
+        AgentEvent::SessionStart { .. } => Some(SystemEvent::SessionStart),
+        AgentEvent::Cancelled => Some(SystemEvent::Cancelled),
+        AgentEvent::TaskComplete { summary, .. } => {
+            Some(SystemEvent::TaskComplete { final_response: summary.clone() })
+        }
+        AgentEvent::TurnComplete { end: TurnEnd::DoomLoop { .. }, .. } => {
+            Some(SystemEvent::DoomLoopDetected)
+        }
+        AgentEvent::TurnComplete { end: TurnEnd::MaxSteps { .. }, .. } => {
+            Some(SystemEvent::MaxIterationsReached)
+        }
+        AgentEvent::Error { error, .. } => Some(SystemEvent::Error { error: error.clone() }),
+        _ => None,
+    }
+}

@@ -1,0 +1,7 @@
+//! A session's history: a fold over its log in which every call stands with its result.
+
+mod entry;
+mod fold;
+
+pub use entry::{HistoryEntry, SystemEvent};
+pub use fold::{History, HistoryError, OpenCall};

@@ -1,0 +1,21 @@
+//! The words of Crow and its pure decisions.
+//!
+//! Everything that other crates speak about is defined here: messages, events, history, tools, models, permission,
+//! and the turn machine. Nothing here spawns, sleeps, reads a clock, a file or the environment, or knows a protocol.
+
+pub mod call;
+pub mod capability;
+pub mod event;
+pub mod file_views;
+mod hash;
+pub mod history;
+pub mod ids;
+pub mod message;
+pub mod model;
+pub mod permission;
+pub mod resource_map;
+pub mod todo;
+pub mod tool;
+pub mod turn;
+pub mod usage;
+pub mod workspace;

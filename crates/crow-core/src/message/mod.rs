@@ -1,0 +1,14 @@
+//! Messages as the model will see them, free of any wire format.
+//!
+//! An assistant message is a list of blocks in the order in which they came; a block may carry the provider's own
+//! item verbatim ([`Native`]), which alone keeps thinking signatures, encrypted reasoning and item ids intact.
+
+mod block;
+mod native;
+
+pub(crate) use block::calls_of;
+pub use block::{
+    AssistantMessage, Block, CallArguments, Image, Message, ReplyBlock, ReplyContent,
+    ResultMessage, ResultsMessage, ToolCall, UserMessage,
+};
+pub use native::{Native, Origin};

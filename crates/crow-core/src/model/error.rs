@@ -1,0 +1,149 @@
+//! Why a provider could not answer.
+
+use std::{fmt, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, by what can be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderErrorKind {
+    /// The key is missing or wrong.
+    Auth,
+    /// The key may not do this.
+    Permission,
+    /// No such model or address.
+    NotFound,
+    /// The request itself is refused.
+    InvalidRequest,
+    /// The request does not fit into the model's window.
+    ContextLength,
+    /// Too many requests at the moment.
+    RateLimited,
+    /// The account's quota or credit is used up.
+    Quota,
+    /// The provider is overloaded.
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// The provider could not be reached, or the connection broke.
+    Network,
+    /// The provider stopped sending.
+    Timeout,
+    /// The reply ended without its end mark.
+    Truncated,
+    /// The provider refused to answer for reasons of content.
+    Refusal,
+    /// The reply could not be understood.
+    Decode,
+}
+
+impl ProviderErrorKind {
+    /// Returns whether the same request may go through when it is sent again.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::RateLimited
+            | Self::Overloaded
+            | Self::Server
+            | Self::Network
+            | Self::Timeout
+            | Self::Truncated => true,
+            Self::Auth
+            | Self::Permission
+            | Self::NotFound
+            | Self::InvalidRequest
+            | Self::ContextLength
+            | Self::Quota
+            | Self::Refusal
+            | Self::Decode => false,
+        }
+    }
+}
+
+/// A provider could not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderError {
+    /// What went wrong.
+    pub kind: ProviderErrorKind,
+    /// The provider's name.
+    pub provider: String,
+    /// The address that was asked, without any secret.
+    pub url: String,
+    /// What the provider or the network said, in one line.
+    pub message: String,
+    /// The HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The provider's own code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// How long the provider asked to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+    /// The id under which the provider's support finds the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Whether part of the reply had already come.
+    pub mid_stream: bool,
+}
+
+impl ProviderError {
+    /// Makes an error that nothing more is known about.
+    pub fn new(kind: ProviderErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            provider: String::new(),
+            url: String::new(),
+            message: message.into(),
+            status: None,
+            code: None,
+            retry_after: None,
+            request_id: None,
+            mid_stream: false,
+        }
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            ProviderErrorKind::Auth => "the credentials were rejected",
+            ProviderErrorKind::Permission => "the credentials do not permit this",
+            ProviderErrorKind::NotFound => "no such model or address",
+            ProviderErrorKind::InvalidRequest => "the request was refused",
+            ProviderErrorKind::ContextLength => {
+                "the conversation does not fit into the model's window"
+            }
+            ProviderErrorKind::RateLimited => "the rate limit is reached",
+            ProviderErrorKind::Quota => "the quota or credit is used up",
+            ProviderErrorKind::Overloaded => "the provider is overloaded",
+            ProviderErrorKind::Server => "the provider failed",
+            ProviderErrorKind::Network => "the provider cannot be reached",
+            ProviderErrorKind::Timeout => "the provider stopped sending",
+            ProviderErrorKind::Truncated => "the reply broke off",
+            ProviderErrorKind::Refusal => "the model refused",
+            ProviderErrorKind::Decode => "the reply could not be understood",
+        };
+        if self.provider.is_empty() {
+            write!(f, "{what}")?;
+        } else {
+            write!(f, "{}: {what}", self.provider)?;
+        }
+        if let Some(status) = self.status {
+            write!(f, " (HTTP {status})")?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        if !self.url.is_empty() {
+            write!(f, " [{}]", self.url)?;
+        }
+        if let Some(id) = &self.request_id {
+            write!(f, " [request {id}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProviderError {}

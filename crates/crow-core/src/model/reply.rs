@@ -1,0 +1,81 @@
+//! What comes back from a model.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ProviderError;
+use crate::{
+    message::{Origin, ReplyBlock, ToolCall, calls_of},
+    usage::TokenUsage,
+};
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It had said all.
+    EndTurn,
+    /// It waits for the results of its calls.
+    ToolUse,
+    /// It reached the limit of output tokens. The last call, if any, may be cut.
+    MaxTokens,
+    /// It came upon a stop sequence.
+    StopSequence,
+    /// It refused, or a filter stopped it.
+    Refusal,
+    /// The provider paused a long turn; sending the same history goes on.
+    Pause,
+}
+
+/// A complete reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelReply {
+    /// The blocks in the order in which they came.
+    pub blocks: Vec<ReplyBlock>,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// What it used.
+    pub usage: TokenUsage,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The provider's id of the reply.
+    pub response_id: Option<String>,
+}
+
+impl ModelReply {
+    /// Returns the tool calls in the order in which the model asked for them.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        calls_of(&self.blocks)
+    }
+}
+
+/// A request is about to be sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// The error that caused it.
+    pub error: ProviderError,
+    /// The attempt that comes next, the first retry being 1.
+    pub attempt: u32,
+    /// How long is waited before it.
+    pub wait: Duration,
+}
+
+/// One item of a reply's stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelEvent {
+    /// More text.
+    TextDelta(String),
+    /// More readable reasoning.
+    ThinkingDelta(String),
+    /// A call begins; its arguments are still to come.
+    CallStarted {
+        /// The name that the model calls.
+        name: String,
+    },
+    /// What came so far is void; the request is sent again.
+    Retrying(Retry),
+    /// The reply is complete. Always the last item.
+    Completed(ModelReply),
+}

@@ -1,0 +1,126 @@
+//! What a tool knows and may use beside its arguments. The model never sees it.
+
+use std::{
+    ops::Deref,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Patch, Preview};
+use crate::{
+    capability::{Children, Processes, SnapshotError, Snapshots},
+    file_views::FileViews,
+    ids::{CallId, SessionId, SnapshotId},
+    model::{Abilities, ModelRef},
+    resource_map::ResourceMap,
+    todo::TodoList,
+    workspace::Workspace,
+};
+
+/// What all calls of one session share.
+#[derive(Debug)]
+pub struct AgentContext {
+    /// The session.
+    pub session_id: SessionId,
+    /// The root session, whose id the user knows.
+    pub root_id: SessionId,
+    /// The agent's name.
+    pub agent_name: String,
+    /// The model that the agent talks to.
+    pub model: ModelRef,
+    /// What that model can do.
+    pub abilities: Abilities,
+    /// Where the agent works.
+    pub workspace: Workspace,
+    /// Where outputs go that are too long for the model.
+    pub scratch: PathBuf,
+    /// Which file contents the session has seen.
+    pub file_views: FileViews,
+    /// The todo list.
+    pub todo: Mutex<TodoList>,
+    /// Starts processes.
+    pub processes: Arc<dyn Processes>,
+    /// Captures files, where the runtime does.
+    pub snapshots: Option<Arc<dyn Snapshots>>,
+    /// Starts child agents, where the runtime does.
+    pub children: Option<Arc<dyn Children>>,
+    /// Whatever else the program gave to its tools.
+    pub resources: ResourceMap,
+}
+
+/// What one call knows and may use.
+#[derive(Debug, Clone)]
+pub struct ToolContext {
+    /// What all calls of the session share.
+    pub agent: Arc<AgentContext>,
+    /// The call.
+    pub call_id: CallId,
+    /// Cancelled when the call is to stop.
+    pub cancellation: CancellationToken,
+    /// What the user was shown, if anything.
+    pub preview: Option<Preview>,
+    /// Takes what the call prints while it runs.
+    pub progress: Progress,
+}
+
+impl ToolContext {
+    /// Returns whether the call is to stop.
+    pub fn should_abort(&self) -> bool {
+        self.cancellation.is_cancelled()
+    }
+
+    /// Waits until the call is to stop.
+    pub async fn cancelled(&self) {
+        self.cancellation.cancelled().await;
+    }
+
+    /// Captures the files of the workspace.
+    pub async fn snapshot(&self) -> Result<SnapshotId, SnapshotError> {
+        match &self.agent.snapshots {
+            Some(snapshots) => snapshots.track().await,
+            None => Err(SnapshotError::Unavailable),
+        }
+    }
+
+    /// Returns what changed since `snapshot`.
+    pub async fn diff_since(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError> {
+        match &self.agent.snapshots {
+            Some(snapshots) => snapshots.patch(snapshot).await,
+            None => Err(SnapshotError::Unavailable),
+        }
+    }
+}
+
+impl Deref for ToolContext {
+    type Target = AgentContext;
+
+    fn deref(&self) -> &AgentContext {
+        &self.agent
+    }
+}
+
+/// Where a call reports what it prints while it runs. Reports may be dropped: the result says everything.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
+
+impl Progress {
+    /// Reports to `sink`, which must not wait.
+    pub fn new(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(sink)))
+    }
+
+    /// Reports some output.
+    pub fn report(&self, output: impl Into<String>) {
+        if let Some(sink) = &self.0 {
+            sink(output.into());
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Progress").field(&self.0.is_some()).finish()
+    }
+}

@@ -1,0 +1,77 @@
+//! What a call is going to do, told before it does it.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Patch;
+use crate::file_views::ContentHash;
+
+/// What a call is going to do. Permission, ordering and snapshots go by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallPlan {
+    /// One line for the user: `edit src/main.rs`, `cargo test`.
+    pub title: String,
+    /// What it touches.
+    pub effects: Effects,
+    /// What permission rules match on.
+    pub subject: Subject,
+}
+
+impl CallPlan {
+    /// Plans a call that touches nothing outside the session.
+    pub fn inert(title: impl Into<String>) -> Self {
+        Self { title: title.into(), effects: Effects::None, subject: Subject::Nothing }
+    }
+}
+
+/// What a call touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effects {
+    /// Nothing outside the session.
+    None,
+    /// These paths and no others.
+    Paths(Vec<PathEffect>),
+    /// Anything.
+    Unknown,
+}
+
+/// A path that a call touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathEffect {
+    /// The absolute path with symbolic links resolved as far as it exists.
+    pub path: PathBuf,
+    /// How it is touched.
+    pub access: Access,
+}
+
+/// How a path is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only read.
+    Read,
+    /// Created, changed or deleted.
+    Write,
+}
+
+/// What permission rules match on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+pub enum Subject {
+    /// Only the tool itself.
+    Nothing,
+    /// A path.
+    Path(PathBuf),
+    /// A shell command line.
+    Command(String),
+}
+
+/// What the user is shown before allowing a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The change that would be made.
+    pub patch: Patch,
+    /// The content that the change was worked out on. The call is refused if a file differs by then.
+    pub basis: Vec<(PathBuf, Option<ContentHash>)>,
+}

@@ -1,0 +1,133 @@
+//! What a call came to.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ids::SnapshotId, message::Image};
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It did what was asked.
+    Success,
+    /// It did not.
+    Error,
+    /// It was stopped before its end. It may have had effects.
+    Cancelled,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResult {
+    /// How it ended.
+    pub status: ToolStatus,
+    /// The text for the model.
+    pub output: String,
+    /// Why it failed, in one line for people. The model reads `output`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Pictures for the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+    /// What is known about the call beside its output.
+    #[serde(default)]
+    pub metadata: ToolMetadata,
+}
+
+impl ToolResult {
+    /// Makes a successful result.
+    pub fn success(output: impl Into<String>) -> Self {
+        Self::with_status(ToolStatus::Success, output.into(), None)
+    }
+
+    /// Makes a failed result. The model reads `message`; its first line is the error for people.
+    pub fn failure(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let error = message.lines().next().unwrap_or_default().to_owned();
+        Self::with_status(ToolStatus::Error, message, Some(error))
+    }
+
+    /// Makes the result of a call that was stopped.
+    pub fn cancelled() -> Self {
+        let note =
+            "The call was cancelled before it finished. What it did until then was not undone.";
+        Self::with_status(ToolStatus::Cancelled, note.to_owned(), None)
+    }
+
+    fn with_status(status: ToolStatus, output: String, error: Option<String>) -> Self {
+        Self { status, output, error, images: Vec::new(), metadata: ToolMetadata::default() }
+    }
+
+    /// Returns whether the model should take the call as failed.
+    pub fn is_error(&self) -> bool {
+        self.status != ToolStatus::Success
+    }
+}
+
+impl From<String> for ToolResult {
+    fn from(output: String) -> Self {
+        Self::success(output)
+    }
+}
+
+/// What is known about a call beside its output.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolMetadata {
+    /// Files that the call created, changed or deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_modified: Vec<PathBuf>,
+    /// The state of the files before the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_before: Option<SnapshotId>,
+    /// The state of the files after the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_after: Option<SnapshotId>,
+    /// The change, where it is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Patch>,
+    /// How long the call took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// What only this tool knows.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub extra: Value,
+}
+
+/// A change of text files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Patch {
+    /// One entry for each file.
+    pub files: Vec<FileDiff>,
+}
+
+impl Patch {
+    /// Returns the number of added lines.
+    pub fn additions(&self) -> u64 {
+        self.files.iter().map(|file| file.additions).sum()
+    }
+
+    /// Returns the number of deleted lines.
+    pub fn deletions(&self) -> u64 {
+        self.files.iter().map(|file| file.deletions).sum()
+    }
+}
+
+/// The change of one text file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileDiff {
+    /// The file.
+    pub path: PathBuf,
+    /// Added lines.
+    pub additions: u64,
+    /// Deleted lines.
+    pub deletions: u64,
+    /// The hunks in unified form, without file header.
+    pub hunks: String,
+    /// Whether `hunks` leaves out some of the change.
+    #[serde(default)]
+    pub truncated: bool,
+}

@@ -1,0 +1,191 @@
+//! Tools whose arguments are a Rust type.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{CallPlan, Preview, Tool, ToolCategory, ToolContext, ToolError, ToolResult};
+
+/// A tool whose arguments are a Rust type. The docs of the type's fields are what the model reads.
+///
+/// [`Typed`] makes a [`Tool`] of it: schema, parsing and the wording of errors happen there, once.
+#[async_trait]
+pub trait TypedTool: Send + Sync + 'static {
+    /// The arguments.
+    type Input: DeserializeOwned + JsonSchema + Send + Sync;
+
+    /// The name to call.
+    const NAME: &'static str;
+
+    /// What kind of thing the tool does.
+    const CATEGORY: ToolCategory;
+
+    /// Returns what the model is told about the tool.
+    fn description(&self) -> &str;
+
+    /// Returns whether a call needs permission where no rule speaks of it.
+    fn requires_permission(&self) -> bool {
+        true
+    }
+
+    /// Returns whether a successful call ends the turn.
+    fn ends_turn(&self) -> bool {
+        false
+    }
+
+    /// Tells what a call would do. By default: nothing outside the session.
+    async fn plan(&self, input: &Self::Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let _ = (input, ctx);
+        Ok(CallPlan::inert(Self::NAME))
+    }
+
+    /// Works out what the user is shown before allowing the call.
+    async fn preview(
+        &self,
+        input: &Self::Input,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> Result<Option<Preview>, ToolError> {
+        let _ = (input, plan, ctx);
+        Ok(None)
+    }
+
+    /// Does it.
+    async fn execute(&self, input: Self::Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult;
+}
+
+/// A [`TypedTool`] as a [`Tool`].
+pub struct Typed<T> {
+    tool: T,
+    schema: Value,
+}
+
+impl<T: TypedTool> Typed<T> {
+    /// Wraps `tool` and works out its schema.
+    pub fn new(tool: T) -> Self {
+        Self { tool, schema: schema_of::<T::Input>() }
+    }
+
+    fn parse(input: &Value) -> Result<T::Input, String> {
+        serde_path_to_error::deserialize(input).map_err(|error| {
+            let path = error.path().to_string();
+            let inner = error.into_inner();
+            if path == "." { inner.to_string() } else { format!("{path}: {inner}") }
+        })
+    }
+}
+
+impl<T: TypedTool> fmt::Debug for Typed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Typed").field(&T::NAME).finish()
+    }
+}
+
+#[async_trait]
+impl<T: TypedTool> Tool for Typed<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn description(&self) -> &str {
+        self.tool.description()
+    }
+
+    fn parameters_schema(&self) -> Value {
+        self.schema.clone()
+    }
+
+    fn category(&self) -> ToolCategory {
+        T::CATEGORY
+    }
+
+    fn requires_permission(&self) -> bool {
+        self.tool.requires_permission()
+    }
+
+    fn ends_turn(&self) -> bool {
+        self.tool.ends_turn()
+    }
+
+    fn check(&self, input: &Value) -> Result<(), String> {
+        Self::parse(input).map(drop)
+    }
+
+    async fn plan(&self, input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let input = Self::parse(input).map_err(ToolError::Model)?;
+        self.tool.plan(&input, ctx).await
+    }
+
+    async fn preview(
+        &self,
+        input: &Value,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> Result<Option<Preview>, ToolError> {
+        let input = Self::parse(input).map_err(ToolError::Model)?;
+        self.tool.preview(&input, plan, ctx).await
+    }
+
+    async fn execute(&self, input: Value, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        match Self::parse(&input) {
+            Ok(input) => self.tool.execute(input, plan, ctx).await,
+            Err(message) => ToolResult::failure(message),
+        }
+    }
+}
+
+/// The schema of a type, with everything in place of references and nothing that only costs tokens.
+fn schema_of<I: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<I>().to_value();
+    trim_schema(&mut schema);
+    if let Value::Object(map) = &mut schema {
+        map.remove("description");
+        map.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    schema
+}
+
+/// Removes titles, number formats and the null in the type of optional fields (which are just left out).
+fn trim_schema(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            for key in ["title", "format", "default"] {
+                if map.get(key).is_some_and(|value| !value.is_object()) {
+                    map.remove(key);
+                }
+            }
+            let single = map.get("type").and_then(Value::as_array).and_then(|kinds| {
+                let mut rest = kinds.iter().filter(|kind| *kind != "null");
+                rest.next().filter(|_| rest.next().is_none()).cloned()
+            });
+            if let Some(kind) = single {
+                map.insert("type".to_owned(), kind);
+            }
+            drop_null_variant(map);
+            for value in map.values_mut() {
+                trim_schema(value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(trim_schema),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// `anyOf: [T, null]`, the schema of an optional structure, becomes T.
+fn drop_null_variant(map: &mut serde_json::Map<String, Value>) {
+    let Some(Value::Array(variants)) = map.get("anyOf") else { return };
+    let mut rest =
+        variants.iter().filter(|variant| variant.get("type").is_none_or(|kind| kind != "null"));
+    if let (Some(Value::Object(only)), None) = (rest.next().cloned(), rest.next()) {
+        map.remove("anyOf");
+        for (key, value) in only {
+            map.entry(key).or_insert(value);
+        }
+    }
+}

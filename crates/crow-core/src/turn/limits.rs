@@ -1,0 +1,123 @@
+//! Bounds of a turn and of a run.
+
+use std::{fmt, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::usage::TokenUsage;
+
+/// Bounds of one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnLimits {
+    /// Model calls, not counting the last one that only reports.
+    pub max_steps: u32,
+    /// How often the same call may give the same result in a row before the turn is ended.
+    pub doom_loop_threshold: u32,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self { max_steps: 100, doom_loop_threshold: 5 }
+    }
+}
+
+/// Outer bounds of a run. The lowest one that is reached ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Rounds.
+    pub max_rounds: u32,
+    /// Tokens, input and output together.
+    pub max_tokens: Option<u64>,
+    /// US dollars.
+    pub max_money: Option<f64>,
+    /// Time.
+    pub max_time: Option<Duration>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { max_rounds: 25, max_tokens: None, max_money: None, max_time: None }
+    }
+}
+
+/// What a run used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Rounds.
+    pub rounds: u32,
+    /// Tokens.
+    pub usage: TokenUsage,
+    /// US dollars, where the price is known.
+    pub money: Option<f64>,
+    /// Time.
+    pub time: Duration,
+}
+
+/// Which bound was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// Rounds.
+    Rounds,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Money,
+    /// Time.
+    Time,
+}
+
+impl fmt::Display for LimitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rounds => "rounds",
+            Self::Tokens => "tokens",
+            Self::Money => "money",
+            Self::Time => "time",
+        })
+    }
+}
+
+impl RunLimits {
+    /// Returns the first bound that `spent` reaches.
+    pub fn reached(&self, spent: &Spent) -> Option<LimitKind> {
+        if spent.rounds >= self.max_rounds {
+            return Some(LimitKind::Rounds);
+        }
+        if self.max_tokens.is_some_and(|most| spent.usage.total() >= most) {
+            return Some(LimitKind::Tokens);
+        }
+        if self.max_money.zip(spent.money).is_some_and(|(most, used)| used >= most) {
+            return Some(LimitKind::Money);
+        }
+        self.max_time.is_some_and(|most| spent.time >= most).then_some(LimitKind::Time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_is_reached_at_its_value() {
+        let limits = RunLimits {
+            max_rounds: 3,
+            max_tokens: Some(100),
+            max_money: Some(1.0),
+            max_time: Some(Duration::from_secs(10)),
+        };
+        let tokens = |input_tokens| TokenUsage { input_tokens, ..TokenUsage::default() };
+        let table = [
+            (Spent::default(), None),
+            (Spent { rounds: 3, ..Spent::default() }, Some(LimitKind::Rounds)),
+            (Spent { usage: tokens(99), ..Spent::default() }, None),
+            (Spent { usage: tokens(100), ..Spent::default() }, Some(LimitKind::Tokens)),
+            (Spent { money: Some(1.0), ..Spent::default() }, Some(LimitKind::Money)),
+            (Spent { time: Duration::from_secs(10), ..Spent::default() }, Some(LimitKind::Time)),
+        ];
+        for (spent, expected) in table {
+            assert_eq!(limits.reached(&spent), expected, "{spent:?}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The machine.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CallSignature, GuardVerdict, LimitKind, LoopGuard, TurnLimits};
+use crate::{
+    message::ToolCall,
+    model::{StopReason, ToolChoice},
+    tool::ToolStatus,
+};
+
+/// Invalid calls in a row after which the turn is ended.
+const INVALID_CALLS: u32 = 3;
+/// Replies cut at the output limit in a row after which the turn is ended.
+const CUT_REPLIES: u32 = 3;
+
+/// Why a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum TurnEnd {
+    /// The model answered without calling a tool.
+    Text,
+    /// The agent says that the task is done.
+    TaskComplete {
+        /// What it says about it.
+        summary: String,
+    },
+    /// The agent hands its work to the reviewer.
+    SubmitForReview {
+        /// What it says about it.
+        summary: String,
+    },
+    /// The step limit was reached; the last reply is a report.
+    MaxSteps {
+        /// The limit.
+        steps: u32,
+    },
+    /// The loop guard ended it.
+    DoomLoop {
+        /// What it saw.
+        reason: String,
+    },
+    /// The model made invalid calls only.
+    InvalidCalls,
+    /// The model's replies were cut again and again.
+    OutputLimit,
+    /// The model refused.
+    Refusal,
+    /// A bound of the run was reached.
+    Budget {
+        /// Which.
+        limit: LimitKind,
+    },
+    /// It was cancelled.
+    Cancelled,
+    /// It failed.
+    Error {
+        /// Why.
+        error: String,
+    },
+}
+
+impl fmt::Display for TurnEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("the model answered"),
+            Self::TaskComplete { .. } => f.write_str("the task is complete"),
+            Self::SubmitForReview { .. } => f.write_str("the work was submitted for review"),
+            Self::MaxSteps { steps } => write!(f, "the limit of {steps} steps was reached"),
+            Self::DoomLoop { reason } => write!(f, "the loop guard stopped it: {reason}"),
+            Self::InvalidCalls => f.write_str("the model made only invalid tool calls"),
+            Self::OutputLimit => {
+                f.write_str("the model's replies were cut at its output limit again and again")
+            }
+            Self::Refusal => f.write_str("the model refused"),
+            Self::Budget { limit } => write!(f, "the limit of {limit} was reached"),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Error { error } => f.write_str(error),
+        }
+    }
+}
+
+/// What the driver does next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NextStep {
+    /// Call the model.
+    CallModel {
+        /// Whether it may call tools.
+        tool_choice: ToolChoice,
+        /// What it is told before, as a message that stays in the history.
+        reminder: Option<String>,
+    },
+    /// Answer these calls, in this order.
+    CallTools(Vec<RequestedCall>),
+    /// The turn is over.
+    Done(TurnEnd),
+}
+
+/// A call that the model asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// Why it is not run but only answered.
+    pub refusal: Option<String>,
+}
+
+impl RequestedCall {
+    /// Asks for a call to be run.
+    pub fn run(call: ToolCall) -> Self {
+        Self { call, refusal: None }
+    }
+}
+
+/// What the machine needs to know of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplyFacts {
+    /// The calls in order.
+    pub calls: Vec<ToolCall>,
+    /// The text.
+    pub text: String,
+    /// Why the model stopped.
+    pub stop: StopReason,
+}
+
+/// Whether a call could be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// It was run or refused by policy.
+    Valid,
+    /// Unknown tool, or arguments that do not fit.
+    Invalid,
+}
+
+/// What the machine needs to know of an answered call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallOutcome {
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Value,
+    /// The text for the model.
+    pub output: String,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// Whether the call could be understood.
+    pub validity: Validity,
+    /// How the turn ends, if the tool's success ends it.
+    pub ends_turn: Option<TurnEnd>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Phase {
+    Model,
+    Report,
+    Tools(Vec<RequestedCall>),
+    Done(TurnEnd),
+}
+
+/// Decides what comes next in a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnMachine {
+    limits: TurnLimits,
+    phase: Phase,
+    steps: u32,
+    reporting: bool,
+    guard: LoopGuard,
+    reminders: Vec<String>,
+    invalid_calls: u32,
+    cut_replies: u32,
+    was_empty: bool,
+}
+
+impl TurnMachine {
+    /// Starts a turn. The history must end with something that the model can answer.
+    pub fn new(limits: TurnLimits) -> Self {
+        Self {
+            limits,
+            phase: Phase::Model,
+            steps: 0,
+            reporting: false,
+            guard: LoopGuard::new(limits.doom_loop_threshold),
+            reminders: Vec::new(),
+            invalid_calls: 0,
+            cut_replies: 0,
+            was_empty: false,
+        }
+    }
+
+    /// Returns how many times the model was called.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// Returns what comes next. Asking twice gives the same answer, but for reminders, which are given once.
+    pub fn next_step(&mut self) -> NextStep {
+        match &self.phase {
+            Phase::Model => NextStep::CallModel {
+                tool_choice: ToolChoice::Auto,
+                reminder: self.take_reminder(),
+            },
+            Phase::Report => NextStep::CallModel {
+                tool_choice: ToolChoice::None,
+                reminder: self.take_reminder(),
+            },
+            Phase::Tools(calls) => NextStep::CallTools(calls.clone()),
+            Phase::Done(end) => NextStep::Done(end.clone()),
+        }
+    }
+
+    /// The model answered.
+    pub fn on_reply(&mut self, reply: ReplyFacts) {
+        self.steps = self.steps.saturating_add(1);
+        if reply.stop == StopReason::Refusal && reply.calls.is_empty() {
+            self.phase = Phase::Done(TurnEnd::Refusal);
+        } else if !reply.calls.is_empty() {
+            self.on_calls(reply);
+        } else if self.reporting {
+            self.phase = Phase::Done(TurnEnd::MaxSteps { steps: self.limits.max_steps });
+        } else {
+            self.on_text_only(&reply);
+        }
+    }
+
+    fn on_calls(&mut self, reply: ReplyFacts) {
+        let cut = reply.stop == StopReason::MaxTokens;
+        let last = reply.calls.len() - 1;
+        let reporting = self.reporting;
+        let refusal = |index: usize| {
+            if reporting {
+                Some("The step limit is reached: no further calls are run.".to_owned())
+            } else if cut && index == last {
+                Some("Your reply was cut at the output limit in the middle of this call, so it was not run. Make it again, shorter or in parts.".to_owned())
+            } else {
+                None
+            }
+        };
+        let calls = reply.calls.into_iter().enumerate();
+        self.phase = Phase::Tools(
+            calls.map(|(index, call)| RequestedCall { call, refusal: refusal(index) }).collect(),
+        );
+        match self.guard.on_text(&reply.text) {
+            GuardVerdict::Fine => {}
+            GuardVerdict::Warn(text) => self.reminders.push(text),
+            // The calls still need answers; the guard speaks again at the next reply.
+            GuardVerdict::Stop(reason) => self.reminders.push(format!("Stop: {reason}.")),
+        }
+    }
+
+    fn on_text_only(&mut self, reply: &ReplyFacts) {
+        let said_nothing = reply.text.trim().is_empty();
+        if reply.stop == StopReason::Pause {
+            self.call_model_next();
+        } else if reply.stop == StopReason::MaxTokens {
+            self.cut_replies += 1;
+            if self.cut_replies >= CUT_REPLIES {
+                self.phase = Phase::Done(TurnEnd::OutputLimit);
+            } else {
+                self.reminders.push("Your reply was cut at the output limit. Go on from where it ends, in smaller parts.".to_owned());
+                self.call_model_next();
+            }
+        } else if said_nothing && !self.was_empty {
+            self.was_empty = true;
+            self.reminders.push(
+                "Your reply was empty. Go on with the task, or say how it stands.".to_owned(),
+            );
+            self.call_model_next();
+        } else {
+            self.phase = Phase::Done(TurnEnd::Text);
+        }
+    }
+
+    /// All calls of the reply are answered.
+    pub fn on_tools_done(&mut self, outcomes: &[CallOutcome]) {
+        self.cut_replies = 0;
+        self.was_empty = false;
+        let ended = outcomes.iter().find_map(|outcome| outcome.ends_turn.clone());
+        let stopped = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
+        if let Some(end) = ended {
+            self.phase = Phase::Done(end);
+        } else if self.reporting {
+            self.phase = Phase::Done(TurnEnd::MaxSteps { steps: self.limits.max_steps });
+        } else if let Some(reason) = stopped {
+            self.phase = Phase::Done(TurnEnd::DoomLoop { reason });
+        } else if self.invalid_calls >= INVALID_CALLS {
+            self.phase = Phase::Done(TurnEnd::InvalidCalls);
+        } else {
+            self.call_model_next();
+        }
+    }
+
+    /// Counts one outcome; returns why the turn must end, if it must.
+    fn judge(&mut self, outcome: &CallOutcome) -> Option<String> {
+        match outcome.validity {
+            Validity::Valid => self.invalid_calls = 0,
+            Validity::Invalid => self.invalid_calls += 1,
+        }
+        let failed = outcome.status != ToolStatus::Success;
+        let signature =
+            CallSignature::new(&outcome.tool, &outcome.arguments, &outcome.output, failed);
+        match self.guard.on_call(signature) {
+            GuardVerdict::Fine => None,
+            GuardVerdict::Warn(text) => {
+                self.reminders.push(text);
+                None
+            }
+            GuardVerdict::Stop(reason) => Some(reason),
+        }
+    }
+
+    /// Somebody spoke to the model in the middle of the turn. A turn that had just ended with text goes on.
+    pub fn on_steering(&mut self) {
+        self.guard.reset();
+        self.invalid_calls = 0;
+        if self.phase == Phase::Done(TurnEnd::Text) {
+            self.call_model_next();
+        }
+    }
+
+    /// The turn was cancelled. The driver answers the open calls.
+    pub fn on_cancelled(&mut self) {
+        self.phase = Phase::Done(TurnEnd::Cancelled);
+    }
+
+    /// A bound of the run was reached.
+    pub fn on_budget(&mut self, limit: LimitKind) {
+        self.phase = Phase::Done(TurnEnd::Budget { limit });
+    }
+
+    /// The turn cannot go on.
+    pub fn on_error(&mut self, error: impl Into<String>) {
+        self.phase = Phase::Done(TurnEnd::Error { error: error.into() });
+    }
+
+    fn call_model_next(&mut self) {
+        let most = self.limits.max_steps;
+        if self.steps >= most {
+            self.reporting = true;
+            self.reminders.clear();
+            self.reminders.push(format!(
+                "The limit of {most} steps is reached and you can call no more tools. Report in a few sentences what is done, what is not, and what comes next."
+            ));
+            self.phase = Phase::Report;
+            return;
+        }
+        let left = most - self.steps;
+        if most >= 10 && self.steps == most - most.div_ceil(10) {
+            self.reminders.push(format!(
+                "{} of {most} steps are used. Finish with the {left} that are left.",
+                self.steps
+            ));
+        }
+        self.phase = Phase::Model;
+    }
+
+    fn take_reminder(&mut self) -> Option<String> {
+        (!self.reminders.is_empty()).then(|| std::mem::take(&mut self.reminders).join("\n"))
+    }
+}

@@ -1,0 +1,14 @@
+//! The turn machine: what comes next in a turn, decided without I/O.
+//!
+//! A driver asks [`TurnMachine::next_step`], does it, and tells the machine the facts with the `on_` methods. The
+//! machine can be saved between any two of these and goes on from there.
+
+mod guard;
+mod limits;
+mod machine;
+
+pub use guard::{CallSignature, GuardVerdict, LoopGuard};
+pub use limits::{LimitKind, RunLimits, Spent, TurnLimits};
+pub use machine::{
+    CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
+};

@@ -1,0 +1,112 @@
+//! The folders that an agent works in. Only paths: whether they exist is for others to find out.
+
+use std::path::{Component, Path, PathBuf};
+
+/// The folders that an agent works in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    cwd: PathBuf,
+    roots: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// Makes a workspace of one root, which is also the working directory. The path must be absolute and resolved.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self { cwd: root.clone(), roots: vec![root] }
+    }
+
+    /// Sets another working directory.
+    #[must_use]
+    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = cwd.into();
+        self
+    }
+
+    /// Adds a further root.
+    #[must_use]
+    pub fn with_root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.roots.push(root.into());
+        self
+    }
+
+    /// Returns the working directory.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Returns the roots, the first one first.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Makes a path absolute against the working directory and takes `.` and `..` out of it.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
+        normalize(&self.cwd.join(path))
+    }
+
+    /// Returns whether an absolute path without `.` and `..` lies in one of the roots.
+    pub fn contains(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Writes a path as short as it is clear: relative inside the working directory, else absolute.
+    pub fn display(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.cwd) {
+            Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+            Ok(rest) => rest.display().to_string(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+}
+
+/// Takes `.` and `..` out of an absolute path.
+fn normalize(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                clean.push(component);
+            }
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_resolve_against_the_working_directory() {
+        let workspace = Workspace::new("/p").with_cwd("/p/sub");
+        for (given, resolved) in [
+            ("a", "/p/sub/a"),
+            ("../a", "/p/a"),
+            ("/x/./y/../z", "/x/z"),
+            ("../../../..", "/"),
+            ("", "/p/sub"),
+        ] {
+            assert_eq!(workspace.resolve(given), Path::new(resolved), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_beginning_is_outside() {
+        let workspace = Workspace::new("/p").with_root("/q");
+        assert!(workspace.contains(Path::new("/p/a")) && workspace.contains(Path::new("/q")));
+        assert!(!workspace.contains(Path::new("/pp/a")));
+    }
+
+    #[test]
+    fn display_is_relative_inside_and_absolute_outside() {
+        let workspace = Workspace::new("/p");
+        assert_eq!(workspace.display(Path::new("/p/a/b")), "a/b");
+        assert_eq!(workspace.display(Path::new("/p")), ".");
+        assert_eq!(workspace.display(Path::new("/q/b")), "/q/b");
+    }
+}

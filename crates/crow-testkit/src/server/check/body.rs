@@ -1,0 +1,85 @@
+//! The checks that need nothing but the request.
+
+use serde_json::Value;
+
+use super::{Rule, Violation, anthropic, chat, gemini, responses};
+use crate::server::RecordedRequest;
+use crate::wire::Dialect;
+
+/// Checks a body against the rules of its dialect: streaming, required fields, roles, pairing, cache marks.
+pub fn check_body(dialect: Dialect, body: &Value) -> Vec<Violation> {
+    let mut found = Findings::default();
+    match dialect {
+        Dialect::AnthropicMessages => anthropic::check(body, &mut found),
+        Dialect::OpenAiResponses => responses::check(body, &mut found),
+        Dialect::OpenAiChat => chat::check(body, &mut found),
+        Dialect::Gemini => gemini::check(body, &mut found),
+    }
+    found.0
+}
+
+/// Checks a request: its body, and what the dialect demands of query and headers.
+pub(in super::super) fn check_record(request: &RecordedRequest) -> Vec<Violation> {
+    let mut found = Findings(check_body(request.dialect, &request.body));
+    match request.dialect {
+        Dialect::AnthropicMessages => {
+            found.demand(Rule::Required, request.header("anthropic-version").is_some(), || {
+                "header anthropic-version is missing".to_owned()
+            });
+        }
+        Dialect::Gemini => {
+            let is_sse = request.query.split('&').any(|pair| pair == "alt=sse");
+            found.demand(Rule::Streaming, is_sse, || {
+                format!("the query is {:?}, without alt=sse", request.query)
+            });
+        }
+        Dialect::OpenAiResponses | Dialect::OpenAiChat => {}
+    }
+    let content_type = request.header("content-type").unwrap_or_default();
+    found.demand(Rule::Required, content_type.starts_with("application/json"), || {
+        format!("content-type is {content_type:?}")
+    });
+    found.0
+}
+
+/// Violations being collected.
+#[derive(Debug, Default)]
+pub(super) struct Findings(pub(super) Vec<Violation>);
+
+impl Findings {
+    pub(super) fn add(&mut self, rule: Rule, detail: impl Into<String>) {
+        self.0.push(Violation::new(rule, detail));
+    }
+
+    pub(super) fn demand(&mut self, rule: Rule, holds: bool, detail: impl FnOnce() -> String) {
+        if !holds {
+            self.add(rule, detail());
+        }
+    }
+
+    /// `stream: true`, and a model.
+    pub(super) fn demand_streaming_model(&mut self, body: &Value) {
+        let stream = field(body, "stream");
+        self.demand(Rule::Streaming, stream == &Value::Bool(true), || {
+            format!("stream is {stream}, not true")
+        });
+        self.demand(Rule::Required, !text(body, "model").is_empty(), || {
+            "model is missing".to_owned()
+        });
+    }
+}
+
+/// A field, null where there is none.
+pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
+/// A text field, empty where there is none.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    field(value, name).as_str().unwrap_or_default()
+}
+
+/// The elements of an array field, none where there is no array.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    field(value, name).as_array().map(Vec::as_slice).unwrap_or_default()
+}

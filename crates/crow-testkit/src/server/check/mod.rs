@@ -1,0 +1,24 @@
+//! What a request must fulfil, by vendor rule or by the frozen prefix.
+//!
+//! [`check_body`] is pure and can judge the output of an encoder without a server.
+
+mod anthropic;
+mod body;
+mod chat;
+mod echo;
+mod gemini;
+mod prefix;
+mod reasoning;
+mod responses;
+mod sequence;
+
+mod violation;
+
+pub use body::check_body;
+pub use prefix::PrefixCheck;
+pub use sequence::prefix_sequence;
+pub use violation::{Checks, Rule, Violation, Violations};
+
+pub(super) use body::check_record;
+pub(super) use echo::{EchoBook, SentReply};
+pub(super) use prefix::PrefixBook;

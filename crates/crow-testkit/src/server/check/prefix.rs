@@ -1,0 +1,75 @@
+//! The frozen prefix: request n is the beginning of request n + 1.
+
+use std::collections::HashMap;
+
+use super::sequence::{conversation_key, prefix_sequence};
+use super::{Rule, Violation};
+use crate::server::RecordedRequest;
+use crate::wire::Dialect;
+
+/// Which requests must extend each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PrefixCheck {
+    /// Those of one conversation: same model, same system prompt and same first user message.
+    #[default]
+    PerConversation,
+    /// All of one model: this also finds a system prompt or a first message that changes.
+    OneConversation,
+    /// None.
+    Off,
+}
+
+/// The last request of each conversation.
+#[derive(Debug, Default)]
+pub(in super::super) struct PrefixBook(HashMap<(Dialect, String, String), Vec<String>>);
+
+impl PrefixBook {
+    /// Forgets all requests, so that anything may follow.
+    pub(in super::super) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Compares with the previous request of the conversation and takes its place.
+    pub(in super::super) fn check(
+        &mut self,
+        request: &RecordedRequest,
+        check: PrefixCheck,
+    ) -> Option<Violation> {
+        let conversation = match check {
+            PrefixCheck::PerConversation => conversation_key(request.dialect, &request.body),
+            PrefixCheck::OneConversation => String::new(),
+            PrefixCheck::Off => return None,
+        };
+        let key = (request.dialect, request.model().to_owned(), conversation);
+        let now = prefix_sequence(request.dialect, &request.body);
+        let before = self.0.insert(key, now.clone())?;
+        let position = before
+            .iter()
+            .enumerate()
+            .position(|(position, element)| now.get(position) != Some(element))?;
+        let was = before.get(position).map_or("", String::as_str);
+        let is = now.get(position).map_or("", String::as_str);
+        Some(Violation::new(Rule::Prefix, describe(position, before.len(), was, is)))
+    }
+}
+
+fn describe(position: usize, count: usize, was: &str, is: &str) -> String {
+    let same = was.bytes().zip(is.bytes()).take_while(|(left, right)| left == right).count();
+    format!(
+        "element {position} of {count} (tools, system, messages) was not sent as before, from byte {same} on:\n    was \
+         {}\n    is  {}",
+        excerpt(was, same),
+        excerpt(is, same)
+    )
+}
+
+/// Some text around a byte.
+fn excerpt(text: &str, byte: usize) -> String {
+    let is_near = |position: usize| position + 40 >= byte && position <= byte + 80;
+    let near: String = text
+        .char_indices()
+        .filter(|(position, _)| is_near(*position))
+        .map(|(_, character)| character)
+        .collect();
+    if near.is_empty() { "(nothing)".to_owned() } else { format!("...{near}...") }
+}

@@ -1,0 +1,95 @@
+//! The cacheable part of a request as a sequence.
+
+use serde_json::{Value, json};
+
+use super::body::{field, list, text};
+use crate::wire::Dialect;
+
+/// Tools, system and messages of a body in the order in which vendors cache them, cache marks stripped, each element as
+/// its JSON text with keys in the order they came.
+pub fn prefix_sequence(dialect: Dialect, body: &Value) -> Vec<String> {
+    let tools = list(body, "tools").iter().map(without_mark);
+    let (system, messages): (Vec<Value>, Vec<Value>) = match dialect {
+        Dialect::AnthropicMessages => (
+            blocks(field(body, "system")),
+            list(body, "messages").iter().map(anthropic_message).collect(),
+        ),
+        Dialect::OpenAiResponses => (optional(body, "instructions"), input_items(body)),
+        Dialect::OpenAiChat => (Vec::new(), list(body, "messages").to_vec()),
+        Dialect::Gemini => (optional(body, "systemInstruction"), list(body, "contents").to_vec()),
+    };
+    tools.chain(system).chain(messages).map(|element| element.to_string()).collect()
+}
+
+/// What tells conversations apart: the system prompt and the first user message.
+pub(super) fn conversation_key(dialect: Dialect, body: &Value) -> String {
+    let (system, messages) = match dialect {
+        Dialect::AnthropicMessages => (
+            json!(blocks(field(body, "system"))),
+            list(body, "messages").iter().map(anthropic_message).collect(),
+        ),
+        Dialect::OpenAiResponses => (field(body, "instructions").clone(), input_items(body)),
+        Dialect::OpenAiChat => {
+            let is_system =
+                |message: &&Value| matches!(text(message, "role"), "system" | "developer");
+            let messages = list(body, "messages");
+            let system: Vec<_> = messages.iter().take_while(is_system).collect();
+            (json!(system), messages.to_vec())
+        }
+        Dialect::Gemini => {
+            (field(body, "systemInstruction").clone(), list(body, "contents").to_vec())
+        }
+    };
+    let first = messages.into_iter().find(|message| text(message, "role") == "user");
+    json!([system, first]).to_string()
+}
+
+fn optional(body: &Value, name: &str) -> Vec<Value> {
+    body.get(name).cloned().into_iter().collect()
+}
+
+fn input_items(body: &Value) -> Vec<Value> {
+    match field(body, "input") {
+        Value::String(input) => vec![json!({"role": "user", "content": input})],
+        Value::Array(items) => items.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    }
+}
+
+fn anthropic_message(message: &Value) -> Value {
+    let blocks: Vec<_> = blocks(field(message, "content"))
+        .into_iter()
+        .map(|block| match block.get("content") {
+            Some(Value::Array(inner)) => {
+                let inner: Vec<_> = inner.iter().map(without_mark).collect();
+                with_field(block, "content", json!(inner))
+            }
+            Some(_) | None => block,
+        })
+        .collect();
+    with_field(message.clone(), "content", json!(blocks))
+}
+
+/// Content as blocks without marks; a text is the same as one text block.
+fn blocks(content: &Value) -> Vec<Value> {
+    match content {
+        Value::String(text) => vec![json!({"type": "text", "text": text})],
+        Value::Array(blocks) => blocks.iter().map(without_mark).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    }
+}
+
+fn without_mark(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(fields) = value.as_object_mut() {
+        fields.shift_remove("cache_control");
+    }
+    value
+}
+
+fn with_field(mut value: Value, name: &str, content: Value) -> Value {
+    if let Some(slot) = value.get_mut(name) {
+        *slot = content;
+    }
+    value
+}

@@ -1,0 +1,113 @@
+//! The rules, and what is known when one is broken.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::PrefixCheck;
+
+/// A rule that requests are checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Known endpoint, well-formed HTTP.
+    Http,
+    /// The body is JSON.
+    Json,
+    /// The dialect's streaming is asked for.
+    Streaming,
+    /// Fields and headers without which the vendor refuses.
+    Required,
+    /// Roles and content are legal in the dialect.
+    Roles,
+    /// Each call has exactly one result, in the dialect's form.
+    Pairing,
+    /// The request begins with the previous request of its conversation.
+    Prefix,
+    /// At most four cache marks, none on reasoning.
+    CacheMarks,
+    /// Reasoning comes back verbatim.
+    Echo,
+    /// The body is not too large.
+    BodySize,
+    /// The script has a step for the request.
+    Script,
+}
+
+/// One broken rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The request, if it came far enough to have a number.
+    pub request: Option<usize>,
+    /// The rule.
+    pub rule: Rule,
+    /// What exactly.
+    pub detail: String,
+}
+
+impl Violation {
+    pub(in super::super) fn new(rule: Rule, detail: impl Into<String>) -> Self {
+        Self { request: None, rule, detail: detail.into() }
+    }
+
+    pub(in super::super) fn of_request(mut self, index: usize) -> Self {
+        self.request = Some(index);
+        self
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.request {
+            Some(index) => write!(formatter, "request {index}: ")?,
+            None => write!(formatter, "before any request: ")?,
+        }
+        write!(formatter, "{:?}: {}", self.rule, self.detail)
+    }
+}
+
+/// All broken rules of a server's life.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Violations(pub Vec<Violation>);
+
+impl fmt::Display for Violations {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the model server saw {} violation(s)", self.0.len())?;
+        for violation in &self.0 {
+            write!(formatter, "\n  {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a server checks.
+#[derive(Debug, Clone)]
+pub struct Checks {
+    /// How the frozen prefix is checked.
+    pub prefix: PrefixCheck,
+    /// The largest body accepted, in bytes.
+    pub max_body: usize,
+    skipped: BTreeSet<Rule>,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self {
+            prefix: PrefixCheck::default(),
+            max_body: 32 * 1024 * 1024,
+            skipped: BTreeSet::new(),
+        }
+    }
+}
+
+impl Checks {
+    /// Leaves a rule out.
+    #[must_use]
+    pub fn without(mut self, rule: Rule) -> Self {
+        self.skipped.insert(rule);
+        self
+    }
+
+    /// Whether a rule is checked.
+    pub fn covers(&self, rule: Rule) -> bool {
+        !self.skipped.contains(&rule)
+    }
+}

@@ -1,0 +1,253 @@
+//! One client connection.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::check::{Rule, SentReply};
+use super::http::{
+    LAST_CHUNK, RawRequest, ReadError, RequestReader, chunked_head, push_chunk, whole,
+};
+use super::state::State;
+use super::terms::{stream_headers, wire_options};
+use super::{AnswerState, Chunk, Delivery, Ending, Fault, Gate, RecordedRequest, Step, fault};
+use crate::wire::{Dialect, ErrorResponse, Reply, Stop, model_list};
+
+/// Serves requests until either side ends the connection.
+pub(super) async fn serve(stream: TcpStream, number: usize, state: Arc<State>) {
+    // A socket that refuses the option still works, only later.
+    drop(stream.set_nodelay(true));
+    let reader = RequestReader::new(state.options.checks.max_body);
+    Connection { stream, reader, number, state }.run().await;
+}
+
+struct Connection {
+    stream: TcpStream,
+    reader: RequestReader,
+    number: usize,
+    state: Arc<State>,
+}
+
+/// What happens to the connection after an answer.
+enum After {
+    Keep,
+    Close,
+}
+
+/// The client is gone.
+struct Left;
+
+impl Connection {
+    async fn run(mut self) {
+        loop {
+            let request = match self.read().await {
+                Ok(request) => request,
+                Err(ReadError::Left) => return,
+                Err(ReadError::TooLarge { limit }) => {
+                    let text = format!("the request body has more than {limit} bytes");
+                    self.state.violated(None, Rule::BodySize, text.clone());
+                    drop(self.write(&plain(413, &text)).await);
+                    return;
+                }
+                Err(error @ ReadError::Malformed(_)) => {
+                    self.state.violated(None, Rule::Http, error.to_string());
+                    drop(self.write(&plain(400, &error.to_string())).await);
+                    return;
+                }
+            };
+            let wants_close = request.wants_close();
+            match self.answer(request).await {
+                Ok(After::Keep) if !wants_close => {}
+                Ok(After::Keep | After::Close) | Err(Left) => return,
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<RawRequest, ReadError> {
+        let mut request = self.reader.read_head(&mut self.stream).await?;
+        if request.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
+        {
+            let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
+            self.stream.write_all(interim).await.map_err(|_| ReadError::Left)?;
+        }
+        self.reader.read_body(&mut self.stream, &mut request).await?;
+        Ok(request)
+    }
+
+    async fn answer(&mut self, raw: RawRequest) -> Result<After, Left> {
+        let path = raw.target.split('?').next().unwrap_or_default();
+        if raw.method == "GET" && path.ends_with("/models") {
+            return self.list_models(&raw).await;
+        }
+        let Some(dialect) = Dialect::of_path(path).filter(|_| raw.method == "POST") else {
+            let text = format!("no such endpoint: {} {}", raw.method, raw.target);
+            self.state.violated(None, Rule::Http, text.clone());
+            self.write(&plain(404, &text)).await?;
+            return Ok(After::Keep);
+        };
+        let request = self.state.record(dialect, raw, self.number);
+        let outcome = self.answer_model(&request).await;
+        let state = match outcome {
+            Ok(_) => AnswerState::Sent,
+            Err(Left) => AnswerState::ClientLeft,
+        };
+        self.state.ended(request.index, state);
+        outcome
+    }
+
+    async fn list_models(&mut self, raw: &RawRequest) -> Result<After, Left> {
+        self.state.lock().model_lists += 1;
+        self.state.announce();
+        let dialect = if raw.header("anthropic-version").is_some() {
+            Dialect::AnthropicMessages
+        } else if raw.target.contains("/v1beta/") {
+            Dialect::Gemini
+        } else {
+            Dialect::OpenAiChat
+        };
+        let body = model_list(dialect, &self.state.options.models).to_string();
+        self.write(&whole(200, &json_headers(), body.as_bytes())).await?;
+        Ok(After::Keep)
+    }
+
+    async fn answer_model(&mut self, request: &RecordedRequest) -> Result<After, Left> {
+        if request.body.is_null() {
+            self.send(request, &plain(400, "the body is not JSON")).await?;
+            return Ok(After::Keep);
+        }
+        let Some(step) = self.state.next_step(request) else {
+            let text = "the script is over: no step is left for this request";
+            self.state.violated(Some(request.index), Rule::Script, text.to_owned());
+            self.send(request, &plain(500, text)).await?;
+            return Ok(After::Keep);
+        };
+        match step {
+            Step::Reply(reply) => self.reply(request, &reply, &[]).await,
+            Step::Faulty { reply, faults } => self.reply(request, &reply, &faults).await,
+            Step::Error(error) => {
+                let ErrorResponse { status, headers, body } =
+                    error.response(request.dialect, request.model(), request.index);
+                self.send(request, &whole(status, &headers, &body)).await?;
+                Ok(After::Keep)
+            }
+            Step::Http { status, headers, body } => {
+                self.send(request, &whole_or_json(status, headers, &body)).await?;
+                Ok(After::Keep)
+            }
+            Step::Raw(chunks) => self.stream(request, chunks).await,
+            Step::Silence { gate, ending } => {
+                if let Some(gate) = gate {
+                    self.wait_at(&gate).await?;
+                }
+                Ok(self.finish(ending, After::Close))
+            }
+            // The state has resolved responders.
+            Step::Respond(_) => Ok(After::Close),
+        }
+    }
+
+    async fn reply(
+        &mut self,
+        request: &RecordedRequest,
+        reply: &Reply,
+        faults: &[Fault],
+    ) -> Result<After, Left> {
+        let options = wire_options(request, &self.state.options);
+        let chunks = fault::chunks(reply, faults, request.dialect, &options);
+        // Remembered before the first byte: the client may answer before this task runs again.
+        if reply.stop != Stop::Failed && !faults.iter().any(Fault::truncates) {
+            self.state.sent(SentReply::new(request.dialect, &options, reply));
+        }
+        self.stream(request, chunks).await
+    }
+
+    async fn stream(
+        &mut self,
+        request: &RecordedRequest,
+        chunks: Vec<Chunk>,
+    ) -> Result<After, Left> {
+        let mut out = chunked_head(&stream_headers(request.dialect, request.index));
+        for chunk in chunks {
+            match chunk {
+                Chunk::Data(data) if data.is_empty() => {}
+                Chunk::Data(data) => {
+                    push_chunk(&mut out, &data);
+                    if self.state.options.delivery == Delivery::Each {
+                        self.flush(request, &mut out).await?;
+                    }
+                }
+                Chunk::Gate(gate) => {
+                    self.flush(request, &mut out).await?;
+                    self.wait_at(&gate).await?;
+                }
+                Chunk::Delay(time) => {
+                    self.flush(request, &mut out).await?;
+                    self.wait_for(tokio::time::sleep(time)).await?;
+                }
+                Chunk::End(Ending::Clean) => break,
+                Chunk::End(ending @ (Ending::Close | Ending::Reset)) => {
+                    self.flush(request, &mut out).await?;
+                    return Ok(self.finish(ending, After::Close));
+                }
+            }
+        }
+        out.extend_from_slice(LAST_CHUNK);
+        self.flush(request, &mut out).await?;
+        Ok(After::Keep)
+    }
+
+    async fn wait_at(&mut self, gate: &Gate) -> Result<(), Left> {
+        self.wait_for(gate.pass()).await
+    }
+
+    async fn wait_for(&mut self, until: impl Future<Output = ()>) -> Result<(), Left> {
+        tokio::select! {
+            () = until => Ok(()),
+            () = self.reader.client_left(&mut self.stream) => Err(Left),
+        }
+    }
+
+    fn finish(&self, ending: Ending, after: After) -> After {
+        if ending == Ending::Reset {
+            // Where the option is refused the client sees a close instead.
+            drop(self.stream.set_zero_linger());
+        }
+        after
+    }
+
+    async fn send(&mut self, request: &RecordedRequest, bytes: &[u8]) -> Result<(), Left> {
+        self.write(bytes).await?;
+        self.state.began(request.index);
+        Ok(())
+    }
+
+    async fn flush(&mut self, request: &RecordedRequest, out: &mut Vec<u8>) -> Result<(), Left> {
+        if !out.is_empty() {
+            self.send(request, out).await?;
+            out.clear();
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Left> {
+        self.stream.write_all(bytes).await.map_err(|_| Left)
+    }
+}
+
+fn json_headers() -> Vec<(String, String)> {
+    vec![("content-type".to_owned(), "application/json".to_owned())]
+}
+
+fn whole_or_json(status: u16, mut headers: Vec<(String, String)>, body: &Bytes) -> Vec<u8> {
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        headers.extend(json_headers());
+    }
+    whole(status, &headers, body)
+}
+
+fn plain(status: u16, text: &str) -> Vec<u8> {
+    let headers = [("content-type".to_owned(), "text/plain; charset=utf-8".to_owned())];
+    whole(status, &headers, format!("crow test kit: {text}\n").as_bytes())
+}

@@ -1,0 +1,55 @@
+//! A gate that a test opens step by step.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, watch};
+
+/// Holds a stream until the test lets it pass; clones are the same gate.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    passes: Semaphore,
+    arrivals: watch::Sender<usize>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new() -> Self {
+        Self(Arc::new(Inner { passes: Semaphore::new(0), arrivals: watch::Sender::new(0) }))
+    }
+
+    /// Lets the next `count` arrivals pass.
+    pub fn release(&self, count: usize) {
+        self.0.passes.add_permits(count);
+    }
+
+    /// Lets everything pass from now on.
+    pub fn open(&self) {
+        self.0.passes.close();
+    }
+
+    /// Waits until something has arrived at the gate for the `count`th time.
+    ///
+    /// With one gate per chunk this means that `count - 1` chunks have been written.
+    pub async fn reached(&self, count: usize) {
+        let mut arrivals = self.0.arrivals.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        drop(arrivals.wait_for(|arrived| *arrived >= count).await);
+    }
+
+    /// Arrives and waits to be let through.
+    pub(super) async fn pass(&self) {
+        self.0.arrivals.send_modify(|arrived| *arrived += 1);
+        if let Ok(permit) = self.0.passes.acquire().await {
+            permit.forget();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What all connections of a server share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::check::{EchoBook, PrefixBook, Rule, SentReply, Violation, check_record};
+use super::http::RawRequest;
+use super::{Answer, AnswerState, RecordedRequest, Script, ServerOptions, Step};
+use crate::wire::Dialect;
+
+/// The state behind a server; the lock is never held across a wait.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) options: ServerOptions,
+    inner: Mutex<Inner>,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) script: Script,
+    pub(super) requests: Vec<Arc<RecordedRequest>>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) violations: Vec<Violation>,
+    pub(super) connections: usize,
+    pub(super) model_lists: usize,
+    pub(super) prefixes: PrefixBook,
+    echoes: EchoBook,
+}
+
+impl State {
+    pub(super) fn new(script: Script, options: ServerOptions) -> Self {
+        let inner = Inner { script, ..Inner::default() };
+        Self { options, inner: Mutex::new(inner), changes: watch::Sender::new(0) }
+    }
+
+    /// The shared values; a panic elsewhere does not hide them.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection and gives its number.
+    pub(super) fn connected(&self) -> usize {
+        let mut inner = self.lock();
+        inner.connections += 1;
+        let number = inner.connections - 1;
+        drop(inner);
+        self.announce();
+        number
+    }
+
+    /// Records and checks a request.
+    pub(super) fn record(
+        &self,
+        dialect: Dialect,
+        raw: RawRequest,
+        connection: usize,
+    ) -> Arc<RecordedRequest> {
+        let received_at = Instant::now();
+        let parsed = serde_json::from_slice::<Value>(&raw.body);
+        let (path, query) = raw.target.split_once('?').unwrap_or((&raw.target, ""));
+        let mut inner = self.lock();
+        let request = Arc::new(RecordedRequest {
+            index: inner.requests.len(),
+            dialect,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers: raw.headers,
+            body: parsed.as_ref().cloned().unwrap_or(Value::Null),
+            raw_body: raw.body,
+            connection,
+            first_byte_at: raw.first_byte_at,
+            received_at,
+        });
+        let mut found = match &parsed {
+            Err(error) => vec![Violation::new(Rule::Json, format!("body is not JSON: {error}"))],
+            Ok(_) => check_record(&request),
+        };
+        if parsed.is_ok() {
+            found.extend(inner.prefixes.check(&request, self.options.checks.prefix));
+            found.extend(inner.echoes.check(&request));
+        }
+        found.retain(|violation| self.options.checks.covers(violation.rule));
+        inner.violations.extend(found.into_iter().map(|found| found.of_request(request.index)));
+        inner.requests.push(Arc::clone(&request));
+        inner.answers.push(Answer { state: AnswerState::Open, began_at: None, ended_at: None });
+        drop(inner);
+        self.announce();
+        request
+    }
+
+    /// The next step, with responders resolved; none if the script is over.
+    pub(super) fn next_step(&self, request: &RecordedRequest) -> Option<Step> {
+        let mut step = self.lock().script.next_step()?;
+        while let Step::Respond(responder) = step {
+            step = responder(request);
+        }
+        Some(step)
+    }
+
+    /// Remembers a reply that the client gets in whole and must send back faithfully.
+    pub(super) fn sent(&self, reply: SentReply) {
+        self.lock().echoes.remember(reply);
+    }
+
+    /// Adds a violation that is not a request's content.
+    pub(super) fn violated(&self, request: Option<usize>, rule: Rule, detail: String) {
+        if self.options.checks.covers(rule) {
+            self.lock().violations.push(Violation { request, rule, detail });
+            self.announce();
+        }
+    }
+
+    /// Notes that the answer's first byte has been written.
+    pub(super) fn began(&self, index: usize) {
+        if let Some(answer) = self.lock().answers.get_mut(index) {
+            answer.began_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Notes how the answer ended.
+    pub(super) fn ended(&self, index: usize, state: AnswerState) {
+        if let Some(answer) = self.lock().answers.get_mut(index) {
+            answer.state = state;
+            answer.ended_at = Some(Instant::now());
+        }
+        self.announce();
+    }
+
+    /// Waits until `find` finds something in the state.
+    pub(super) async fn wait_until<T>(&self, find: impl Fn(&Inner) -> Option<T>) -> T {
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if let Some(found) = find(&self.lock()) {
+                return found;
+            }
+            // The sender lives in `self`, so the wait cannot fail.
+            drop(changes.changed().await);
+        }
+    }
+
+    pub(super) fn announce(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}

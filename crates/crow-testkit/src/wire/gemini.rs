@@ -1,0 +1,158 @@
+//! The Gemini stream.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::sse::bare_crlf;
+use super::{Reply, ReplyBlock, ReplyUsage, Stop, VendorError, WireOptions};
+
+/// The chunks of a whole reply.
+///
+/// A signature rides on the part after the thought: on the call itself, or on an empty text part that closes the text.
+pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
+    let mut stream = Stream { out: Vec::new(), signature: None, reply, options };
+    for block in &reply.blocks {
+        if let Some(malformed) = stream.block(block) {
+            stream.last(&json!([]), "MALFORMED_FUNCTION_CALL", Some(malformed));
+            return stream.out;
+        }
+    }
+    if reply.stop == Stop::Failed {
+        stream.out.push(error_frame(&VendorError::Server, options));
+        return stream.out;
+    }
+    let mut closing = Map::from_iter([("text".to_owned(), json!(""))]);
+    stream.sign(&mut closing);
+    stream.last(&json!([closing]), finish_reason(reply.stop), None);
+    stream.out
+}
+
+/// An error in the middle of a stream.
+pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
+    bare_crlf(&error.gemini_body(&options.model))
+}
+
+struct Stream<'a> {
+    out: Vec<Bytes>,
+    signature: Option<&'a str>,
+    reply: &'a Reply,
+    options: &'a WireOptions,
+}
+
+impl<'a> Stream<'a> {
+    /// Sends a block; the answer is a complaint about malformed arguments, which this dialect cannot carry.
+    fn block(&mut self, block: &'a ReplyBlock) -> Option<String> {
+        match block {
+            ReplyBlock::Text(text) => {
+                for piece in self.options.pieces.cut(text) {
+                    self.part(&json!({"text": piece}));
+                }
+                if self.signature.is_some() {
+                    let mut part = Map::from_iter([("text".to_owned(), json!(""))]);
+                    self.sign(&mut part);
+                    self.part(&Value::Object(part));
+                }
+            }
+            ReplyBlock::Thinking { text, signature } => {
+                for piece in self.options.pieces.cut(text) {
+                    self.part(&json!({"text": piece, "thought": true}));
+                }
+                self.signature = Some(signature.as_str()).filter(|text| !text.is_empty());
+            }
+            ReplyBlock::RedactedThinking(data) => self.signature = Some(data),
+            ReplyBlock::Call { id, name, arguments } => {
+                let Ok(Value::Object(arguments)) = serde_json::from_str(arguments) else {
+                    return Some(format!("Malformed function call: {name}({arguments})"));
+                };
+                let mut call = Map::from_iter([
+                    ("name".to_owned(), json!(name)),
+                    ("args".to_owned(), Value::Object(arguments)),
+                ]);
+                if !id.is_empty() {
+                    call.insert("id".to_owned(), json!(id));
+                }
+                let mut part = Map::from_iter([("functionCall".to_owned(), Value::Object(call))]);
+                self.sign(&mut part);
+                self.part(&Value::Object(part));
+            }
+        }
+        None
+    }
+
+    fn sign(&mut self, part: &mut Map<String, Value>) {
+        if let Some(signature) = self.signature.take() {
+            part.insert("thoughtSignature".to_owned(), json!(signature));
+        }
+    }
+
+    fn part(&mut self, part: &Value) {
+        let chunk = json!({
+            "candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}],
+            "usageMetadata": {
+                "promptTokenCount": self.reply.usage.prompt(),
+                "totalTokenCount": self.reply.usage.prompt(),
+                "promptTokensDetails": [
+                    {"modality": "TEXT", "tokenCount": self.reply.usage.prompt()},
+                ],
+            },
+            "modelVersion": self.options.model,
+            "responseId": self.response_id(),
+        });
+        self.out.push(bare_crlf(&chunk));
+    }
+
+    fn last(&mut self, parts: &Value, finish_reason: &str, message: Option<String>) {
+        let mut candidate = json!({
+            "content": {"parts": parts, "role": "model"},
+            "finishReason": finish_reason,
+            "index": 0,
+        });
+        if let (Some(message), Some(candidate)) = (message, candidate.as_object_mut()) {
+            candidate.insert("finishMessage".to_owned(), json!(message));
+        }
+        let chunk = json!({
+            "candidates": [candidate],
+            "usageMetadata": usage(&self.reply.usage),
+            "modelVersion": self.options.model,
+            "responseId": self.response_id(),
+        });
+        self.out.push(bare_crlf(&chunk));
+    }
+
+    fn response_id(&self) -> String {
+        format!("crowTestkit{:08}", self.options.serial)
+    }
+}
+
+fn usage(usage: &ReplyUsage) -> Value {
+    let mut metadata = Map::from_iter([
+        ("promptTokenCount".to_owned(), json!(usage.prompt())),
+        ("candidatesTokenCount".to_owned(), json!(usage.visible_output())),
+        ("totalTokenCount".to_owned(), json!(usage.prompt() + usage.output)),
+        (
+            "promptTokensDetails".to_owned(),
+            json!([{"modality": "TEXT", "tokenCount": usage.prompt()}]),
+        ),
+    ]);
+    if usage.cache_read > 0 {
+        metadata.insert("cachedContentTokenCount".to_owned(), json!(usage.cache_read));
+        metadata.insert(
+            "cacheTokensDetails".to_owned(),
+            json!([{"modality": "TEXT", "tokenCount": usage.cache_read}]),
+        );
+    }
+    if usage.reasoning > 0 {
+        metadata.insert("thoughtsTokenCount".to_owned(), json!(usage.reasoning));
+    }
+    Value::Object(metadata)
+}
+
+fn finish_reason(stop: Stop) -> &'static str {
+    match stop {
+        // Gemini says STOP for calls as well.
+        Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Failed => "STOP",
+        Stop::MaxTokens => "MAX_TOKENS",
+        Stop::Refusal => "PROHIBITED_CONTENT",
+        Stop::ContentFilter => "SAFETY",
+    }
+}

@@ -1,0 +1,23 @@
+//! Renders a scripted model reply as the server-sent events of four vendor dialects.
+//!
+//! Everything here is pure: bytes out of values. It knows the wire formats as the vendors' services stream them and
+//! nothing of sockets, scripts or checks.
+
+mod anthropic;
+mod chat;
+mod errors;
+mod gemini;
+mod models;
+mod options;
+mod pieces;
+mod render;
+mod reply;
+mod responses;
+mod sse;
+
+pub use errors::{ErrorResponse, VendorError};
+pub use models::model_list;
+pub use options::{ChatFlavour, EncryptedReasoning, UsageChunk, WireOptions};
+pub use pieces::Pieces;
+pub use render::{comment_frame, error_frame, frames, terminal_frames, unknown_frame};
+pub use reply::{Dialect, Reply, ReplyBlock, ReplyUsage, Stop};

@@ -1,0 +1,72 @@
+//! How a text is cut into the deltas of a stream.
+
+use std::num::NonZeroUsize;
+
+/// The size of the delta pieces; the pieces joined are always the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pieces {
+    /// Like a tokenizer: each piece begins with its white space and has at most 16 characters.
+    #[default]
+    Words,
+    /// A fixed number of characters.
+    Chars(NonZeroUsize),
+    /// One piece.
+    Whole,
+}
+
+const LONGEST_WORD: usize = 16;
+
+impl Pieces {
+    /// Pieces of `size` characters; zero counts as one.
+    pub fn chars(size: usize) -> Self {
+        Self::Chars(NonZeroUsize::new(size).unwrap_or(NonZeroUsize::MIN))
+    }
+
+    /// Cuts `text`; an empty text has no pieces.
+    pub fn cut(self, text: &str) -> Vec<&str> {
+        match self {
+            Self::Words => cut_where(text, |length, previous, next| {
+                length >= LONGEST_WORD || (next.is_whitespace() && !previous.is_whitespace())
+            }),
+            Self::Chars(size) => cut_where(text, |length, _, _| length >= size.get()),
+            Self::Whole => cut_where(text, |_, _, _| false),
+        }
+    }
+}
+
+fn cut_where(text: &str, is_cut: impl Fn(usize, char, char) -> bool) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut rest, mut length, mut previous) = (text, 0, None);
+    let mut rest_start = 0;
+    for (position, next) in text.char_indices() {
+        if let Some(previous) = previous
+            && is_cut(length, previous, next)
+            && let Some((piece, tail)) = rest.split_at_checked(position - rest_start)
+        {
+            pieces.push(piece);
+            (rest, rest_start, length) = (tail, position, 0);
+        }
+        length += 1;
+        previous = Some(next);
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_their_leading_space_and_join_to_the_text() {
+        assert_eq!(Pieces::Words.cut("Hello big  world\n"), ["Hello", " big", "  world", "\n"]);
+        assert_eq!(Pieces::Words.cut(""), Vec::<&str>::new());
+        let long = "Donaudampfschifffahrt über é日本語".repeat(3);
+        for pieces in [Pieces::Words, Pieces::chars(1), Pieces::chars(7), Pieces::Whole] {
+            assert_eq!(pieces.cut(&long).concat(), long);
+        }
+        assert_eq!(Pieces::chars(2).cut("日本語"), ["日本", "語"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds every place of a text or of a run of lines, in linear time. Knows nothing about edits.
+
+use std::{borrow::Cow, collections::HashMap, ops::Range};
+
+use super::{
+    lines::{Tolerance, fold},
+    text::Document,
+};
+
+/// How many places are collected where one is wanted: enough to list them.
+pub(crate) const MANY: usize = 50;
+
+/// An identifier that no line of the pattern has.
+const FOREIGN: u32 = u32::MAX;
+
+/// Every place of `needle`, overlapping ones too, at most [`MANY`].
+pub(crate) fn overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
+    let Some(step) = needle.chars().next().map(char::len_utf8) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut from = 0;
+    while found.len() < MANY {
+        let Some(at) = haystack.get(from..).and_then(|rest| rest.find(needle)) else { break };
+        found.push(from + at..from + at + needle.len());
+        from += at + step;
+    }
+    found
+}
+
+/// Every place of `needle` as `str::replace` finds them.
+pub(crate) fn successive(haystack: &str, needle: &str) -> Vec<Range<usize>> {
+    haystack.match_indices(needle).map(|(at, text)| at..at + text.len()).collect()
+}
+
+/// The places of `needle` in the view when typographic characters count as their ASCII forms.
+pub(crate) fn folded(document: &Document<'_>, needle: &str) -> Vec<Range<usize>> {
+    let view = document.view();
+    if view.is_ascii() && needle.is_ascii() {
+        return Vec::new();
+    }
+    let haystack = fold(view);
+    let places = overlapping(&haystack, &fold(needle));
+    let mut offsets: Vec<usize> = places.iter().flat_map(|place| [place.start, place.end]).collect();
+    offsets.sort_unstable();
+    let unfolded = unfold(&haystack, view, &offsets);
+    places
+        .iter()
+        .filter_map(|place| Some(*unfolded.get(&place.start)?..*unfolded.get(&place.end)?))
+        .collect()
+}
+
+/// Folding maps character to character, so offsets are translated by walking both texts once.
+fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
+    let ends = std::iter::once((folded.len(), view.len()));
+    let starts = folded.char_indices().zip(view.char_indices()).map(|(one, other)| (one.0, other.0));
+    let mut wanted = sorted.iter().copied().peekable();
+    let mut unfolded = HashMap::new();
+    for (folded_at, view_at) in starts.chain(ends) {
+        while wanted.next_if_eq(&folded_at).is_some() {
+            unfolded.insert(folded_at, view_at);
+        }
+    }
+    unfolded
+}
+
+/// The first lines of every window of the file whose lines equal `wanted` within the tolerance.
+pub(crate) fn windows(document: &Document<'_>, wanted: &[&str], tolerance: Tolerance) -> Vec<usize> {
+    let mut ids: HashMap<Cow<'_, str>, u32> = HashMap::new();
+    let mut pattern = Vec::with_capacity(wanted.len());
+    for line in wanted {
+        let next = u32::try_from(ids.len()).unwrap_or(FOREIGN);
+        pattern.push(*ids.entry(tolerance.key(line)).or_insert(next));
+    }
+    let id = |line| ids.get(&tolerance.key(line)).copied().unwrap_or(FOREIGN);
+    runs(document.line_texts().map(id), &pattern)
+}
+
+/// Knuth, Morris and Pratt: the starts of every run of `pattern`, overlapping ones too.
+fn runs(ids: impl Iterator<Item = u32>, pattern: &[u32]) -> Vec<usize> {
+    let borders = borders(pattern);
+    let mut found = Vec::new();
+    let mut matched = 0;
+    for (index, id) in ids.enumerate() {
+        matched = extend(pattern, &borders, matched, id);
+        if matched == pattern.len() && matched > 0 {
+            found.push(index + 1 - matched);
+        }
+    }
+    found
+}
+
+/// For every prefix of the pattern the length of its longest proper border.
+fn borders(pattern: &[u32]) -> Vec<usize> {
+    let mut borders = Vec::with_capacity(pattern.len());
+    let mut matched = 0;
+    for (index, id) in pattern.iter().enumerate() {
+        if index > 0 {
+            matched = extend(pattern, &borders, matched, *id);
+        }
+        borders.push(matched);
+    }
+    borders
+}
+
+fn extend(pattern: &[u32], borders: &[usize], mut matched: usize, id: u32) -> usize {
+    loop {
+        if pattern.get(matched) == Some(&id) {
+            return matched + 1;
+        }
+        let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else { return 0 };
+        matched = *shorter;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_runs_are_all_found() {
+        assert_eq!(runs([1, 1, 1, 2, 1, 1].into_iter(), &[1, 1]), [0, 1, 4]);
+        assert_eq!(runs([1, 2, 1, 2, 1].into_iter(), &[1, 2, 1]), [0, 2]);
+        assert_eq!(runs([1, 1, 2, 1, 1, 1, 2].into_iter(), &[1, 1, 1, 2]), [3]);
+        assert_eq!(runs([1, 2].into_iter(), &[3]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn folded_places_are_given_in_the_text_of_the_file() {
+        let document = Document::decode("a \u{201c}b\u{201d} \u{2014} c".as_bytes()).unwrap();
+        let places = folded(&document, "\"b\" -");
+        assert_eq!(places.len(), 1);
+        assert_eq!(document.slice(&places[0]), "\u{201c}b\u{201d} \u{2014}");
+    }
+}

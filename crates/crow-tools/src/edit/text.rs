@@ -1,0 +1,341 @@
+//! A file as text: decoded lines with a way back to the exact bytes.
+//!
+//! The matcher works on the *view*: the text with every line end written as one line feed and without a
+//! byte order mark. Only ranges of the view are ever written, so all other bytes of the file stay untouched.
+//! Knows nothing about edits.
+
+use std::{borrow::Cow, ops::Range};
+
+use encoding_rs::WINDOWS_1252;
+
+use super::error::EditError;
+
+/// A NUL in this many leading bytes makes a file binary.
+const BINARY_PROBE: usize = 8 * 1024;
+
+/// How the bytes of a file stand for characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    Utf16Le,
+    Utf16Be,
+    /// Not UTF-8, no multi-byte UTF-8 anywhere: read as Windows-1252, which maps every byte.
+    SingleByte,
+    /// UTF-8 with broken places, each shown as U+FFFD.
+    BrokenUtf8,
+}
+
+/// What ends one line of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineEnd {
+    /// The last line of a file without a final newline.
+    Missing,
+    Lf,
+    CrLf,
+    /// Only in files that contain no line feed at all.
+    Cr,
+}
+
+/// One line: where its text is in the view and in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    view: Range<usize>,
+    bytes: Range<usize>,
+    end: LineEnd,
+}
+
+/// A decoded file.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    bytes: &'a [u8],
+    body_start: usize,
+    encoding: Encoding,
+    view: String,
+    lines: Vec<Line>,
+}
+
+impl<'a> Document<'a> {
+    /// Decodes a file; refuses what cannot be written back byte for byte.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, EditError> {
+        let (encoding, body_start) = detect(bytes)?;
+        let body = bytes.get(body_start..).unwrap_or_default();
+        let mut document =
+            Self { bytes, body_start, encoding, view: String::with_capacity(body.len()), lines: Vec::new() };
+        if encoding.is_wide() {
+            document.read_wide(&encoding.units(body)?)?;
+        } else {
+            document.read_narrow(body);
+        }
+        Ok(document)
+    }
+
+    fn read_narrow(&mut self, body: &[u8]) {
+        for (range, end) in split_lines(body) {
+            let raw = body.get(range.clone()).unwrap_or_default();
+            let text = self.encoding.narrow_text(raw);
+            let start = self.body_start + range.start;
+            self.push_line(&text, start..start + raw.len(), end);
+        }
+    }
+
+    fn read_wide(&mut self, units: &[u16]) -> Result<(), EditError> {
+        if units.contains(&0) {
+            return Err(EditError::Binary);
+        }
+        for (range, end) in split_lines(units) {
+            let text = String::from_utf16(units.get(range.clone()).unwrap_or_default())
+                .map_err(|_| EditError::BrokenUtf16)?;
+            let bytes = self.body_start + range.start * 2..self.body_start + range.end * 2;
+            self.push_line(&text, bytes, end);
+        }
+        Ok(())
+    }
+
+    fn push_line(&mut self, text: &str, bytes: Range<usize>, end: LineEnd) {
+        let start = self.view.len();
+        self.view.push_str(text);
+        self.lines.push(Line { view: start..self.view.len(), bytes, end });
+        if end != LineEnd::Missing {
+            self.view.push('\n');
+        }
+    }
+
+    /// The text of the file with line feeds only.
+    pub(crate) fn view(&self) -> &str {
+        &self.view
+    }
+
+    /// Whether the file holds no text at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.view.is_empty()
+    }
+
+    /// Whether some bytes of the file have no exact character in the view.
+    pub(crate) fn is_lossy(&self) -> bool {
+        self.encoding == Encoding::BrokenUtf8
+    }
+
+    /// Whether the meaning of bytes above ASCII is a guess.
+    pub(crate) fn is_guessed(&self) -> bool {
+        self.encoding == Encoding::SingleByte
+    }
+
+    pub(crate) fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The lines of the view without their ends.
+    pub(crate) fn line_texts(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|line| self.slice(&line.view))
+    }
+
+    /// Where the text of a line (counted from 0) is in the view; empty behind the last line.
+    pub(crate) fn line_range(&self, index: usize) -> Range<usize> {
+        self.lines.get(index).map_or(self.view.len()..self.view.len(), |line| line.view.clone())
+    }
+
+    /// The text of a line, counted from 0.
+    pub(crate) fn line_text(&self, index: usize) -> &str {
+        self.slice(&self.line_range(index))
+    }
+
+    /// The part of the view in `range`.
+    pub(crate) fn slice(&self, range: &Range<usize>) -> &str {
+        self.view.get(range.clone()).unwrap_or_default()
+    }
+
+    /// The line (counted from 0) that holds an offset of the view.
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
+        self.lines.partition_point(|line| line.view.start <= offset).saturating_sub(1)
+    }
+
+    /// The line (counted from 0) that holds a byte of the file.
+    pub(crate) fn line_at_byte(&self, offset: usize) -> usize {
+        self.lines.partition_point(|line| line.bytes.start <= offset).saturating_sub(1)
+    }
+
+    /// The end that a line, or text put in its place, has: its own, else that of the nearest line above.
+    pub(crate) fn line_end(&self, index: usize) -> LineEnd {
+        let upto = self.lines.get(..=index).unwrap_or(&self.lines);
+        let own = upto.iter().rev().map(|line| line.end).find(|end| *end != LineEnd::Missing);
+        own.unwrap_or(LineEnd::Lf)
+    }
+
+    /// The one line end of the whole file, or `None` when it mixes them.
+    pub(crate) fn uniform_line_end(&self) -> Option<LineEnd> {
+        let mut ends = self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnd::Missing);
+        let first = ends.next().unwrap_or(LineEnd::Lf);
+        ends.all(|end| end == first).then_some(first)
+    }
+
+    /// Brings text of the model to the line ends of the view.
+    pub(crate) fn to_view(&self, text: &str) -> String {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+        if self.lines.iter().any(|line| line.end == LineEnd::Cr) { text.replace('\r', "\n") } else { text }
+    }
+
+    /// The bytes of the file behind a range of the view.
+    pub(crate) fn byte_range(&self, range: &Range<usize>) -> Range<usize> {
+        self.byte_offset(range.start)..self.byte_offset(range.end)
+    }
+
+    fn byte_offset(&self, offset: usize) -> usize {
+        let Some(line) = self.lines.get(self.line_at(offset)) else { return self.body_start };
+        let inside = offset.saturating_sub(line.view.start);
+        if inside > line.view.len() {
+            return line.bytes.end + line.end.as_str().len() * self.encoding.width();
+        }
+        line.bytes.start + self.encoded_len(line, inside)
+    }
+
+    /// How many bytes of the file the first `inside` bytes of a line's view stand for.
+    fn encoded_len(&self, line: &Line, inside: usize) -> usize {
+        let prefix = self.view.get(line.view.start..line.view.start + inside).unwrap_or_default();
+        match self.encoding {
+            Encoding::Utf8 => inside,
+            Encoding::SingleByte => prefix.chars().count(),
+            Encoding::Utf16Le | Encoding::Utf16Be => prefix.encode_utf16().count() * 2,
+            Encoding::BrokenUtf8 => {
+                broken_len(self.bytes.get(line.bytes.clone()).unwrap_or_default(), inside)
+            }
+        }
+    }
+
+    /// Encodes text for the file. In a file whose encoding is a guess only characters that `known` (text of
+    /// the file that the model has quoted) contains can be written; the first other one is the error.
+    pub(crate) fn encode(&self, text: &str, known: &str) -> Result<Vec<u8>, char> {
+        match self.encoding {
+            Encoding::Utf8 => Ok(text.as_bytes().to_vec()),
+            Encoding::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            Encoding::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            Encoding::SingleByte => {
+                refuse_unknown(text, known)?;
+                Ok(WINDOWS_1252.encode(text).0.into_owned())
+            }
+            Encoding::BrokenUtf8 => {
+                refuse_unknown(text, known)?;
+                if text.contains('\u{fffd}') { Err('\u{fffd}') } else { Ok(text.as_bytes().to_vec()) }
+            }
+        }
+    }
+
+    /// The first line (counted from 1) whose bytes are not UTF-8.
+    pub(crate) fn first_foreign_line(&self) -> usize {
+        let foreign = |line: &Line| {
+            std::str::from_utf8(self.bytes.get(line.bytes.clone()).unwrap_or_default()).is_err()
+        };
+        self.lines.iter().position(foreign).map_or(1, |index| index + 1)
+    }
+
+    /// The line (counted from 1) of the first difference to `other`.
+    pub(crate) fn first_difference(&self, other: &Self) -> usize {
+        let ends = |document: &Self, index: usize| document.lines.get(index).map(|line| line.end);
+        let same = self
+            .line_texts()
+            .zip(other.line_texts())
+            .enumerate()
+            .take_while(|(index, (mine, theirs))| mine == theirs && ends(self, *index) == ends(other, *index))
+            .count();
+        (same + 1).min(self.line_count()).max(1)
+    }
+}
+
+impl Encoding {
+    fn is_wide(self) -> bool {
+        matches!(self, Self::Utf16Le | Self::Utf16Be)
+    }
+
+    fn width(self) -> usize {
+        if self.is_wide() { 2 } else { 1 }
+    }
+
+    fn units(self, body: &[u8]) -> Result<Vec<u16>, EditError> {
+        let (pairs, rest) = body.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(EditError::BrokenUtf16);
+        }
+        let unit = if self == Self::Utf16Be { u16::from_be_bytes } else { u16::from_le_bytes };
+        Ok(pairs.iter().map(|pair| unit(*pair)).collect())
+    }
+
+    fn narrow_text(self, raw: &[u8]) -> Cow<'_, str> {
+        if self == Self::SingleByte {
+            WINDOWS_1252.decode_without_bom_handling(raw).0
+        } else {
+            String::from_utf8_lossy(raw)
+        }
+    }
+}
+
+impl LineEnd {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "",
+            Self::Lf => "\n",
+            Self::CrLf => "\r\n",
+            Self::Cr => "\r",
+        }
+    }
+}
+
+/// The encoding of a file and the length of its byte order mark.
+fn detect(bytes: &[u8]) -> Result<(Encoding, usize), EditError> {
+    match bytes {
+        [0xFF, 0xFE, ..] => return Ok((Encoding::Utf16Le, 2)),
+        [0xFE, 0xFF, ..] => return Ok((Encoding::Utf16Be, 2)),
+        _ => {}
+    }
+    if bytes.iter().take(BINARY_PROBE).any(|byte| *byte == 0) {
+        return Err(EditError::Binary);
+    }
+    let mark = if bytes.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
+    let body = bytes.get(mark..).unwrap_or_default();
+    if std::str::from_utf8(body).is_ok() {
+        return Ok((Encoding::Utf8, mark));
+    }
+    let has_real_utf8 = body.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+    let encoding =
+        if mark > 0 || has_real_utf8 { Encoding::BrokenUtf8 } else { Encoding::SingleByte };
+    Ok((encoding, mark))
+}
+
+/// Splits at line feeds, or at carriage returns where no line feed exists.
+fn split_lines<Unit: Copy + PartialEq + From<u8>>(units: &[Unit]) -> Vec<(Range<usize>, LineEnd)> {
+    let (feed, carriage) = (Unit::from(b'\n'), Unit::from(b'\r'));
+    let (stop, end) =
+        if units.contains(&feed) { (feed, LineEnd::Lf) } else { (carriage, LineEnd::Cr) };
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for piece in units.split_inclusive(|unit| *unit == stop) {
+        let next = start + piece.len();
+        lines.push(match piece {
+            [.., before, last] if *last == feed && *before == carriage => {
+                (start..next - 2, LineEnd::CrLf)
+            }
+            [.., last] if *last == stop => (start..next - 1, end),
+            _ => (start..next, LineEnd::Missing),
+        });
+        start = next;
+    }
+    lines
+}
+
+/// How many raw bytes the first `inside` bytes of the lossy text stand for.
+fn broken_len(raw: &[u8], inside: usize) -> usize {
+    let (mut shown, mut read) = (0, 0);
+    for chunk in raw.utf8_chunks() {
+        if inside <= shown + chunk.valid().len() {
+            return read + inside - shown;
+        }
+        shown += chunk.valid().len() + '\u{fffd}'.len_utf8();
+        read += chunk.valid().len() + chunk.invalid().len();
+    }
+    read
+}
+
+fn refuse_unknown(text: &str, known: &str) -> Result<(), char> {
+    match text.chars().find(|char| !char.is_ascii() && !known.contains(*char)) {
+        Some(unknown) => Err(unknown),
+        None => Ok(()),
+    }
+}
