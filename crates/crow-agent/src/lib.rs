@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The built-in loops of Crow.
+//!
+//! [`BaseAgent`] is one model with a system prompt and tools: its [`execute_turn`](BaseAgent::execute_turn) drives the
+//! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. The crate knows no HTTP, no
+//! protocol and no terminal.
+
+mod base_agent;
+mod prompt;
+mod serve;
+mod task_complete;
+mod turn_result;
+
+pub use base_agent::{AgentConfig, BaseAgent};
+pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
+pub use serve::serve;
+pub use task_complete::TaskComplete;
+pub use turn_result::TurnResult;

@@ -1,0 +1,156 @@
+//! One model, one system prompt, one set of tools, and the loop over them.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    ids::ReplyId,
+    model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
+    tool::ToolRegistry,
+    turn::{NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
+};
+use crow_runtime::{AgentError, AgentInternals, ModelCall};
+use tokio_util::sync::CancellationToken;
+
+use crate::TurnResult;
+
+/// How a base agent works.
+#[derive(Debug, Clone, Default)]
+pub struct AgentConfig {
+    /// The system prompt. The same in every request of a session.
+    pub system_prompt: String,
+    /// How the model is asked.
+    pub model: ModelConfig,
+    /// The bounds of a turn.
+    pub limits: TurnLimits,
+}
+
+/// One model with a system prompt and tools. It knows nothing of reviewers or of what happens between turns.
+#[derive(Debug, Clone)]
+pub struct BaseAgent {
+    name: String,
+    config: AgentConfig,
+    model: ResolvedModel,
+    tools: Arc<ToolRegistry>,
+    definitions: Arc<[ToolDefinition]>,
+}
+
+impl BaseAgent {
+    /// Makes an agent.
+    pub fn new(
+        name: impl Into<String>,
+        config: AgentConfig,
+        model: ResolvedModel,
+        tools: ToolRegistry,
+    ) -> Self {
+        let definitions = if model.info.abilities.tools { tools.definitions() } else { Vec::new() };
+        Self {
+            name: name.into(),
+            config,
+            model,
+            tools: Arc::new(tools),
+            definitions: definitions.into(),
+        }
+    }
+
+    /// Returns the agent's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Works until the model answers without a call, a tool ends the turn, a bound is reached, or `cancel` is
+    /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
+    pub async fn execute_turn(
+        &self,
+        agent: &mut AgentInternals,
+        cancel: &CancellationToken,
+    ) -> Result<TurnResult, AgentError> {
+        let number = agent.history().turns().saturating_add(1);
+        agent.emit(AgentEvent::TurnStart { turn: number }).await?;
+        let mut result = TurnResult::default();
+        let worked = self.work(agent, &mut result, cancel).await;
+        let end = match &worked {
+            Ok(end) => end.clone(),
+            Err(error) => TurnEnd::Error { error: error.to_string() },
+        };
+        agent.close_open_calls().await?;
+        agent.emit(AgentEvent::TurnComplete { turn: number, end }).await?;
+        result.end = worked?;
+        Ok(result)
+    }
+
+    /// The loop: ask the machine, do what it says, tell it what came of it.
+    async fn work(
+        &self,
+        agent: &mut AgentInternals,
+        result: &mut TurnResult,
+        cancel: &CancellationToken,
+    ) -> Result<TurnEnd, AgentError> {
+        let mut turn = TurnMachine::new(self.config.limits);
+        let mut reply_id = None;
+        loop {
+            if cancel.is_cancelled() {
+                turn.on_cancelled();
+            }
+            match turn.next_step() {
+                NextStep::CallModel { tool_choice, reminder } => {
+                    if agent.take_steering().await? {
+                        turn.on_steering();
+                    }
+                    if let Some(text) = reminder {
+                        agent.remind(text).await?;
+                    }
+                    match self.ask(agent, tool_choice, cancel).await {
+                        Ok((id, reply)) => {
+                            turn.on_reply(result.take_reply(&reply));
+                            reply_id = Some(id);
+                        }
+                        Err(AgentError::Cancelled) => turn.on_cancelled(),
+                        Err(error) => return Err(error),
+                    }
+                }
+                NextStep::CallTools(calls) => {
+                    let outcomes =
+                        self.answer(agent, reply_id.as_ref(), calls, result, cancel).await?;
+                    turn.on_tools_done(&outcomes);
+                    agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
+                }
+                NextStep::Done(TurnEnd::Text) if agent.take_steering().await? => turn.on_steering(),
+                NextStep::Done(end) => {
+                    result.steps = turn.steps();
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        agent: &mut AgentInternals,
+        tool_choice: ToolChoice,
+        cancel: &CancellationToken,
+    ) -> Result<(ReplyId, ModelReply), AgentError> {
+        agent.set_state(AgentState::Processing).await?;
+        let call = ModelCall {
+            model: &self.model,
+            system: &self.config.system_prompt,
+            tools: &self.definitions,
+            config: &self.config.model,
+            tool_choice,
+        };
+        agent.call_model(call, cancel).await
+    }
+
+    async fn answer(
+        &self,
+        agent: &mut AgentInternals,
+        reply_id: Option<&ReplyId>,
+        calls: Vec<RequestedCall>,
+        result: &mut TurnResult,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<crow_core::turn::CallOutcome>, AgentError> {
+        let Some(reply_id) = reply_id else { return Ok(Vec::new()) };
+        let executed = agent.call(&self.tools, reply_id, calls, cancel).await?;
+        Ok(result.take_calls(executed))
+    }
+}

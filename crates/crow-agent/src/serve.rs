@@ -1,0 +1,83 @@
+//! An agent on the runtime that returns to the user after every turn.
+
+use crow_core::{
+    event::{AgentEvent, AgentState, InputSource, RunOutcome},
+    message::Block,
+    turn::TurnEnd,
+};
+use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
+
+use crate::{BaseAgent, Surroundings, TurnResult};
+
+/// Serves inputs until the agent is shut down: each is a run of one turn.
+///
+/// The first input of a session carries the `surroundings`; they stay as they are for the whole session.
+pub async fn serve(
+    agent: BaseAgent,
+    surroundings: Surroundings,
+    mut internals: AgentInternals,
+) -> Result<(), AgentError> {
+    internals.close_open_calls().await?;
+    loop {
+        internals.set_state(AgentState::Idle).await?;
+        let (run_id, content) = match internals.receive().await {
+            Ok(InputMessage::UserInput { run_id, content }) => (run_id, content),
+            // This loop runs all calls itself, so a result from outside answers none of them.
+            Ok(InputMessage::ToolResult { .. }) => continue,
+            Err(AgentError::Closed) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let run = internals.start_run(run_id).await?;
+        let worked = work(&agent, &surroundings, &mut internals, content, &run).await;
+        let outcome = match worked {
+            Ok(turn) => conclude(&mut internals, turn).await?,
+            Err(error) => {
+                internals.report_error(&error).await;
+                RunOutcome::Failed { error: error.to_string() }
+            }
+        };
+        internals.end_run(run, outcome).await?;
+    }
+}
+
+async fn work(
+    agent: &BaseAgent,
+    surroundings: &Surroundings,
+    internals: &mut AgentInternals,
+    content: Vec<Block>,
+    run: &RunGuard,
+) -> Result<TurnResult, AgentError> {
+    let context = internals.history().is_empty().then(|| surroundings.to_text());
+    internals.start_round().await?;
+    internals.say(InputSource::Prompt, context, content).await?;
+    let turn = agent.execute_turn(internals, &run.cancel).await?;
+    internals.emit(AgentEvent::RoundEnd).await?;
+    Ok(turn)
+}
+
+/// What the end of its only turn means for a run.
+async fn conclude(
+    internals: &mut AgentInternals,
+    turn: TurnResult,
+) -> Result<RunOutcome, AgentError> {
+    Ok(match turn.end {
+        TurnEnd::TaskComplete { summary } => {
+            internals
+                .emit(AgentEvent::TaskComplete { summary: summary.clone(), verified: false })
+                .await?;
+            RunOutcome::Completed { summary, verified: false }
+        }
+        TurnEnd::Text | TurnEnd::SubmitForReview { .. } => RunOutcome::NeedsInput,
+        TurnEnd::Cancelled => {
+            internals.emit(AgentEvent::Cancelled).await?;
+            RunOutcome::Cancelled
+        }
+        TurnEnd::Refusal => RunOutcome::Failed { error: TurnEnd::Refusal.to_string() },
+        TurnEnd::Error { error } => RunOutcome::Failed { error },
+        reason @ (TurnEnd::MaxSteps { .. }
+        | TurnEnd::DoomLoop { .. }
+        | TurnEnd::InvalidCalls
+        | TurnEnd::OutputLimit
+        | TurnEnd::Budget { .. }) => RunOutcome::Stopped { reason },
+    })
+}

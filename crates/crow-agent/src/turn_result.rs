@@ -1,0 +1,108 @@
+//! What a turn came to.
+
+use std::path::PathBuf;
+
+use crow_core::{
+    message::ReplyContent,
+    model::ModelReply,
+    tool::ToolStatus,
+    turn::{CallOutcome, ReplyFacts, TurnEnd},
+    usage::TokenUsage,
+};
+use crow_runtime::ExecutedCall;
+
+use crate::task_complete;
+
+/// What a turn came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnResult {
+    /// The text of the last reply.
+    pub text: Option<String>,
+    /// The calls that were answered, in order.
+    pub tool_calls: Vec<ExecutedCall>,
+    /// What the agent says about the finished task, if it called `task_complete`.
+    pub task_complete: Option<String>,
+    /// What the model calls of the turn used.
+    pub usage: TokenUsage,
+    /// Files that were created, changed or deleted, each once, in the order of the first change.
+    pub files_changed: Vec<PathBuf>,
+    /// How many times the model was called.
+    pub steps: u32,
+    /// Why the turn ended.
+    pub end: TurnEnd,
+}
+
+impl Default for TurnResult {
+    fn default() -> Self {
+        Self {
+            text: None,
+            tool_calls: Vec::new(),
+            task_complete: None,
+            usage: TokenUsage::default(),
+            files_changed: Vec::new(),
+            steps: 0,
+            end: TurnEnd::Text,
+        }
+    }
+}
+
+impl TurnResult {
+    /// Takes in a reply and tells the turn machine of it.
+    pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
+        self.usage += reply.usage;
+        let texts = reply.blocks.iter().filter_map(|block| match &block.content {
+            ReplyContent::Text { text } => Some(text.as_str()),
+            ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
+        });
+        let text: String = texts.collect();
+        self.text = (!text.is_empty()).then(|| text.clone());
+        ReplyFacts { calls: reply.calls().cloned().collect(), text, stop: reply.stop }
+    }
+
+    /// Takes in answered calls and tells the turn machine of them.
+    pub(crate) fn take_calls(&mut self, executed: Vec<ExecutedCall>) -> Vec<CallOutcome> {
+        let outcomes = executed.iter().map(|call| CallOutcome {
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            output: call.result.output.clone(),
+            status: call.result.status,
+            validity: call.validity,
+            ends_turn: self.ending(call),
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        for call in &executed {
+            for file in &call.result.metadata.files_modified {
+                if !self.files_changed.contains(file) {
+                    self.files_changed.push(file.clone());
+                }
+            }
+        }
+        if let Some(TurnEnd::TaskComplete { summary }) =
+            outcomes.iter().find_map(|outcome| outcome.ends_turn.as_ref())
+        {
+            self.task_complete = Some(summary.clone());
+        }
+        self.tool_calls.extend(executed);
+        outcomes
+    }
+
+    /// How a call ends the turn, if it does. A tool of somebody else's ends it like a text, with the answer standing.
+    fn ending(&self, call: &ExecutedCall) -> Option<TurnEnd> {
+        if !call.ends_turn || call.result.status != ToolStatus::Success {
+            return None;
+        }
+        let summary = || {
+            let given = call
+                .arguments
+                .get("summary")
+                .and_then(|summary| summary.as_str())
+                .unwrap_or_default();
+            if given.is_empty() { self.text.clone().unwrap_or_default() } else { given.to_owned() }
+        };
+        Some(match call.name.as_str() {
+            task_complete::NAME => TurnEnd::TaskComplete { summary: summary() },
+            "submit_for_review" => TurnEnd::SubmitForReview { summary: summary() },
+            _ => TurnEnd::Text,
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Why an agent ends before its time.
+
+use crow_core::{
+    history::HistoryError,
+    ids::SessionId,
+    model::{ModelsError, ProviderError},
+};
+
+use crate::SessionError;
+
+/// Why an agent function cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The model cannot be asked.
+    #[error(transparent)]
+    Provider(Box<ProviderError>),
+    /// The model does not exist.
+    #[error(transparent)]
+    Models(#[from] ModelsError),
+    /// The session cannot be kept.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The agent did something that the history does not allow. A bug in the agent.
+    #[error("the agent broke its own history: {0}")]
+    History(#[from] HistoryError),
+    /// The model was asked although calls had no result. A bug in the agent.
+    #[error("the model was asked while {count} calls had no result")]
+    CallsOpen {
+        /// How many.
+        count: usize,
+    },
+    /// What the agent was doing was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// Nobody holds a handle any more, or the runtime shuts down.
+    #[error("the agent was shut down")]
+    Closed,
+    /// The agent function panicked.
+    #[error("the agent panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// Whatever else an agent function fails with.
+    #[error(transparent)]
+    Custom(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<ProviderError> for AgentError {
+    fn from(error: ProviderError) -> Self {
+        Self::Provider(Box::new(error))
+    }
+}
+
+/// Why a handle could not pass something on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandleError {
+    /// The queue is full: the agent has not taken earlier input yet.
+    #[error("the agent has {capacity} inputs waiting and takes no more")]
+    Full {
+        /// How many inputs the queue holds.
+        capacity: usize,
+    },
+    /// The agent has ended.
+    #[error("agent {id} has ended")]
+    Ended {
+        /// Its session.
+        id: SessionId,
+    },
+}

@@ -1,0 +1,327 @@
+//! What an agent function works with.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crow_core::{
+    event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
+    file_views::FileViews,
+    history::History,
+    ids::{CallId, MessageId, ReplyId, RunId, SessionId},
+    message::Block,
+    model::{Abilities, Conversation, ModelRef},
+    resource_map::ResourceMap,
+    todo::TodoList,
+    tool::{AgentContext, ToolResult},
+    workspace::Workspace,
+};
+use serde_json::Value;
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{AgentError, InputMessage, Recorder, handle::Shared};
+use crate::{ProcessRunner, RuntimeConfig, SessionError, SessionMetadata};
+
+/// Longest title that is made of a prompt, in characters.
+const TITLE: usize = 80;
+
+/// What an agent function works with: its inbox, its history, its event stream, models and tools.
+pub struct AgentInternals {
+    pub(crate) config: Arc<RuntimeConfig>,
+    pub(super) shared: Arc<Shared>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) context: Arc<AgentContext>,
+    pub(super) history: History,
+    input: mpsc::Receiver<InputMessage>,
+    steering: mpsc::Receiver<Vec<Block>>,
+    pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
+    tasks: TaskTracker,
+    syncing: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// What internals are made of.
+pub(super) struct Parts {
+    pub config: Arc<RuntimeConfig>,
+    pub shared: Arc<Shared>,
+    pub recorder: Arc<Recorder>,
+    pub history: History,
+    pub abilities: Abilities,
+    pub file_views: Vec<Value>,
+    pub todo: Option<Value>,
+    pub input: mpsc::Receiver<InputMessage>,
+    pub steering: mpsc::Receiver<Vec<Block>>,
+    pub tasks: TaskTracker,
+}
+
+/// A run under way.
+#[derive(Debug, Clone)]
+pub struct RunGuard {
+    /// The run.
+    pub id: RunId,
+    /// Cancelled by interrupt and shutdown.
+    pub cancel: CancellationToken,
+}
+
+impl AgentInternals {
+    pub(super) fn new(parts: Parts) -> Self {
+        let metadata = parts.shared.metadata();
+        let crow = metadata.crow();
+        let file_views = FileViews::default();
+        for extra in &parts.file_views {
+            file_views.restore(extra);
+        }
+        let todo: TodoList = parts
+            .todo
+            .and_then(|items| serde_json::from_value(items).ok())
+            .and_then(|items| TodoList::new(items).ok())
+            .unwrap_or_default();
+        let context = AgentContext {
+            session_id: metadata.session_id.clone(),
+            root_id: crow.root_id.clone(),
+            agent_name: metadata.agent_type.clone(),
+            model: metadata.model_ref(),
+            abilities: parts.abilities,
+            workspace: Workspace::new(crow.cwd),
+            scratch: parts.config.store.scratch(&metadata.session_id),
+            file_views,
+            todo: Mutex::new(todo),
+            processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
+            snapshots: None,
+            children: None,
+            resources: ResourceMap::default(),
+        };
+        Self {
+            config: parts.config,
+            shared: parts.shared,
+            recorder: parts.recorder,
+            context: Arc::new(context),
+            history: parts.history,
+            input: parts.input,
+            steering: parts.steering,
+            conversation: None,
+            tasks: parts.tasks,
+            syncing: None,
+        }
+    }
+
+    /// Returns the session's id.
+    pub fn session_id(&self) -> &SessionId {
+        &self.shared.id
+    }
+
+    /// Returns the session's header.
+    pub fn metadata(&self) -> SessionMetadata {
+        self.shared.metadata()
+    }
+
+    /// Returns the history.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns what the tools of this session share.
+    pub fn context(&self) -> &Arc<AgentContext> {
+        &self.context
+    }
+
+    /// Returns what the runtime is made of.
+    pub fn config(&self) -> &RuntimeConfig {
+        &self.config
+    }
+
+    /// Waits for the next input. Fails with [`AgentError::Closed`] on shutdown and when no handle is left.
+    pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
+        tokio::select! {
+            biased;
+            () = self.shared.session_token.cancelled() => Err(AgentError::Closed),
+            message = self.input.recv() => message.ok_or(AgentError::Closed),
+        }
+    }
+
+    /// Begins a run. Whatever interrupt cancelled before does not touch it.
+    pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
+        let cancel = self.shared.begin_run();
+        self.recorder.reset_rounds();
+        self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
+        Ok(RunGuard { id, cancel })
+    }
+
+    /// Ends a run, brings the header up to date and makes the log outlive a power cut.
+    pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
+        self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
+        self.save_metadata()?;
+        self.sync().await
+    }
+
+    /// Begins a round of the run.
+    pub async fn start_round(&mut self) -> Result<(), AgentError> {
+        self.recorder.next_round();
+        self.emit(AgentEvent::RoundStart).await
+    }
+
+    /// Records an event: durable ones are in the log when this returns, and in the history.
+    pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
+        let envelope = self.recorder.write(event)?;
+        self.history.apply(&envelope)?;
+        self.recorder.send(envelope, &self.shared.run_token()).await;
+        Ok(())
+    }
+
+    /// Tells listeners of a failure, also when the log cannot take it.
+    pub async fn report_error(&mut self, error: &AgentError) {
+        let provider = if let AgentError::Provider(provider) = error {
+            Some(provider.as_ref().clone())
+        } else {
+            None
+        };
+        let event = AgentEvent::Error { error: error.to_string(), provider };
+        if self.emit(event.clone()).await.is_err() {
+            let envelope = self.recorder.unlogged(event);
+            self.recorder.send(envelope, &self.shared.run_token()).await;
+        }
+    }
+
+    /// Puts somebody's words into the history.
+    pub async fn say(
+        &mut self,
+        source: InputSource,
+        preface: Option<String>,
+        content: Vec<Block>,
+    ) -> Result<(), AgentError> {
+        if source == InputSource::Prompt {
+            self.set_title(&content);
+        }
+        let message_id = MessageId::new(self.config.ids.next_id());
+        self.emit(AgentEvent::UserInput { message_id, source, context: preface, content }).await?;
+        self.sync_beside();
+        Ok(())
+    }
+
+    /// Tells the model something as a message that stays in its history.
+    pub async fn remind(&mut self, text: impl Into<String>) -> Result<(), AgentError> {
+        let (level, audience) = (NoticeLevel::Info, NoticeAudience::Model);
+        self.emit(AgentEvent::Notice { level, audience, text: text.into() }).await
+    }
+
+    /// Takes what was said in the middle of the run, if anything, into the history.
+    pub async fn take_steering(&mut self) -> Result<bool, AgentError> {
+        let mut any = false;
+        while let Ok(content) = self.steering.try_recv() {
+            self.say(InputSource::Steering, None, content).await?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Sets what the agent is doing.
+    pub async fn set_state(&mut self, state: AgentState) -> Result<(), AgentError> {
+        if *self.shared.state.borrow() == state {
+            return Ok(());
+        }
+        self.shared.state.send_replace(state.clone());
+        self.emit(AgentEvent::StateChange { state }).await
+    }
+
+    /// Returns what the agent is doing.
+    pub fn state(&self) -> AgentState {
+        self.shared.state.borrow().clone()
+    }
+
+    /// Answers every open call, as after a crash or a cancel, so that the model can be asked again.
+    pub async fn close_open_calls(&mut self) -> Result<usize, AgentError> {
+        let Some(reply_id) = self.history.open_reply().cloned() else { return Ok(0) };
+        let open = self.history.open_calls();
+        for call in &open {
+            let result = interrupted(call.started);
+            self.end_call(call.call_id.clone(), reply_id.clone(), call.tool.clone(), result)
+                .await?;
+        }
+        Ok(open.len())
+    }
+
+    async fn end_call(
+        &mut self,
+        call_id: CallId,
+        reply_id: ReplyId,
+        tool: String,
+        result: ToolResult,
+    ) -> Result<(), AgentError> {
+        self.emit(AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None }).await
+    }
+
+    /// Lets the log be written to the disk beside what comes next. At most one such write is under way.
+    pub(super) fn sync_beside(&mut self) {
+        if self.syncing.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        self.syncing = self.recorder.sync().map(|work| self.tasks.spawn_blocking(work));
+    }
+
+    /// Waits until the log is on the disk.
+    async fn sync(&mut self) -> Result<(), AgentError> {
+        if let Some(task) = self.syncing.take() {
+            finish(task).await?;
+        }
+        if let Some(work) = self.recorder.sync() {
+            finish(self.tasks.spawn_blocking(work)).await?;
+        }
+        Ok(())
+    }
+
+    fn set_title(&self, content: &[Block]) {
+        let mut metadata = self.shared.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut crow = metadata.crow();
+        let first = content.iter().find_map(|block| match block {
+            Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
+            Block::Image(_) => None,
+        });
+        if let Some(line) = first.filter(|_| crow.title.is_empty()) {
+            crow.title = line.chars().take(TITLE).collect();
+            metadata.set_crow(&crow);
+        }
+    }
+
+    fn save_metadata(&self) -> Result<(), AgentError> {
+        let metadata = {
+            let mut metadata = self.shared.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+            metadata.updated_at = self.config.clock.now();
+            let mut crow = metadata.crow();
+            crow.turns = self.history.turns();
+            crow.usage = self.history.usage();
+            metadata.set_crow(&crow);
+            metadata.clone()
+        };
+        Ok(self.recorder.save_metadata(&metadata)?)
+    }
+
+    /// Returns the folder for outputs that are too long for the model.
+    pub(crate) fn scratch(&self) -> &PathBuf {
+        &self.context.scratch
+    }
+}
+
+impl std::fmt::Debug for AgentInternals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentInternals").field("session", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+async fn finish(task: JoinHandle<Result<(), SessionError>>) -> Result<(), AgentError> {
+    match task.await {
+        Ok(result) => Ok(result?),
+        Err(error) => Err(AgentError::Custom(Box::new(error))),
+    }
+}
+
+/// The result of a call whose end nobody saw.
+fn interrupted(started: bool) -> ToolResult {
+    let mut result = ToolResult::cancelled();
+    result.output = if started {
+        "The call was interrupted and its outcome is unknown. Look at what it may have changed before you go on.".to_owned()
+    } else {
+        "The call was not run: the run was interrupted before it began.".to_owned()
+    };
+    result
+}

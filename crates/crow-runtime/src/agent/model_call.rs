@@ -1,0 +1,173 @@
+//! One call of the model: stream, events, record.
+
+use crow_core::{
+    event::AgentEvent,
+    ids::{CallId, ReplyId},
+    message::{ReplyBlock, ReplyContent},
+    model::{
+        ModelConfig, ModelEvent, ModelReply, ModelRequest, ModelStream, ProviderError,
+        ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
+    },
+};
+use futures_util::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::{AgentError, AgentInternals};
+
+/// What the model is asked with, beside the history.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelCall<'a> {
+    /// The model.
+    pub model: &'a ResolvedModel,
+    /// The system prompt.
+    pub system: &'a str,
+    /// The tools.
+    pub tools: &'a [ToolDefinition],
+    /// How the model is asked.
+    pub config: &'a ModelConfig,
+    /// Whether it may call tools.
+    pub tool_choice: ToolChoice,
+}
+
+/// What came of the open reply so far.
+#[derive(Debug)]
+struct OpenReply {
+    id: ReplyId,
+    text: String,
+    thinking: String,
+}
+
+impl AgentInternals {
+    /// Asks the model with the whole history, passes what comes on as events, and records the reply and its usage.
+    ///
+    /// Returns the reply with the id under which it stands in the history.
+    pub async fn call_model(
+        &mut self,
+        call: ModelCall<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(ReplyId, ModelReply), AgentError> {
+        let stream = self.open_stream(call)?;
+        self.sync_beside();
+        let id = ReplyId::new(self.config.ids.next_id());
+        let mut open = OpenReply { id: id.clone(), text: String::new(), thinking: String::new() };
+        let mut reply = cancel
+            .run_until_cancelled(self.read(stream, &mut open))
+            .await
+            .ok_or(AgentError::Cancelled)??;
+        make_call_ids_unique(&mut reply.blocks);
+        self.record_reply(open, &reply).await?;
+        Ok((id, reply))
+    }
+
+    fn open_stream(&mut self, call: ModelCall<'_>) -> Result<ModelStream, AgentError> {
+        let messages =
+            self.history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })?;
+        let reference = &call.model.info.reference;
+        let request = ModelRequest {
+            system: call.system,
+            tools: call.tools,
+            messages,
+            config: call.config,
+            tool_choice: call.tool_choice,
+        };
+        let (_, conversation) =
+            if let Some(known) = self.conversation.take().filter(|(model, _)| model == reference) {
+                self.conversation.insert(known)
+            } else {
+                let new = call.model.provider.conversation(&call.model.info, &self.shared.id);
+                self.conversation.insert((reference.clone(), new))
+            };
+        Ok(conversation.stream(request))
+    }
+
+    async fn read(
+        &mut self,
+        mut stream: ModelStream,
+        open: &mut OpenReply,
+    ) -> Result<ModelReply, AgentError> {
+        while let Some(event) = stream.next().await {
+            match event? {
+                ModelEvent::TextDelta(delta) => {
+                    let offset = open.text.len() as u64;
+                    open.text.push_str(&delta);
+                    self.emit(AgentEvent::TextDelta { reply_id: open.id.clone(), offset, delta })
+                        .await?;
+                }
+                ModelEvent::ThinkingDelta(delta) => {
+                    let offset = open.thinking.len() as u64;
+                    open.thinking.push_str(&delta);
+                    self.emit(AgentEvent::ThinkingDelta {
+                        reply_id: open.id.clone(),
+                        offset,
+                        delta,
+                    })
+                    .await?;
+                }
+                ModelEvent::CallStarted { .. } => {}
+                ModelEvent::Retrying(retry) => self.reset(open, retry).await?,
+                ModelEvent::Completed(reply) => return Ok(reply),
+            }
+        }
+        Err(ProviderError::new(
+            ProviderErrorKind::Truncated,
+            "the provider's stream ended without a reply",
+        )
+        .into())
+    }
+
+    async fn reset(&mut self, open: &mut OpenReply, retry: Retry) -> Result<(), AgentError> {
+        open.text.clear();
+        open.thinking.clear();
+        let wait_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(u64::MAX);
+        let event = AgentEvent::ReplyReset {
+            reply_id: open.id.clone(),
+            error: retry.error,
+            attempt: retry.attempt,
+            wait_ms,
+        };
+        self.emit(event).await
+    }
+
+    async fn record_reply(
+        &mut self,
+        open: OpenReply,
+        reply: &ModelReply,
+    ) -> Result<(), AgentError> {
+        let OpenReply { id, text, thinking } = open;
+        self.emit(AgentEvent::Reply {
+            reply_id: id.clone(),
+            blocks: reply.blocks.clone(),
+            stop: reply.stop,
+            origin: reply.origin.clone(),
+            response_id: reply.response_id.clone(),
+        })
+        .await?;
+        if !thinking.is_empty() {
+            self.emit(AgentEvent::ThinkingComplete { reply_id: id.clone(), text: thinking })
+                .await?;
+        }
+        if !text.is_empty() {
+            self.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
+        }
+        self.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage }).await
+    }
+}
+
+/// Gives every call of a reply an id of its own: some servers repeat them or leave them out.
+fn make_call_ids_unique(blocks: &mut [ReplyBlock]) {
+    let mut seen: Vec<CallId> = Vec::new();
+    for block in blocks {
+        let ReplyContent::Call(call) = &mut block.content else { continue };
+        let base =
+            if call.id.as_str().is_empty() { "call".to_owned() } else { call.id.to_string() };
+        let mut id = CallId::new(base.clone());
+        let mut number = 2;
+        while seen.contains(&id) {
+            id = CallId::new(format!("{base}-{number}"));
+            number += 1;
+        }
+        // The native item names the old id, and is dropped by itself because the block has changed.
+        call.id = id.clone();
+        seen.push(id);
+    }
+}

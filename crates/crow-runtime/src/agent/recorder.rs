@@ -1,0 +1,111 @@
+//! Where events go: the log first, the stream after.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crow_core::{
+    capability::Clock,
+    event::{AgentEvent, AgentRole, Envelope, ParentCall},
+    ids::SessionId,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{SessionError, SessionLog, SessionMetadata};
+
+/// How long an event may wait for a listener that does not read, once the agent is being cancelled.
+const PATIENCE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
+
+/// Gives events their envelope, writes the durable ones to the log, and passes all on to the stream.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pub(super) session_id: SessionId,
+    pub(super) root_id: SessionId,
+    pub(super) agent: String,
+    pub(super) role: AgentRole,
+    pub(super) parent: Option<ParentCall>,
+    pub(super) round: AtomicU32,
+    pub(super) seq: Arc<AtomicU64>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) log: Mutex<Box<dyn SessionLog>>,
+    pub(super) listener: mpsc::Sender<Arc<Envelope>>,
+    /// Whether somebody took the stream.
+    pub(super) heard: Arc<AtomicBool>,
+}
+
+impl Recorder {
+    /// Writes the event to the log if it is durable, and returns it in its envelope.
+    pub(crate) fn write(&self, event: AgentEvent) -> Result<Arc<Envelope>, SessionError> {
+        let durable = event.is_durable();
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        // Numbers are taken under the lock: a failed write leaves no gap.
+        let seq = durable.then(|| self.seq.load(Ordering::Relaxed) + 1);
+        let envelope = self.envelope(seq, event);
+        if let Some(seq) = seq {
+            log.append(&envelope)?;
+            self.seq.store(seq, Ordering::Relaxed);
+        }
+        Ok(Arc::new(envelope))
+    }
+
+    /// Puts an event that the log could not take into an envelope, so that listeners at least learn of it.
+    pub(crate) fn unlogged(&self, event: AgentEvent) -> Arc<Envelope> {
+        Arc::new(self.envelope(None, event))
+    }
+
+    fn envelope(&self, seq: Option<u64>, event: AgentEvent) -> Envelope {
+        Envelope {
+            seq,
+            time: self.clock.now(),
+            session_id: self.session_id.clone(),
+            root_id: self.root_id.clone(),
+            agent: self.agent.clone(),
+            role: self.role,
+            parent: self.parent.clone(),
+            round: self.round.load(Ordering::Relaxed),
+            event,
+        }
+    }
+
+    /// Passes an event on. Waits while the stream is held and full, but not on past a cancel.
+    pub(crate) async fn send(&self, envelope: Arc<Envelope>, cancel: &CancellationToken) {
+        if !self.heard.load(Ordering::Relaxed) {
+            return;
+        }
+        let Err(mpsc::error::TrySendError::Full(envelope)) = self.listener.try_send(envelope)
+        else {
+            return;
+        };
+        let waited = tokio::select! {
+            biased;
+            sent = self.listener.send(Arc::clone(&envelope)) => { drop(sent); return }
+            () = cancel.cancelled() => tokio::time::timeout(PATIENCE_WHEN_CANCELLED, self.listener.send(envelope)).await,
+        };
+        if waited.is_err() {
+            tracing::debug!(session = %self.session_id, "a listener that does not read missed an event");
+        }
+    }
+
+    /// Writes the header.
+    pub(crate) fn save_metadata(&self, metadata: &SessionMetadata) -> Result<(), SessionError> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).save_metadata(metadata)
+    }
+
+    /// Returns work that makes the log outlive a power cut.
+    pub(crate) fn sync(&self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).sync()
+    }
+
+    pub(super) fn next_round(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn reset_rounds(&self) {
+        self.round.store(0, Ordering::Relaxed);
+    }
+}

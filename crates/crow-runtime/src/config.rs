@@ -1,0 +1,46 @@
+//! What a runtime is made of.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crow_core::{
+    capability::{Answerer, Clock, NoAnswerer},
+    ids::IdSource,
+    model::{Models, NoModels},
+    permission::PermissionPolicy,
+};
+
+use crate::{MemoryStore, SessionStore, SystemClock, UuidSource};
+
+/// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
+/// and nobody is asked.
+#[derive(Debug, Clone)]
+pub struct RuntimeConfig {
+    /// Where sessions are kept.
+    pub store: Arc<dyn SessionStore>,
+    /// Which models there are.
+    pub models: Arc<dyn Models>,
+    /// Which calls may run.
+    pub policy: PermissionPolicy,
+    /// Who answers questions about calls.
+    pub answerer: Arc<dyn Answerer>,
+    /// The environment of every process that is started. Nothing else is passed on.
+    pub child_env: BTreeMap<String, String>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes identifiers.
+    pub ids: Arc<dyn IdSource>,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        Self {
+            store: Arc::new(MemoryStore::default()),
+            models: Arc::new(NoModels),
+            policy: PermissionPolicy::default(),
+            answerer: Arc::new(NoAnswerer),
+            child_env: BTreeMap::new(),
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(UuidSource),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Identifiers that sort by time.
+
+use std::sync::Arc;
+
+use crow_core::ids::IdSource;
+use uuid::Uuid;
+
+/// Makes UUIDs of version 7: those made later sort later.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UuidSource;
+
+impl IdSource for UuidSource {
+    fn next_id(&self) -> Arc<str> {
+        Uuid::now_v7().to_string().into()
+    }
+}

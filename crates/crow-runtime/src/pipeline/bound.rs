@@ -1,0 +1,71 @@
+//! No output enters the history at any length.
+
+use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+
+use crow_core::{ids::CallId, tool::ToolResult};
+
+/// The most bytes of output that the model is shown. Tools with limits of their own stay below it.
+const MAX_OUTPUT: usize = 64 * 1024;
+/// Of those, how many come from the beginning.
+const HEAD: usize = MAX_OUTPUT * 3 / 5;
+
+/// Cuts an output that is too long in its middle and keeps the whole in a file.
+pub(super) fn bound_output(mut result: ToolResult, scratch: &Path, call_id: &CallId) -> ToolResult {
+    let total = result.output.len();
+    if total <= MAX_OUTPUT {
+        return result;
+    }
+    let head = result.output.floor_char_boundary(HEAD);
+    let tail = result.output.ceil_char_boundary(total - (MAX_OUTPUT - HEAD));
+    let kept = match spill(scratch, call_id, &result.output) {
+        Ok(path) => format!("the whole output is in {path}"),
+        Err(error) => format!("the whole output could not be kept: {error}"),
+    };
+    let omitted = tail - head;
+    let (first, last) = (
+        result.output.get(..head).unwrap_or_default(),
+        result.output.get(tail..).unwrap_or_default(),
+    );
+    result.output = format!("{first}\n[… {omitted} bytes left out; {kept} …]\n{last}");
+    result
+}
+
+fn spill(scratch: &Path, call_id: &CallId, output: &str) -> std::io::Result<String> {
+    let name: String = call_id
+        .as_str()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .take(100)
+        .collect();
+    let path = scratch.join(format!("{name}.txt"));
+    fs::create_dir_all(scratch)?;
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    file.write_all(output.as_bytes())?;
+    Ok(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_output_keeps_both_ends_and_a_file_with_all_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("begin{}end", "ü".repeat(100_000));
+        let bounded =
+            bound_output(ToolResult::success(text.clone()), folder.path(), &CallId::new("c/1"));
+        assert!(bounded.output.starts_with("begin") && bounded.output.ends_with("end"));
+        assert!(bounded.output.len() < MAX_OUTPUT + 500);
+        assert_eq!(fs::read_to_string(folder.path().join("c_1.txt")).unwrap(), text);
+    }
+
+    #[test]
+    fn an_output_that_fits_is_left_alone() {
+        let result = ToolResult::success("short");
+        assert_eq!(
+            bound_output(result.clone(), Path::new("/nonexistent"), &CallId::new("c")),
+            result
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Answering the calls of a reply.
+
+use crow_core::{
+    ids::{CallId, ReplyId},
+    permission::Denial,
+    tool::{ToolCategory, ToolRegistry, ToolResult},
+    turn::{RequestedCall, Validity},
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{AgentError, AgentInternals};
+
+/// How many reading calls run side by side.
+pub(super) const PARALLEL_READS: usize = 8;
+
+/// A call that was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecutedCall {
+    /// The call.
+    pub id: CallId,
+    /// The tool by its true name, or what the model called.
+    pub name: String,
+    /// The arguments as they were used, or as the model gave them.
+    pub arguments: Value,
+    /// The answer.
+    pub result: ToolResult,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// Whether the call could be understood.
+    pub validity: Validity,
+    /// Whether the success of this tool ends the turn.
+    pub ends_turn: bool,
+    /// Who refused it, if it was refused.
+    pub denial: Option<Denial>,
+}
+
+impl AgentInternals {
+    /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
+    ///
+    /// Calls that only read run side by side; every other call runs alone and in its place. When `cancel` is cancelled
+    /// the remaining calls are answered as cancelled.
+    pub async fn call(
+        &mut self,
+        tools: &ToolRegistry,
+        reply_id: &ReplyId,
+        calls: Vec<RequestedCall>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ExecutedCall>, AgentError> {
+        let mut done = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        while let Some(call) = calls.next() {
+            let mut batch = vec![call];
+            if is_read(tools, &batch) {
+                while batch.len() < PARALLEL_READS
+                    && let Some(next) =
+                        calls.next_if(|next| is_read(tools, std::slice::from_ref(next)))
+                {
+                    batch.push(next);
+                }
+            }
+            done.append(&mut self.call_batch(tools, reply_id, batch, cancel).await?);
+        }
+        Ok(done)
+    }
+
+    async fn call_batch(
+        &mut self,
+        tools: &ToolRegistry,
+        reply_id: &ReplyId,
+        batch: Vec<RequestedCall>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ExecutedCall>, AgentError> {
+        let mut prepared = Vec::with_capacity(batch.len());
+        for call in batch {
+            prepared.push(self.prepare(tools, reply_id, call, cancel).await?);
+        }
+        self.run_batch(tools, reply_id, prepared, cancel).await
+    }
+}
+
+fn is_read(tools: &ToolRegistry, calls: &[RequestedCall]) -> bool {
+    calls.iter().all(|call| {
+        let resolved = crow_core::call::resolve(tools, &call.call);
+        call.refusal.is_none()
+            && resolved.is_ok_and(|resolved| resolved.tool.category() == ToolCategory::Read)
+    })
+}

@@ -1,0 +1,246 @@
+//! From what the model asked for to a call that may run, or to its answer.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use crow_core::{
+    call::{ResolvedCall, resolve},
+    capability::PermissionRequest,
+    event::{AgentEvent, AgentState},
+    ids::{ReplyId, RequestId},
+    permission::{Ask, CallFacts, Decision, Denial, Permit},
+    tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolRegistry, ToolResult},
+    turn::{RequestedCall, Validity},
+};
+use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::ExecutedCall;
+use crate::{AgentError, AgentInternals, agent::panic_message};
+
+/// A call on its way.
+pub(super) enum Prepared {
+    /// It may run.
+    Ready(Box<ReadyCall>),
+    /// It is answered already.
+    Answered(Box<ExecutedCall>),
+}
+
+/// A call that may run.
+pub(super) struct ReadyCall {
+    pub resolved: ResolvedCall,
+    pub plan: CallPlan,
+    pub permit: Permit,
+    pub ctx: ToolContext,
+}
+
+impl AgentInternals {
+    pub(super) async fn prepare(
+        &mut self,
+        tools: &ToolRegistry,
+        reply_id: &ReplyId,
+        request: RequestedCall,
+        cancel: &CancellationToken,
+    ) -> Result<Prepared, AgentError> {
+        let RequestedCall { call, refusal } = request;
+        let answer = |result, validity| ExecutedCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.to_object(),
+            result,
+            duration_ms: 0,
+            validity,
+            ends_turn: false,
+            denial: None,
+        };
+        if cancel.is_cancelled() {
+            let mut result = ToolResult::cancelled();
+            "The call was not run: the run was cancelled before it began."
+                .clone_into(&mut result.output);
+            return self.answered(reply_id, answer(result, Validity::Valid)).await;
+        }
+        if let Some(reason) = refusal {
+            return self
+                .answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
+                .await;
+        }
+        let resolved = match resolve(tools, &call) {
+            Ok(resolved) => resolved,
+            Err(invalid) => {
+                return self
+                    .answered(
+                        reply_id,
+                        answer(ToolResult::failure(invalid.message), Validity::Invalid),
+                    )
+                    .await;
+            }
+        };
+        let answer = |result| ExecutedCall {
+            name: resolved.tool.name().to_owned(),
+            arguments: resolved.input.clone(),
+            ..answer(result, Validity::Valid)
+        };
+        let mut ctx = ToolContext {
+            agent: Arc::clone(&self.context),
+            call_id: call.id.clone(),
+            cancellation: cancel.child_token(),
+            preview: None,
+            progress: Progress::default(),
+        };
+        let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
+            Ok(plan) => plan,
+            Err(error) => return self.answered(reply_id, answer(error.to_result())).await,
+        };
+        match self.decide(&resolved, &plan, &mut ctx, cancel).await? {
+            Ok(permit) => Ok(Prepared::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx }))),
+            Err(Refused::Denied(denial)) => {
+                let answer = ExecutedCall {
+                    denial: Some(denial.clone()),
+                    ..answer(ToolResult::failure(denial.to_model_text()))
+                };
+                self.answered(reply_id, answer).await
+            }
+            Err(Refused::Tool(error)) => self.answered(reply_id, answer(error.to_result())).await,
+        }
+    }
+
+    /// Asks the policy and, if the policy says so, the user.
+    async fn decide(
+        &mut self,
+        resolved: &ResolvedCall,
+        plan: &CallPlan,
+        ctx: &mut ToolContext,
+        cancel: &CancellationToken,
+    ) -> Result<Result<Permit, Refused>, AgentError> {
+        let tool = &resolved.tool;
+        let facts = CallFacts {
+            call_id: &ctx.call_id,
+            input: &resolved.input,
+            tool: tool.name(),
+            category: tool.category(),
+            requires_permission: tool.requires_permission(),
+            plan,
+        };
+        let decision = self.config.policy.decide(facts, &self.context.workspace);
+        let ask = match decision {
+            Decision::Allow(permit) => {
+                self.announce(resolved, plan, ctx, None).await?;
+                return Ok(Ok(permit));
+            }
+            Decision::Deny(denial) => {
+                self.announce(resolved, plan, ctx, None).await?;
+                return Ok(Err(Refused::Denied(denial)));
+            }
+            Decision::Ask(ask) => ask,
+        };
+        let preview = match guarded(cancel, tool.preview(&resolved.input, plan, ctx)).await {
+            Ok(preview) => preview,
+            Err(error) => return Ok(Err(Refused::Tool(error))),
+        };
+        self.announce(resolved, plan, ctx, preview.as_ref()).await?;
+        ctx.preview.clone_from(&preview);
+        self.ask(ask, resolved, plan, ctx, cancel).await
+    }
+
+    async fn announce(
+        &mut self,
+        resolved: &ResolvedCall,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+        preview: Option<&Preview>,
+    ) -> Result<(), AgentError> {
+        self.emit(AgentEvent::CallPending {
+            call_id: ctx.call_id.clone(),
+            tool: resolved.tool.name().to_owned(),
+            title: plan.title.clone(),
+            arguments: resolved.input.clone(),
+            preview: preview.map(|preview| preview.patch.clone()),
+        })
+        .await
+    }
+
+    async fn ask(
+        &mut self,
+        ask: Ask,
+        resolved: &ResolvedCall,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+        cancel: &CancellationToken,
+    ) -> Result<Result<Permit, Refused>, AgentError> {
+        let request = PermissionRequest {
+            id: RequestId::new(self.config.ids.next_id()),
+            session_id: self.session_id().clone(),
+            agent: self.context.agent_name.clone(),
+            call_id: ctx.call_id.clone(),
+            tool: resolved.tool.name().to_owned(),
+            title: plan.title.clone(),
+            subject: plan.subject.clone(),
+            reason: ask.reason.clone(),
+            preview: ctx.preview.clone(),
+        };
+        let request_id = request.id.clone();
+        self.set_state(AgentState::WaitingForPermission).await?;
+        self.emit(AgentEvent::PermissionRequest {
+            request_id: request_id.clone(),
+            call_id: request.call_id.clone(),
+            tool: request.tool.clone(),
+            title: request.title.clone(),
+            subject: request.subject.clone(),
+            reason: request.reason.clone(),
+        })
+        .await?;
+        let answerer = Arc::clone(&self.config.answerer);
+        let Some(answer) = cancel.run_until_cancelled(answerer.ask(request)).await else {
+            return Ok(Err(Refused::Tool(ToolError::Cancelled)));
+        };
+        let decision = AgentEvent::PermissionDecision {
+            request_id,
+            call_id: ctx.call_id.clone(),
+            answer: answer.clone(),
+        };
+        self.emit(decision).await?;
+        Ok(ask.answered(answer).map_err(Refused::Denied))
+    }
+
+    async fn answered(
+        &mut self,
+        reply_id: &ReplyId,
+        executed: ExecutedCall,
+    ) -> Result<Prepared, AgentError> {
+        self.record_end(reply_id, &executed).await?;
+        Ok(Prepared::Answered(Box::new(executed)))
+    }
+
+    pub(super) async fn record_end(
+        &mut self,
+        reply_id: &ReplyId,
+        executed: &ExecutedCall,
+    ) -> Result<(), AgentError> {
+        self.emit(AgentEvent::CallEnd {
+            call_id: executed.id.clone(),
+            reply_id: reply_id.clone(),
+            tool: executed.name.clone(),
+            result: executed.result.clone(),
+            denial: executed.denial.clone(),
+        })
+        .await
+    }
+}
+
+/// Why a call gets no permit.
+enum Refused {
+    Denied(Denial),
+    Tool(ToolError),
+}
+
+/// Runs a tool's planning: a panic in it is an error of the tool, and a cancel ends it.
+async fn guarded<T>(
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    let caught = cancel.run_until_cancelled(AssertUnwindSafe(work).catch_unwind()).await;
+    match caught {
+        None => Err(ToolError::Cancelled),
+        Some(Ok(result)) => result,
+        Some(Err(panic)) => Err(ToolError::Fatal(panic_message(panic.as_ref()).into())),
+    }
+}

@@ -1,0 +1,174 @@
+//! Running calls that may run.
+
+use std::{panic::AssertUnwindSafe, pin::Pin, time::Duration};
+
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    ids::{CallId, ReplyId},
+    tool::{Progress, ToolRegistry, ToolResult},
+    turn::Validity,
+};
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ExecutedCall,
+    bound::bound_output,
+    prepare::{Prepared, ReadyCall},
+};
+use crate::{AgentError, AgentInternals, agent::panic_message};
+
+/// How many reports of running calls may wait. More are dropped: the result says everything.
+const PROGRESS_QUEUE: usize = 64;
+/// How long a call may take to stop by itself after a cancel, before it is dropped.
+const CANCEL_GRACE: Duration = Duration::from_secs(3);
+
+type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
+
+impl AgentInternals {
+    /// Runs the calls of a batch side by side and records each result when it comes.
+    pub(super) async fn run_batch(
+        &mut self,
+        tools: &ToolRegistry,
+        reply_id: &ReplyId,
+        batch: Vec<Prepared>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ExecutedCall>, AgentError> {
+        let mut executed = Vec::with_capacity(batch.len());
+        let mut running: FuturesUnordered<RunningCall<'_>> = FuturesUnordered::new();
+        let (report, mut reports) = mpsc::channel(PROGRESS_QUEUE);
+        for (index, prepared) in batch.into_iter().enumerate() {
+            match prepared {
+                Prepared::Answered(answer) => executed.push(*answer),
+                Prepared::Ready(ready) => {
+                    self.record_start(reply_id, &ready).await?;
+                    executed.push(placeholder(&ready));
+                    running.push(self.start(tools, index, *ready, report.clone()));
+                }
+            }
+        }
+        drop(report);
+        let patience = stop_patience(cancel);
+        tokio::pin!(patience);
+        loop {
+            tokio::select! {
+                biased;
+                Some((call_id, output)) = reports.recv() => self.emit(AgentEvent::CallProgress { call_id, output }).await?,
+                finished = running.next() => match finished {
+                    None => break,
+                    Some((index, result, duration_ms)) => {
+                        if let Some(call) = executed.get_mut(index) {
+                            call.result = result;
+                            call.duration_ms = duration_ms;
+                            let call = call.clone();
+                            self.finish(reply_id, &call).await?;
+                        }
+                    }
+                },
+                () = &mut patience => break,
+            }
+        }
+        drop(running);
+        // Calls that did not stop in time were dropped; they are answered as cancelled.
+        let open = self.history().open_calls();
+        for call in executed.iter().filter(|call| open.iter().any(|open| open.call_id == call.id)) {
+            self.record_end(reply_id, call).await?;
+        }
+        Ok(executed)
+    }
+
+    async fn record_start(
+        &mut self,
+        reply_id: &ReplyId,
+        ready: &ReadyCall,
+    ) -> Result<(), AgentError> {
+        let tool = ready.resolved.tool.name().to_owned();
+        self.emit(AgentEvent::CallStart {
+            call_id: ready.ctx.call_id.clone(),
+            reply_id: reply_id.clone(),
+            tool: tool.clone(),
+            title: ready.plan.title.clone(),
+            arguments: ready.resolved.input.clone(),
+        })
+        .await?;
+        self.set_state(AgentState::ExecutingTool(tool)).await
+    }
+
+    fn start<'a>(
+        &self,
+        tools: &'a ToolRegistry,
+        index: usize,
+        ready: ReadyCall,
+        report: mpsc::Sender<(CallId, String)>,
+    ) -> RunningCall<'a> {
+        let ReadyCall { resolved, plan, permit, mut ctx } = ready;
+        let call_id = ctx.call_id.clone();
+        ctx.progress =
+            Progress::new(move |output| drop(report.try_send((call_id.clone(), output))));
+        let clock = std::sync::Arc::clone(&self.config.clock);
+        let scratch = self.scratch().clone();
+        Box::pin(async move {
+            let begun = clock.monotonic();
+            let name = resolved.tool.name().to_owned();
+            let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
+            let caught = AssertUnwindSafe(work).catch_unwind().await;
+            let mut result = caught.unwrap_or_else(|panic| {
+                ToolResult::failure(format!(
+                    "the tool {name} broke down: {}",
+                    panic_message(panic.as_ref())
+                ))
+            });
+            for repair in resolved.repairs.iter().rev() {
+                result.output.insert_str(0, &format!("[{repair}]\n"));
+            }
+            let result = bound_output(result, &scratch, &ctx.call_id);
+            let taken = clock.monotonic().saturating_sub(begun);
+            (index, result, u64::try_from(taken.as_millis()).unwrap_or(u64::MAX))
+        })
+    }
+
+    async fn finish(&mut self, reply_id: &ReplyId, call: &ExecutedCall) -> Result<(), AgentError> {
+        let mut call = call.clone();
+        call.result.metadata.duration_ms = call.duration_ms;
+        self.record_end(reply_id, &call).await?;
+        let metadata = &call.result.metadata;
+        if !metadata.files_modified.is_empty() {
+            let files = metadata.files_modified.clone();
+            let snapshot = metadata.snapshot_after.clone();
+            self.emit(AgentEvent::FilesChanged { call_id: call.id.clone(), files, snapshot })
+                .await?;
+        }
+        if metadata.extra.get("todos").is_some() {
+            let items = self
+                .context
+                .todo
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .items()
+                .to_vec();
+            self.emit(AgentEvent::Plan { items }).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a call is taken for until it has a result: cancelled.
+fn placeholder(ready: &ReadyCall) -> ExecutedCall {
+    ExecutedCall {
+        id: ready.ctx.call_id.clone(),
+        name: ready.resolved.tool.name().to_owned(),
+        arguments: ready.resolved.input.clone(),
+        result: ToolResult::cancelled(),
+        duration_ms: 0,
+        validity: Validity::Valid,
+        ends_turn: ready.resolved.tool.ends_turn(),
+        denial: None,
+    }
+}
+
+/// Ends when calls had their time to stop after a cancel.
+async fn stop_patience(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(CANCEL_GRACE).await;
+}

@@ -1,0 +1,282 @@
+//! Sessions as folders: `<id>/metadata.json`, `<id>/history.jsonl`, readable by their owner alone.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crow_core::{event::FORMAT_VERSION, ids::SessionId};
+use serde::Deserialize;
+
+use super::{
+    OpenedSession, SessionError, SessionLog, SessionMetadata, SessionStore, StoredSession,
+    log_file::{LogFile, read_log},
+};
+
+const METADATA: &str = "metadata.json";
+const HISTORY: &str = "history.jsonl";
+const LOCK: &str = "lock";
+const OUTPUT: &str = "output";
+const LONGEST_ID: usize = 128;
+
+/// Keeps sessions in a folder.
+#[derive(Debug, Clone)]
+pub struct FileStore {
+    folder: PathBuf,
+}
+
+/// The writer; the lock ends with it, also when the process is killed.
+#[derive(Debug)]
+struct FileLog {
+    folder: PathBuf,
+    log: LogFile,
+    _lock: File,
+}
+
+/// The header's part that tells children from roots, which is all that a list must parse of a child.
+#[derive(Deserialize)]
+struct Lineage {
+    parent_session_id: Option<SessionId>,
+}
+
+impl FileStore {
+    /// Keeps sessions in `folder`, which is made when the first session is.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    fn folder_of(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
+        let text = id.as_str();
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if text.is_empty()
+            || text.len() > LONGEST_ID
+            || text.starts_with('.')
+            || !text.chars().all(fits)
+        {
+            return Err(SessionError::BadId { id: text.to_owned() });
+        }
+        Ok(self.folder.join(text))
+    }
+
+    fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
+        let folder = self.folder_of(id)?;
+        if folder.join(METADATA).is_file() {
+            Ok(folder)
+        } else {
+            Err(SessionError::Unknown { id: id.to_string() })
+        }
+    }
+
+    fn folders(&self) -> Result<Vec<PathBuf>, SessionError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(SessionError::Read { path: self.folder.clone(), source }),
+        };
+        Ok(entries.flatten().map(|entry| entry.path()).collect())
+    }
+}
+
+impl SessionStore for FileStore {
+    fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError> {
+        let id = &metadata.session_id;
+        let folder = self.folder_of(id)?;
+        let write_error = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| SessionError::Write { path, source }
+        };
+        private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
+        match private_dir().create(&folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(SessionError::Exists { id: id.clone() });
+            }
+            Err(source) => return Err(SessionError::Write { path: folder, source }),
+        }
+        let made = lock(&folder, id).and_then(|lock| {
+            let log = LogFile::create(folder.join(HISTORY))?;
+            write_metadata(&folder, metadata)?;
+            Ok(FileLog { folder: folder.clone(), log, _lock: lock })
+        });
+        if made.is_err() {
+            // Nothing was acknowledged yet: leave no half of a session behind.
+            if let Err(error) = fs::remove_dir_all(&folder) {
+                tracing::warn!(path = %folder.display(), %error, "half a session stays behind");
+            }
+        }
+        Ok(Box::new(made?))
+    }
+
+    fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
+        let folder = self.existing(id)?;
+        let lock = lock(&folder, id)?;
+        let metadata = read_metadata(&folder)?;
+        check_format(id, &metadata)?;
+        let (log, content) = LogFile::open(folder.join(HISTORY))?;
+        let stored = StoredSession { metadata, events: content.events };
+        Ok(OpenedSession {
+            stored,
+            log: Box::new(FileLog { folder, log, _lock: lock }),
+            torn_bytes: content.torn.len(),
+        })
+    }
+
+    fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
+        let folder = self.existing(id)?;
+        let metadata = read_metadata(&folder)?;
+        check_format(id, &metadata)?;
+        Ok(StoredSession { metadata, events: read_log(&folder.join(HISTORY))?.events })
+    }
+
+    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError> {
+        let mut list = Vec::new();
+        let mut text = Vec::new();
+        for folder in self.folders()? {
+            text.clear();
+            let read =
+                File::open(folder.join(METADATA)).and_then(|mut file| file.read_to_end(&mut text));
+            if read.is_err() {
+                continue;
+            }
+            match serde_json::from_slice::<Lineage>(&text) {
+                Ok(lineage) if lineage.parent_session_id.is_some() => {}
+                Ok(_) | Err(_) => match serde_json::from_slice(&text) {
+                    Ok(metadata) => list.push(metadata),
+                    Err(error) => {
+                        tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read");
+                    }
+                },
+            }
+        }
+        list.sort_by(|a: &SessionMetadata, b| {
+            b.updated_at.cmp(&a.updated_at).then_with(|| b.session_id.cmp(&a.session_id))
+        });
+        Ok(list)
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
+        let folder = self.existing(id)?;
+        let _lock = lock(&folder, id)?;
+        let metadata = read_metadata(&folder)?;
+        for child in &metadata.child_session_ids {
+            match self.remove(child) {
+                Ok(()) | Err(SessionError::Unknown { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        fs::remove_dir_all(&folder)
+            .map_err(|source| SessionError::Write { path: folder.clone(), source })
+    }
+
+    fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
+        let exact = SessionId::new(prefix);
+        if self.existing(&exact).is_ok() {
+            return Ok(exact);
+        }
+        let folders = self.folders()?;
+        let ids = folders.iter().filter(|folder| folder.join(METADATA).is_file());
+        pick(prefix, ids.filter_map(|folder| folder.file_name()?.to_str().map(SessionId::new)))
+    }
+
+    fn scratch(&self, id: &SessionId) -> PathBuf {
+        self.folder.join(id.as_str()).join(OUTPUT)
+    }
+}
+
+impl SessionLog for FileLog {
+    fn append(&mut self, event: &crow_core::event::Envelope) -> Result<(), SessionError> {
+        self.log.append(event)
+    }
+
+    fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError> {
+        write_metadata(&self.folder, metadata)
+    }
+
+    fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
+        Some(self.log.sync())
+    }
+}
+
+/// Finds the one id that is or begins with `prefix`.
+pub(super) fn pick(
+    prefix: &str,
+    ids: impl Iterator<Item = SessionId>,
+) -> Result<SessionId, SessionError> {
+    let mut fitting: Vec<_> =
+        ids.filter(|id| !prefix.is_empty() && id.as_str().starts_with(prefix)).collect();
+    if let Some(exact) = fitting.iter().find(|id| id.as_str() == prefix) {
+        return Ok(exact.clone());
+    }
+    match (fitting.pop(), fitting.len()) {
+        (Some(id), 0) => Ok(id),
+        (Some(_), others) => {
+            Err(SessionError::Ambiguous { prefix: prefix.to_owned(), count: others + 1 })
+        }
+        (None, _) => Err(SessionError::Unknown { id: prefix.to_owned() }),
+    }
+}
+
+fn private_dir() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// Takes the session's lock, or says who has it.
+fn lock(folder: &Path, id: &SessionId) -> Result<File, SessionError> {
+    let path = folder.join(LOCK);
+    let write_error = |source| SessionError::Write { path: path.clone(), source };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(write_error)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let pid = read.ok().and_then(|_| pid.trim().parse().ok());
+            return Err(SessionError::Locked { id: id.clone(), pid });
+        }
+        Err(fs::TryLockError::Error(source)) => return Err(write_error(source)),
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(write_error)?;
+    Ok(file)
+}
+
+fn read_metadata(folder: &Path) -> Result<SessionMetadata, SessionError> {
+    let path = folder.join(METADATA);
+    let text =
+        fs::read(&path).map_err(|source| SessionError::Read { path: path.clone(), source })?;
+    serde_json::from_slice(&text).map_err(|error| SessionError::Damaged {
+        path,
+        line: error.line(),
+        reason: error.to_string(),
+    })
+}
+
+fn write_metadata(folder: &Path, metadata: &SessionMetadata) -> Result<(), SessionError> {
+    let path = folder.join(METADATA);
+    let new = folder.join("metadata.json.new");
+    let written = serde_json::to_vec_pretty(metadata).map_err(io::Error::from).and_then(|text| {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&text)?;
+        fs::rename(&new, &path)
+    });
+    written.map_err(|source| SessionError::Write { path, source })
+}
+
+fn check_format(id: &SessionId, metadata: &SessionMetadata) -> Result<(), SessionError> {
+    let found = metadata.crow().format_version;
+    if found > FORMAT_VERSION {
+        return Err(SessionError::NewerFormat { id: id.clone(), found, known: FORMAT_VERSION });
+    }
+    Ok(())
+}

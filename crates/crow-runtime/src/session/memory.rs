@@ -1,0 +1,136 @@
+//! Sessions that end with the process.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::{event::Envelope, ids::SessionId};
+
+use super::{
+    OpenedSession, SessionError, SessionLog, SessionMetadata, SessionStore, StoredSession,
+};
+
+/// Keeps sessions in memory.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    sessions: Arc<Mutex<BTreeMap<SessionId, Kept>>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    metadata: SessionMetadata,
+    events: Vec<Envelope>,
+    in_use: bool,
+}
+
+/// The writer; frees the session when it is dropped.
+#[derive(Debug)]
+struct MemoryLog {
+    id: SessionId,
+    store: MemoryStore,
+}
+
+impl MemoryStore {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Kept>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, id: &SessionId) -> Box<dyn SessionLog> {
+        Box::new(MemoryLog { id: id.clone(), store: self.clone() })
+    }
+}
+
+impl SessionStore for MemoryStore {
+    fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError> {
+        let id = &metadata.session_id;
+        let mut sessions = self.lock();
+        if sessions.contains_key(id) {
+            return Err(SessionError::Exists { id: id.clone() });
+        }
+        sessions.insert(
+            id.clone(),
+            Kept { metadata: metadata.clone(), events: Vec::new(), in_use: true },
+        );
+        Ok(self.log(id))
+    }
+
+    fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
+        let mut sessions = self.lock();
+        let kept =
+            sessions.get_mut(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        if kept.in_use {
+            return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
+        }
+        kept.in_use = true;
+        let stored = StoredSession { metadata: kept.metadata.clone(), events: kept.events.clone() };
+        Ok(OpenedSession { stored, log: self.log(id), torn_bytes: 0 })
+    }
+
+    fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(StoredSession { metadata: kept.metadata.clone(), events: kept.events.clone() })
+    }
+
+    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError> {
+        let sessions = self.lock();
+        let roots = sessions
+            .values()
+            .map(|kept| &kept.metadata)
+            .filter(|metadata| metadata.parent_session_id.is_none());
+        let mut list: Vec<_> = roots.cloned().collect();
+        list.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
+        Ok(list)
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
+        let mut sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        if kept.in_use {
+            return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
+        }
+        sessions.retain(|other, kept| other != id && kept.metadata.crow().root_id != *id);
+        Ok(())
+    }
+
+    fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
+        let sessions = self.lock();
+        super::file::pick(prefix, sessions.keys().cloned())
+    }
+
+    fn scratch(&self, id: &SessionId) -> PathBuf {
+        std::env::temp_dir().join(format!("crow-agent-{id}"))
+    }
+}
+
+impl SessionLog for MemoryLog {
+    fn append(&mut self, event: &Envelope) -> Result<(), SessionError> {
+        match self.store.lock().get_mut(&self.id) {
+            Some(kept) => kept.events.push(event.clone()),
+            None => return Err(SessionError::Unknown { id: self.id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError> {
+        match self.store.lock().get_mut(&self.id) {
+            Some(kept) => kept.metadata = metadata.clone(),
+            None => return Err(SessionError::Unknown { id: self.id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
+        None
+    }
+}
+
+impl Drop for MemoryLog {
+    fn drop(&mut self) {
+        if let Some(kept) = self.store.lock().get_mut(&self.id) {
+            kept.in_use = false;
+        }
+    }
+}

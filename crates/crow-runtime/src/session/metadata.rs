@@ -1,0 +1,97 @@
+//! A session's header.
+
+use std::path::PathBuf;
+
+use crow_core::{
+    event::{AgentRole, FORMAT_VERSION, ParentCall},
+    ids::{CallId, SessionId},
+    model::ModelRef,
+    usage::TokenUsage,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A session's header: exactly the keys of `metadata.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionMetadata {
+    /// The session.
+    pub session_id: SessionId,
+    /// The agent's name.
+    pub agent_type: String,
+    /// The session of the agent that started this one.
+    pub parent_session_id: Option<SessionId>,
+    /// The call that started this one.
+    pub parent_tool_use_id: Option<CallId>,
+    /// The sessions that this one started.
+    pub child_session_ids: Vec<SessionId>,
+    /// The model.
+    pub model: String,
+    /// The provider.
+    pub provider: String,
+    /// When the session began.
+    pub created_at: Timestamp,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+    /// Free for programs; ours is under `crow`.
+    pub metadata: Map<String, Value>,
+}
+
+/// What Crow keeps under `metadata.crow`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CrowMetadata {
+    /// The version of the log's format.
+    pub format_version: u32,
+    /// The root session.
+    pub root_id: SessionId,
+    /// What the agent is to the others.
+    pub role: AgentRole,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// A few words for lists: the beginning of the first prompt.
+    #[serde(default)]
+    pub title: String,
+    /// Turns so far.
+    #[serde(default)]
+    pub turns: u32,
+    /// Tokens so far.
+    #[serde(default)]
+    pub usage: TokenUsage,
+}
+
+const CROW: &str = "crow";
+
+impl SessionMetadata {
+    /// Returns what Crow keeps, or what it would keep for a session of somebody else's.
+    pub fn crow(&self) -> CrowMetadata {
+        let own =
+            self.metadata.get(CROW).cloned().and_then(|value| serde_json::from_value(value).ok());
+        own.unwrap_or_else(|| CrowMetadata {
+            format_version: FORMAT_VERSION,
+            root_id: self.session_id.clone(),
+            role: AgentRole::Primary,
+            cwd: PathBuf::new(),
+            title: String::new(),
+            turns: 0,
+            usage: TokenUsage::default(),
+        })
+    }
+
+    /// Puts what Crow keeps.
+    pub fn set_crow(&mut self, crow: &CrowMetadata) {
+        if let Ok(value) = serde_json::to_value(crow) {
+            self.metadata.insert(CROW.to_owned(), value);
+        }
+    }
+
+    /// Returns the model's reference.
+    pub fn model_ref(&self) -> ModelRef {
+        ModelRef { provider: self.provider.clone(), model: self.model.clone() }
+    }
+
+    /// Returns what started the session, for a child.
+    pub fn parent(&self) -> Option<ParentCall> {
+        let session_id = self.parent_session_id.clone()?;
+        Some(ParentCall { session_id, call_id: self.parent_tool_use_id.clone() })
+    }
+}

@@ -1,0 +1,16 @@
+//! Sessions: a header (`metadata.json`), an append-only log (`history.jsonl`), and where both are kept.
+
+mod agent_session;
+mod error;
+mod file;
+mod log_file;
+mod memory;
+mod metadata;
+mod store;
+
+pub use agent_session::{AgentSession, SessionSpec};
+pub use error::SessionError;
+pub use file::FileStore;
+pub use memory::MemoryStore;
+pub use metadata::{CrowMetadata, SessionMetadata};
+pub use store::{OpenedSession, SessionLog, SessionStore, StoredSession};

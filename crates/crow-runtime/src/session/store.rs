@@ -1,0 +1,64 @@
+//! Where sessions are kept.
+
+use std::{fmt, path::PathBuf};
+
+use crow_core::{event::Envelope, ids::SessionId};
+
+use super::{SessionError, SessionMetadata};
+
+/// The one writer of a session's log.
+pub trait SessionLog: Send + fmt::Debug {
+    /// Writes one event. When it returns, the event outlives this process.
+    fn append(&mut self, event: &Envelope) -> Result<(), SessionError>;
+
+    /// Writes the header.
+    fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError>;
+
+    /// Returns work that makes everything appended so far outlive a power cut, or none if there is nothing to do. It
+    /// blocks and may run beside further appends.
+    fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>>;
+}
+
+/// A session that was read.
+#[derive(Debug)]
+pub struct StoredSession {
+    /// The header.
+    pub metadata: SessionMetadata,
+    /// The log.
+    pub events: Vec<Envelope>,
+}
+
+/// A session that was opened for writing.
+#[derive(Debug)]
+pub struct OpenedSession {
+    /// What it holds.
+    pub stored: StoredSession,
+    /// Its writer.
+    pub log: Box<dyn SessionLog>,
+    /// How many bytes of a torn last line were cut off and put aside.
+    pub torn_bytes: usize,
+}
+
+/// Keeps sessions. All methods block.
+pub trait SessionStore: Send + Sync + fmt::Debug {
+    /// Makes a new session.
+    fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError>;
+
+    /// Opens a session as its only writer and repairs it if it was torn.
+    fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError>;
+
+    /// Reads a session, also while another process writes it.
+    fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
+
+    /// Returns the headers of all root sessions, the last updated first.
+    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError>;
+
+    /// Removes a session and its children. Refused while one is in use.
+    fn remove(&self, id: &SessionId) -> Result<(), SessionError>;
+
+    /// Returns the one session whose id is or begins with `prefix`.
+    fn find(&self, prefix: &str) -> Result<SessionId, SessionError>;
+
+    /// Returns the folder for outputs that are too long for the model. It may not exist yet.
+    fn scratch(&self, id: &SessionId) -> PathBuf;
+}
