@@ -47,9 +47,9 @@ async fn work(
     content: Vec<Block>,
     run: &RunGuard,
 ) -> Result<TurnResult, AgentError> {
-    let context = internals.history().is_empty().then(|| surroundings.to_text());
+    let preface = internals.history().is_empty().then(|| surroundings.to_text());
     internals.start_round().await?;
-    internals.say(InputSource::Prompt, context, content).await?;
+    internals.say(InputSource::Prompt, preface, content).await?;
     let turn = agent.execute_turn(internals, &run.cancel).await?;
     internals.emit(AgentEvent::RoundEnd).await?;
     Ok(turn)

@@ -1,16 +1,44 @@
 //! Test kit of Crow: what tests and benchmarks need to stand in for the world outside.
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
-//! them on demand, and checks every request it sees.
+//! them on demand, and checks every request it sees. [`scripted`] stands in for a model without any bytes, and
+//! [`harness`] runs an agent on it.
+//!
+//! ```
+//! use crow_testkit::{Dialect, Fault, ModelServer, Reply, VendorError};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), crow_testkit::Violations> {
+//! let server = ModelServer::start([
+//!     Reply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"})).into(),
+//!     Reply::new().text("Cut in").with(Fault::ErrorAfter { events: 3, error: VendorError::Overloaded }),
+//! ])
+//! .await;
+//! let base_url = server.base_url(Dialect::AnthropicMessages);
+//! // ... the client under test talks to `base_url` ...
+//! # assert!(base_url.starts_with("http://127.0.0.1:"));
+//! let requests = server.finish().await?;
+//! # assert!(requests.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
-#![expect(clippy::expect_used, reason = "a test kit fails loudly")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test kit fails loudly"
+)]
 
+pub mod harness;
+pub mod scripted;
 pub mod server;
 pub mod wire;
 
 pub use server::check::{Checks, PrefixCheck, Rule, Violation, Violations, check_body};
 pub use server::{
     Answer, AnswerState, Chunk, Delivery, Ending, Fault, Gate, LineEnd, ModelServer,
-    RecordedRequest, Script, ServerOptions, Step, refused_base_url,
+    RecordedRequest, Script, ServerOptions, Step, UsageSource, refused_base_url,
 };
 pub use wire::{ChatFlavour, Dialect, Pieces, Reply, ReplyBlock, ReplyUsage, Stop, VendorError};

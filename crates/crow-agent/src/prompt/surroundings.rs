@@ -44,23 +44,23 @@ impl Surroundings {
         surroundings
     }
 
-    /// The nearest file has the first claim on the room that there is.
+    /// The nearest file has the first claim on the space that there is.
     fn read_instructions(&mut self, root: &Path) {
-        let mut room = INSTRUCTIONS;
+        let mut space = INSTRUCTIONS;
         for folder in self.cwd.clone().ancestors().take_while(|folder| folder.starts_with(root)) {
             let Some((path, text)) = NAMES.iter().find_map(|name| read_text(&folder.join(name)))
             else {
                 continue;
             };
-            if text.len() <= room {
-                room -= text.len();
+            if text.len() <= space {
+                space -= text.len();
                 self.instructions.insert(0, (path, text));
             } else {
-                let part = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
+                let part = text.get(..text.floor_char_boundary(space)).unwrap_or_default();
                 if !part.is_empty() {
                     self.instructions.insert(0, (path.clone(), part.to_owned()));
                 }
-                room = 0;
+                space = 0;
                 self.omitted.push(path);
             }
         }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_instructions_come_last_and_have_the_first_claim_on_room() {
+    fn the_nearest_instructions_come_last_and_have_the_first_claim_on_space() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("project");
         let inner = root.join("inner");

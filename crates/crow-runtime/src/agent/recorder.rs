@@ -36,6 +36,8 @@ pub(crate) struct Recorder {
     pub(super) listener: mpsc::Sender<Arc<Envelope>>,
     /// Whether somebody took the stream.
     pub(super) heard: Arc<AtomicBool>,
+    /// Whether the listener was given up waiting for after a cancel. It is waited for again once it reads.
+    pub(super) stalled: AtomicBool,
 }
 
 impl Recorder {
@@ -77,17 +79,26 @@ impl Recorder {
         if !self.heard.load(Ordering::Relaxed) {
             return;
         }
-        let Err(mpsc::error::TrySendError::Full(envelope)) = self.listener.try_send(envelope)
-        else {
+        let envelope = match self.listener.try_send(envelope) {
+            Ok(()) => return self.stalled.store(false, Ordering::Relaxed),
+            Err(mpsc::error::TrySendError::Closed(_)) => return,
+            Err(mpsc::error::TrySendError::Full(envelope)) => envelope,
+        };
+        if self.stalled.load(Ordering::Relaxed) {
             return;
+        }
+        let patience = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(PATIENCE_WHEN_CANCELLED).await;
         };
-        let waited = tokio::select! {
+        tokio::select! {
             biased;
-            sent = self.listener.send(Arc::clone(&envelope)) => { drop(sent); return }
-            () = cancel.cancelled() => tokio::time::timeout(PATIENCE_WHEN_CANCELLED, self.listener.send(envelope)).await,
-        };
-        if waited.is_err() {
-            tracing::debug!(session = %self.session_id, "a listener that does not read missed an event");
+            // A closed stream is as good as a sent event: nobody listens any more.
+            _ = self.listener.send(envelope) => {}
+            () = patience => {
+                self.stalled.store(true, Ordering::Relaxed);
+                tracing::debug!(session = %self.session_id, "a listener that does not read misses events");
+            }
         }
     }
 

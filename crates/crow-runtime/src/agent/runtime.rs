@@ -94,6 +94,7 @@ impl AgentRuntime {
             log: Mutex::new(session.log),
             listener,
             heard,
+            stalled: AtomicBool::new(false),
         });
         let handle = AgentHandle {
             shared: Arc::clone(&shared),

@@ -117,7 +117,7 @@ impl Running {
                 biased;
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
-                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(read),
+                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
                     self.drain().await;
@@ -127,11 +127,11 @@ impl Running {
         }
     }
 
-    fn take(&mut self, read: io::Result<usize>) {
+    fn take(&mut self, read: &io::Result<usize>) {
         match read {
             Ok(0) | Err(_) => self.drained = true,
             Ok(count) => {
-                let bytes = self.chunk.get(..count).unwrap_or_default();
+                let bytes = self.chunk.get(..*count).unwrap_or_default();
                 self.buffer.push(bytes);
                 if self.reported.elapsed() >= REPORT_EVERY {
                     self.reported = Instant::now();
@@ -147,7 +147,7 @@ impl Running {
         while !self.drained {
             let left = until.saturating_duration_since(Instant::now());
             match timeout(left, read_some(&self.pipe, &mut self.chunk)).await {
-                Ok(read) => self.take(read),
+                Ok(read) => self.take(&read),
                 Err(_) => return,
             }
         }
@@ -162,7 +162,7 @@ impl Running {
             tokio::select! {
                 biased;
                 () = &mut until => break,
-                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(read),
+                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 _ = self.child.wait() => break,
             }
         }

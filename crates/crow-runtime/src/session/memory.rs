@@ -81,7 +81,7 @@ impl SessionStore for MemoryStore {
             .map(|kept| &kept.metadata)
             .filter(|metadata| metadata.parent_session_id.is_none());
         let mut list: Vec<_> = roots.cloned().collect();
-        list.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
+        list.sort_by_key(|metadata| std::cmp::Reverse(metadata.updated_at));
         Ok(list)
     }
 

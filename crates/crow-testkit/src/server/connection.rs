@@ -117,15 +117,17 @@ impl Connection {
             self.send(request, &plain(400, "the body is not JSON")).await?;
             return Ok(After::Keep);
         }
-        let Some(step) = self.state.next_step(request) else {
-            let text = "the script is over: no step is left for this request";
-            self.state.violated(Some(request.index), Rule::Script, text.to_owned());
-            self.send(request, &plain(500, text)).await?;
-            return Ok(After::Keep);
+        let step = match self.state.next_step(request) {
+            Ok(step) => step,
+            Err(none) => {
+                self.state.violated(Some(request.index), Rule::Script, none.to_string());
+                self.send(request, &plain(500, &none.to_string())).await?;
+                return Ok(After::Keep);
+            }
         };
         match step {
-            Step::Reply(reply) => self.reply(request, &reply, &[]).await,
-            Step::Faulty { reply, faults } => self.reply(request, &reply, &faults).await,
+            Step::Reply(reply) => self.reply(request, reply, &[]).await,
+            Step::Faulty { reply, faults } => self.reply(request, reply, &faults).await,
             Step::Error(error) => {
                 let ErrorResponse { status, headers, body } =
                     error.response(request.dialect, request.model(), request.index);
@@ -151,14 +153,16 @@ impl Connection {
     async fn reply(
         &mut self,
         request: &RecordedRequest,
-        reply: &Reply,
+        reply: Reply,
         faults: &[Fault],
     ) -> Result<After, Left> {
+        let usage = self.state.report_usage(request, reply.usage);
+        let reply = reply.with_usage(usage);
         let options = wire_options(request, &self.state.options);
-        let chunks = fault::chunks(reply, faults, request.dialect, &options);
+        let chunks = fault::chunks(&reply, faults, request.dialect, &options);
         // Remembered before the first byte: the client may answer before this task runs again.
         if reply.stop != Stop::Failed && !faults.iter().any(Fault::truncates) {
-            self.state.sent(SentReply::new(request.dialect, &options, reply));
+            self.state.sent(SentReply::new(request.dialect, &options, &reply));
         }
         self.stream(request, chunks).await
     }

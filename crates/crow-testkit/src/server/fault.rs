@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{Chunk, Ending, Gate};
 use crate::wire::{
-    Dialect, Reply, VendorError, WireOptions, comment_frame, error_frame, frames, terminal_frames,
-    unknown_frame,
+    Dialect, Reply, VendorError, WireOptions, comment_frame, error_event_frame, error_frame,
+    frames, terminal_frames, unknown_frame,
 };
 
 /// Something that goes wrong, or just differently, while a reply is streamed.
@@ -19,6 +19,13 @@ use crate::wire::{
 pub enum Fault {
     /// After so many events comes an error event of the vendor, and then the clean end of the body.
     ErrorAfter {
+        /// Events of the reply that are still sent.
+        events: usize,
+        /// What the service complains about.
+        error: VendorError,
+    },
+    /// The same in the other form that Responses has: the event `error` instead of `response.failed`.
+    ErrorEventAfter {
         /// Events of the reply that are still sent.
         events: usize,
         /// What the service complains about.
@@ -48,6 +55,12 @@ pub enum Fault {
     LineEnds(LineEnd),
     /// The body begins with a byte order mark.
     ByteOrderMark,
+    /// Each event is sent in pieces that end at these positions, counted within the event.
+    SplitEach(Vec<usize>),
+    /// The body is sent in pieces that end at these positions.
+    SplitAt(Vec<usize>),
+    /// The body is sent in pieces of this size; an event's end ends a piece as well.
+    SplitEvery(NonZeroUsize),
     /// The body ends after so many bytes.
     CutAt {
         /// Bytes still sent.
@@ -55,12 +68,6 @@ pub enum Fault {
         /// How it ends.
         ending: Ending,
     },
-    /// The body is sent in pieces that end at these positions.
-    SplitAt(Vec<usize>),
-    /// Each event is sent in pieces that end at these positions, counted within the event.
-    SplitEach(Vec<usize>),
-    /// The body is sent in pieces of this size.
-    SplitEvery(NonZeroUsize),
     /// Each piece waits at the gate.
     Gated(Gate),
     /// Each piece waits for this time.
@@ -86,23 +93,39 @@ impl Fault {
 
     /// Whether the client cannot get the whole reply.
     pub(super) fn truncates(&self) -> bool {
+        matches!(self.stage(), Stage::EventCuts | Stage::ByteCuts)
+    }
+
+    fn stage(&self) -> Stage {
         match self {
             Self::ErrorAfter { .. }
+            | Self::ErrorEventAfter { .. }
             | Self::EndAfter { .. }
-            | Self::WithoutTerminal(_)
-            | Self::CutAt { .. } => true,
-            Self::StallAfter { .. }
-            | Self::UnknownEvents
-            | Self::Comments
-            | Self::LineEnds(_)
-            | Self::ByteOrderMark
-            | Self::SplitAt(_)
-            | Self::SplitEach(_)
-            | Self::SplitEvery(_)
-            | Self::Gated(_)
-            | Self::Delayed(_) => false,
+            | Self::WithoutTerminal(_) => Stage::EventCuts,
+            Self::StallAfter { .. } => Stage::Stalls,
+            Self::UnknownEvents | Self::Comments => Stage::Insertions,
+            Self::LineEnds(_) => Stage::Lines,
+            Self::ByteOrderMark => Stage::Mark,
+            Self::SplitEach(_) => Stage::EventSplits,
+            Self::SplitAt(_) | Self::SplitEvery(_) => Stage::Splits,
+            Self::CutAt { .. } => Stage::ByteCuts,
+            Self::Gated(_) | Self::Delayed(_) => Stage::Pacing,
         }
     }
+}
+
+/// When a fault takes effect, whatever its place in the list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    EventCuts,
+    Stalls,
+    Insertions,
+    Lines,
+    Mark,
+    EventSplits,
+    Splits,
+    ByteCuts,
+    Pacing,
 }
 
 /// Renders a reply with its faults.
@@ -115,178 +138,113 @@ pub(super) fn chunks(
     let mut body = Body {
         chunks: frames(reply, dialect, options).into_iter().map(Chunk::Data).collect(),
         ending: Ending::Clean,
+        terminal: terminal_frames(reply, dialect, options),
+        dialect,
+        options,
     };
-    let terminal = terminal_frames(reply, dialect, options);
-    for fault in faults {
-        body.cut_events(fault, terminal, dialect, options);
-    }
-    for fault in faults {
-        body.add_events(fault, dialect);
-    }
-    for fault in faults {
-        body.shape_lines(fault);
-    }
-    for fault in faults {
-        body.split(fault);
-    }
-    for fault in faults {
-        body.cut_bytes(fault);
-    }
-    for fault in faults {
-        body.pace(fault);
+    let mut in_order: Vec<&Fault> = faults.iter().collect();
+    in_order.sort_by_key(|fault| fault.stage());
+    for fault in in_order {
+        body.apply(fault);
     }
     body.chunks.push(Chunk::End(body.ending));
     body.chunks
 }
 
-struct Body {
+struct Body<'a> {
     chunks: Vec<Chunk>,
     ending: Ending,
+    terminal: usize,
+    dialect: Dialect,
+    options: &'a WireOptions,
 }
 
-impl Body {
-    fn cut_events(
-        &mut self,
-        fault: &Fault,
-        terminal: usize,
-        dialect: Dialect,
-        options: &WireOptions,
-    ) {
+impl Body<'_> {
+    fn apply(&mut self, fault: &Fault) {
         match fault {
             Fault::ErrorAfter { events, error } => {
                 self.chunks.truncate(*events);
                 let sequence = self.chunks.len();
-                self.chunks.push(Chunk::Data(error_frame(error, dialect, options, sequence)));
+                let frame = error_frame(error, self.dialect, self.options, sequence);
+                self.chunks.push(Chunk::Data(frame));
             }
-            Fault::EndAfter { events, ending } => {
+            Fault::ErrorEventAfter { events, error } => {
                 self.chunks.truncate(*events);
-                self.ending = *ending;
+                let sequence = self.chunks.len();
+                let frame = error_event_frame(error, self.dialect, self.options, sequence);
+                self.chunks.push(Chunk::Data(frame));
             }
+            Fault::EndAfter { events, ending } => self.end_after(*events, *ending),
             Fault::WithoutTerminal(ending) => {
-                self.chunks.truncate(self.chunks.len().saturating_sub(terminal));
-                self.ending = *ending;
+                self.end_after(self.chunks.len().saturating_sub(self.terminal), *ending);
             }
-            Fault::StallAfter { .. }
-            | Fault::UnknownEvents
-            | Fault::Comments
-            | Fault::LineEnds(_)
-            | Fault::ByteOrderMark
-            | Fault::CutAt { .. }
-            | Fault::SplitAt(_)
-            | Fault::SplitEach(_)
-            | Fault::SplitEvery(_)
-            | Fault::Gated(_)
-            | Fault::Delayed(_) => {}
-        }
-    }
-
-    fn add_events(&mut self, fault: &Fault, dialect: Dialect) {
-        match fault {
             Fault::StallAfter { events, gate } => {
                 let position = self.position_after(*events);
                 self.chunks.insert(position, Chunk::Gate(gate.clone()));
             }
-            Fault::UnknownEvents => self.follow_each(&unknown_frame(dialect)),
+            Fault::UnknownEvents => self.follow_each(&unknown_frame(self.dialect)),
             Fault::Comments => self.follow_each(&comment_frame()),
-            Fault::ErrorAfter { .. }
-            | Fault::EndAfter { .. }
-            | Fault::WithoutTerminal(_)
-            | Fault::LineEnds(_)
-            | Fault::ByteOrderMark
-            | Fault::CutAt { .. }
-            | Fault::SplitAt(_)
-            | Fault::SplitEach(_)
-            | Fault::SplitEvery(_)
-            | Fault::Gated(_)
-            | Fault::Delayed(_) => {}
+            Fault::LineEnds(end) => {
+                self.map_data(|data, _| vec![Chunk::Data(with_line_ends(data, *end))]);
+            }
+            Fault::ByteOrderMark => {
+                let mark = Bytes::from_static("\u{feff}".as_bytes());
+                self.chunks.insert(0, Chunk::Data(mark));
+            }
+            Fault::SplitEach(positions) => self.map_data(|data, _| split(data, positions.clone())),
+            Fault::SplitAt(positions) => self.map_data(|data, start| {
+                split(data, positions.iter().filter_map(|at| at.checked_sub(start)).collect())
+            }),
+            Fault::SplitEvery(size) => self.map_data(|data, start| {
+                let is_cut = |at: &usize| (start + at).is_multiple_of(size.get());
+                split(data, (1..data.len()).filter(is_cut).collect())
+            }),
+            Fault::CutAt { bytes, ending } => self.cut_at(*bytes, *ending),
+            Fault::Gated(gate) => self.precede_each(&Chunk::Gate(gate.clone())),
+            Fault::Delayed(time) => self.precede_each(&Chunk::Delay(*time)),
         }
     }
 
-    fn shape_lines(&mut self, fault: &Fault) {
-        if let Fault::LineEnds(end) = fault {
-            self.chunks = std::mem::take(&mut self.chunks)
-                .into_iter()
-                .map(|chunk| match chunk {
-                    Chunk::Data(data) => Chunk::Data(with_line_ends(&data, *end)),
-                    Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => chunk,
-                })
-                .collect();
-        }
-        if matches!(fault, Fault::ByteOrderMark) {
-            self.chunks.insert(0, Chunk::Data(Bytes::from_static("\u{feff}".as_bytes())));
-        }
+    fn end_after(&mut self, events: usize, ending: Ending) {
+        self.chunks.truncate(events);
+        self.ending = ending;
     }
 
-    fn split(&mut self, fault: &Fault) {
+    fn cut_at(&mut self, bytes: usize, ending: Ending) {
+        self.map_data(|data, start| {
+            let length = data.len().min(bytes.saturating_sub(start));
+            vec![Chunk::Data(data.slice(..length))]
+        });
+        // What waits behind the cut is cut as well.
+        let is_sent = |chunk: &Chunk| matches!(chunk, Chunk::Data(data) if !data.is_empty());
+        let kept = self.chunks.iter().rposition(is_sent).map_or(0, |last| last + 1);
+        self.end_after(kept, ending);
+    }
+
+    fn follow_each(&mut self, frame: &Bytes) {
+        let is_data = |chunk: &Chunk| matches!(chunk, Chunk::Data(_));
+        let Some(last) = self.chunks.iter().rposition(is_data) else { return };
+        let behind = self.chunks.split_off(last);
+        self.map_data(|data, _| vec![Chunk::Data(data.clone()), Chunk::Data(frame.clone())]);
+        self.chunks.extend(behind);
+    }
+
+    fn precede_each(&mut self, chunk: &Chunk) {
+        self.map_data(|data, _| vec![chunk.clone(), Chunk::Data(data.clone())]);
+    }
+
+    /// Replaces each chunk of data; `replace` is also told at which byte of the body the chunk begins.
+    fn map_data(&mut self, replace: impl Fn(&Bytes, usize) -> Vec<Chunk>) {
         let mut start = 0;
         self.chunks = std::mem::take(&mut self.chunks)
             .into_iter()
             .flat_map(|chunk| match chunk {
                 Chunk::Data(data) => {
-                    let pieces = split_data(&data, start, fault);
+                    let replaced = replace(&data, start);
                     start += data.len();
-                    pieces
+                    replaced
                 }
                 Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => vec![chunk],
-            })
-            .collect();
-    }
-
-    fn cut_bytes(&mut self, fault: &Fault) {
-        let Fault::CutAt { bytes, ending } = fault else { return };
-        let mut left = *bytes;
-        let mut kept = Vec::new();
-        for chunk in std::mem::take(&mut self.chunks) {
-            if left == 0 {
-                break;
-            }
-            match chunk {
-                Chunk::Data(data) => {
-                    let length = data.len().min(left);
-                    kept.push(Chunk::Data(data.slice(..length)));
-                    left -= length;
-                }
-                Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => kept.push(chunk),
-            }
-        }
-        self.chunks = kept;
-        self.ending = *ending;
-    }
-
-    fn pace(&mut self, fault: &Fault) {
-        let before = match fault {
-            Fault::Gated(gate) => Chunk::Gate(gate.clone()),
-            Fault::Delayed(time) => Chunk::Delay(*time),
-            Fault::ErrorAfter { .. }
-            | Fault::EndAfter { .. }
-            | Fault::WithoutTerminal(_)
-            | Fault::StallAfter { .. }
-            | Fault::UnknownEvents
-            | Fault::Comments
-            | Fault::LineEnds(_)
-            | Fault::ByteOrderMark
-            | Fault::CutAt { .. }
-            | Fault::SplitAt(_)
-            | Fault::SplitEach(_)
-            | Fault::SplitEvery(_) => return,
-        };
-        self.chunks = std::mem::take(&mut self.chunks)
-            .into_iter()
-            .flat_map(|chunk| match chunk {
-                Chunk::Data(_) => vec![before.clone(), chunk],
-                Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => vec![chunk],
-            })
-            .collect();
-    }
-
-    fn follow_each(&mut self, frame: &Bytes) {
-        let last = self.chunks.len().saturating_sub(1);
-        self.chunks = std::mem::take(&mut self.chunks)
-            .into_iter()
-            .enumerate()
-            .flat_map(|(index, chunk)| match chunk {
-                Chunk::Data(_) if index < last => vec![chunk, Chunk::Data(frame.clone())],
-                Chunk::Data(_) | Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => vec![chunk],
             })
             .collect();
     }
@@ -318,32 +276,9 @@ fn with_line_ends(data: &[u8], end: LineEnd) -> Bytes {
     Bytes::from(shaped)
 }
 
-/// Cuts one chunk that begins at `start` of the body.
-fn split_data(data: &Bytes, start: usize, fault: &Fault) -> Vec<Chunk> {
-    let within = |position: &usize| (1..data.len()).contains(position);
-    let mut cuts: Vec<usize> = match fault {
-        Fault::SplitAt(positions) => positions
-            .iter()
-            .filter_map(|position| position.checked_sub(start))
-            .filter(within)
-            .collect(),
-        Fault::SplitEach(positions) => positions.iter().copied().filter(within).collect(),
-        // Pieces are counted through the body, and the event ends are cuts of their own.
-        Fault::SplitEvery(size) => (1..data.len())
-            .filter(|position| (start + position).is_multiple_of(size.get()))
-            .collect(),
-        Fault::ErrorAfter { .. }
-        | Fault::EndAfter { .. }
-        | Fault::WithoutTerminal(_)
-        | Fault::StallAfter { .. }
-        | Fault::UnknownEvents
-        | Fault::Comments
-        | Fault::LineEnds(_)
-        | Fault::ByteOrderMark
-        | Fault::CutAt { .. }
-        | Fault::Gated(_)
-        | Fault::Delayed(_) => Vec::new(),
-    };
+/// Cuts data at the positions that lie inside it.
+fn split(data: &Bytes, mut cuts: Vec<usize>) -> Vec<Chunk> {
+    cuts.retain(|at| (1..data.len()).contains(at));
     cuts.sort_unstable();
     cuts.dedup();
     cuts.push(data.len());

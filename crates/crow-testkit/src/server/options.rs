@@ -14,6 +14,8 @@ pub struct ServerOptions {
     pub pieces: Pieces,
     /// Which speaker of the Chat dialect is imitated.
     pub chat: ChatFlavour,
+    /// Where the reported prompt usage comes from.
+    pub usage: UsageSource,
     /// How chunks reach the socket.
     pub delivery: Delivery,
 }
@@ -25,9 +27,21 @@ impl Default for ServerOptions {
             models: vec!["test-model".to_owned()],
             pieces: Pieces::default(),
             chat: ChatFlavour::default(),
+            usage: UsageSource::default(),
             delivery: Delivery::default(),
         }
     }
+}
+
+/// Where the reported prompt usage comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UsageSource {
+    /// The reply says it.
+    #[default]
+    Scripted,
+    /// The server counts the prompt and keeps a prompt cache by the vendor's rules (Anthropic: what is marked; elsewhere
+    /// any common prefix; nothing under 1024 tokens). A token is four bytes. Output is as scripted.
+    Measured,
 }
 
 /// How chunks reach the socket; the HTTP chunks are the same.
@@ -36,6 +50,7 @@ pub enum Delivery {
     /// One write for each chunk, as a service that generates does.
     #[default]
     Each,
-    /// One write for all chunks up to a wait: the least overhead, for benchmarks.
+    /// One write for all chunks up to a wait: the least overhead, for benchmarks; together with
+    /// [`Step::Raw`](super::Step::Raw) and frames rendered beforehand nothing is computed per request but the checks.
     Together,
 }

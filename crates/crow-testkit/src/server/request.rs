@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::wire::Dialect;
+use crate::wire::{Dialect, ReplyUsage};
 
 /// A model request as it came.
 #[derive(Debug, Clone)]
@@ -59,10 +59,12 @@ impl RecordedRequest {
 }
 
 /// How far the answer to a request has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Answer {
     /// The state.
     pub state: AnswerState,
+    /// The usage reported in the reply; none if the answer is no reply.
+    pub usage: Option<ReplyUsage>,
     /// When its first byte was written.
     pub began_at: Option<Instant>,
     /// When its last byte was written, or the client was found to have left.
@@ -70,9 +72,10 @@ pub struct Answer {
 }
 
 /// The state of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerState {
     /// Not finished.
+    #[default]
     Open,
     /// Sent as scripted, with whatever fault that implies.
     Sent,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{Chunk, Ending, Fault, Gate, RecordedRequest};
 use crate::wire::{Reply, VendorError};
 
-/// Decides an answer from the request.
+/// Decides an answer from the request; if it panics, the answer is a 500 and the panic becomes a violation.
 pub type Responder = Arc<dyn Fn(&RecordedRequest) -> Step + Send + Sync>;
 
 /// One answer.

@@ -1,5 +1,7 @@
 //! What all connections of a server share.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -8,8 +10,9 @@ use tokio::sync::watch;
 
 use super::check::{EchoBook, PrefixBook, Rule, SentReply, Violation, check_record};
 use super::http::RawRequest;
-use super::{Answer, AnswerState, RecordedRequest, Script, ServerOptions, Step};
-use crate::wire::Dialect;
+use super::prompt_cache::PromptCache;
+use super::{Answer, AnswerState, RecordedRequest, Script, ServerOptions, Step, UsageSource};
+use crate::wire::{Dialect, ReplyUsage};
 
 /// The state behind a server; the lock is never held across a wait.
 #[derive(Debug)]
@@ -29,6 +32,16 @@ pub(super) struct Inner {
     pub(super) model_lists: usize,
     pub(super) prefixes: PrefixBook,
     echoes: EchoBook,
+    prompts: PromptCache,
+}
+
+/// Why there is no step for a request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoStep {
+    #[error("the script is over: no step is left for this request")]
+    ScriptOver,
+    #[error("the responder panicked: {0}")]
+    Panicked(String),
 }
 
 impl State {
@@ -60,7 +73,10 @@ impl State {
         connection: usize,
     ) -> Arc<RecordedRequest> {
         let received_at = Instant::now();
-        let parsed = serde_json::from_slice::<Value>(&raw.body);
+        let (body, error) = match serde_json::from_slice(&raw.body) {
+            Ok(body) => (body, None),
+            Err(error) => (Value::Null, Some(error)),
+        };
         let (path, query) = raw.target.split_once('?').unwrap_or((&raw.target, ""));
         let mut inner = self.lock();
         let request = Arc::new(RecordedRequest {
@@ -69,36 +85,51 @@ impl State {
             path: path.to_owned(),
             query: query.to_owned(),
             headers: raw.headers,
-            body: parsed.as_ref().cloned().unwrap_or(Value::Null),
+            body,
             raw_body: raw.body,
             connection,
             first_byte_at: raw.first_byte_at,
             received_at,
         });
-        let mut found = match &parsed {
-            Err(error) => vec![Violation::new(Rule::Json, format!("body is not JSON: {error}"))],
-            Ok(_) => check_record(&request),
+        let mut found = match error {
+            Some(error) => vec![Violation::new(Rule::Json, format!("body is not JSON: {error}"))],
+            None => self.check(&mut inner, &request),
         };
-        if parsed.is_ok() {
-            found.extend(inner.prefixes.check(&request, self.options.checks.prefix));
-            found.extend(inner.echoes.check(&request));
-        }
         found.retain(|violation| self.options.checks.covers(violation.rule));
         inner.violations.extend(found.into_iter().map(|found| found.of_request(request.index)));
         inner.requests.push(Arc::clone(&request));
-        inner.answers.push(Answer { state: AnswerState::Open, began_at: None, ended_at: None });
+        inner.answers.push(Answer::default());
         drop(inner);
         self.announce();
         request
     }
 
-    /// The next step, with responders resolved; none if the script is over.
-    pub(super) fn next_step(&self, request: &RecordedRequest) -> Option<Step> {
-        let mut step = self.lock().script.next_step()?;
-        while let Step::Respond(responder) = step {
-            step = responder(request);
+    /// The usage that the reply to a request reports.
+    pub(super) fn report_usage(
+        &self,
+        request: &RecordedRequest,
+        scripted: ReplyUsage,
+    ) -> ReplyUsage {
+        let mut inner = self.lock();
+        let usage = match self.options.usage {
+            UsageSource::Scripted => scripted,
+            UsageSource::Measured => inner.prompts.measure(request, scripted),
+        };
+        if let Some(answer) = inner.answers.get_mut(request.index) {
+            answer.usage = Some(usage);
         }
-        Some(step)
+        usage
+    }
+
+    /// The next step, with responders resolved.
+    pub(super) fn next_step(&self, request: &RecordedRequest) -> Result<Step, NoStep> {
+        let mut step = self.lock().script.next_step().ok_or(NoStep::ScriptOver)?;
+        while let Step::Respond(responder) = step {
+            // A failed assertion in a responder must reach the test and not die with the connection's task.
+            step = catch_unwind(AssertUnwindSafe(|| responder(request)))
+                .map_err(|panic| NoStep::Panicked(panic_text(panic.as_ref())))?;
+        }
+        Ok(step)
     }
 
     /// Remembers a reply that the client gets in whole and must send back faithfully.
@@ -143,7 +174,19 @@ impl State {
         }
     }
 
+    fn check(&self, inner: &mut Inner, request: &RecordedRequest) -> Vec<Violation> {
+        let mut found = check_record(request);
+        found.extend(inner.prefixes.check(request, self.options.checks.prefix));
+        found.extend(inner.echoes.check(request));
+        found
+    }
+
     pub(super) fn announce(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)").to_owned()
 }

@@ -21,6 +21,10 @@ pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
         stream.out.push(error_frame(&VendorError::Server, options));
         return stream.out;
     }
+    if reply.blocks.is_empty() && matches!(reply.stop, Stop::Refusal | Stop::ContentFilter) {
+        stream.blocked();
+        return stream.out;
+    }
     let mut closing = Map::from_iter([("text".to_owned(), json!(""))]);
     stream.sign(&mut closing);
     stream.last(&json!([closing]), finish_reason(reply.stop), None);
@@ -85,12 +89,30 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// A prompt that is refused has no candidate at all.
+    fn blocked(&mut self) {
+        let chunk = json!({
+            "promptFeedback": {"blockReason": finish_reason(self.reply.stop)},
+            "usageMetadata": {
+                "promptTokenCount": self.reply.usage.prompt(),
+                "totalTokenCount": self.reply.usage.prompt(),
+            },
+            "modelVersion": self.options.model,
+            "responseId": self.response_id(),
+        });
+        self.out.push(bare_crlf(&chunk));
+    }
+
     fn part(&mut self, part: &Value) {
+        // Counts grow from chunk to chunk: only the last is right.
+        let sent = u64::try_from(self.out.len() + 1).unwrap_or(u64::MAX);
+        let so_far = sent.min(self.reply.usage.visible_output());
         let chunk = json!({
             "candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}],
             "usageMetadata": {
                 "promptTokenCount": self.reply.usage.prompt(),
-                "totalTokenCount": self.reply.usage.prompt(),
+                "candidatesTokenCount": so_far,
+                "totalTokenCount": self.reply.usage.prompt() + so_far,
                 "promptTokensDetails": [
                     {"modality": "TEXT", "tokenCount": self.reply.usage.prompt()},
                 ],

@@ -42,6 +42,21 @@ pub fn error_frame(
     }
 }
 
+/// The other form of an error that Responses has, the event `error`; the other dialects have one form.
+pub fn error_event_frame(
+    error: &VendorError,
+    dialect: Dialect,
+    options: &WireOptions,
+    sequence: usize,
+) -> Bytes {
+    match dialect {
+        Dialect::OpenAiResponses => responses::error_event(error, options, sequence),
+        Dialect::AnthropicMessages | Dialect::OpenAiChat | Dialect::Gemini => {
+            error_frame(error, dialect, options, sequence)
+        }
+    }
+}
+
 /// An event that no client can know, which every client must skip.
 pub fn unknown_frame(dialect: Dialect) -> Bytes {
     let data = json!({"type": "crow.unheard_of", "novelty": {"depth": [1, 2, 3]}});

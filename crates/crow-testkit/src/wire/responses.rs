@@ -31,6 +31,15 @@ pub(super) fn error_frame(error: &VendorError, options: &WireOptions, sequence: 
     typed(&json!({"type": "response.failed", "sequence_number": sequence, "response": failed}))
 }
 
+/// The other form of an error in the middle of a stream: an event of its own.
+pub(super) fn error_event(error: &VendorError, options: &WireOptions, sequence: usize) -> Bytes {
+    let mut event = error.responses_error(&options.model);
+    set(&mut event, "type", json!("error"));
+    set(&mut event, "param", Value::Null);
+    set(&mut event, "sequence_number", json!(sequence));
+    typed(&event)
+}
+
 #[derive(Clone, Copy)]
 enum Phase {
     Running,

@@ -18,6 +18,7 @@ pub(super) fn check(body: &Value, found: &mut Findings) {
     let messages = list(body, "messages");
     found.demand(Rule::Required, !messages.is_empty(), || "messages are empty".to_owned());
     check_roles(messages, found);
+    check_tools(body, messages, found);
     check_pairing(messages, found);
     check_marks(body, messages, found);
 }
@@ -77,6 +78,15 @@ fn check_block(index: usize, role: &str, block: &Value, found: &mut Findings) {
     };
     found.demand(Rule::Roles, is_legal, || {
         format!("message {index} of role {role:?} has a block of type {kind:?}")
+    });
+}
+
+/// The service refuses calls in the history of a request without tools.
+fn check_tools(body: &Value, messages: &[Value], found: &mut Findings) {
+    let mut blocks = messages.iter().flat_map(|message| list(message, "content"));
+    let has_calls = blocks.any(|block| matches!(text(block, "type"), "tool_use" | "tool_result"));
+    found.demand(Rule::Tools, !has_calls || !list(body, "tools").is_empty(), || {
+        "the history has calls, but the request has no tools".to_owned()
     });
 }
 

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Rule, Violation, anthropic, chat, gemini, responses};
+use super::{Rule, Violation, anthropic, chat, gemini, responses, tools};
 use crate::server::RecordedRequest;
 use crate::wire::Dialect;
 
-/// Checks a body against the rules of its dialect: streaming, required fields, roles, pairing, cache marks.
+/// Checks a body against the rules of its dialect: streaming, required fields, tools, roles, pairing, cache marks.
 pub fn check_body(dialect: Dialect, body: &Value) -> Vec<Violation> {
     let mut found = Findings::default();
+    tools::check(dialect, body, &mut found);
     match dialect {
         Dialect::AnthropicMessages => anthropic::check(body, &mut found),
         Dialect::OpenAiResponses => responses::check(body, &mut found),

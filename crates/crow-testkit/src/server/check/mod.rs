@@ -12,6 +12,7 @@ mod reasoning;
 mod responses;
 mod sequence;
 
+mod tools;
 mod violation;
 
 pub use body::check_body;
@@ -22,3 +23,4 @@ pub use violation::{Checks, Rule, Violation, Violations};
 pub(super) use body::check_record;
 pub(super) use echo::{EchoBook, SentReply};
 pub(super) use prefix::PrefixBook;
+pub(super) use sequence::without_mark;

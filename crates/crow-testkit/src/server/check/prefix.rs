@@ -42,15 +42,18 @@ impl PrefixBook {
         };
         let key = (request.dialect, request.model().to_owned(), conversation);
         let now = prefix_sequence(request.dialect, &request.body);
-        let before = self.0.insert(key, now.clone())?;
-        let position = before
-            .iter()
-            .enumerate()
-            .position(|(position, element)| now.get(position) != Some(element))?;
-        let was = before.get(position).map_or("", String::as_str);
-        let is = now.get(position).map_or("", String::as_str);
-        Some(Violation::new(Rule::Prefix, describe(position, before.len(), was, is)))
+        let violation = self.0.get(&key).and_then(|before| compare(before, &now));
+        self.0.insert(key, now);
+        violation
     }
+}
+
+fn compare(before: &[String], now: &[String]) -> Option<Violation> {
+    let is_changed = |(position, element): (usize, &String)| now.get(position) != Some(element);
+    let position = before.iter().enumerate().position(is_changed)?;
+    let was = before.get(position).map_or("", String::as_str);
+    let is = now.get(position).map_or("", String::as_str);
+    Some(Violation::new(Rule::Prefix, describe(position, before.len(), was, is)))
 }
 
 fn describe(position: usize, count: usize, was: &str, is: &str) -> String {

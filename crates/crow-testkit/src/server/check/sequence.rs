@@ -23,24 +23,25 @@ pub fn prefix_sequence(dialect: Dialect, body: &Value) -> Vec<String> {
 
 /// What tells conversations apart: the system prompt and the first user message.
 pub(super) fn conversation_key(dialect: Dialect, body: &Value) -> String {
-    let (system, messages) = match dialect {
+    let is_user = |message: &&Value| text(message, "role") == "user";
+    let first = |name: &str| list(body, name).iter().find(is_user).cloned();
+    let (system, first) = match dialect {
         Dialect::AnthropicMessages => (
             json!(blocks(field(body, "system"))),
-            list(body, "messages").iter().map(anthropic_message).collect(),
+            first("messages").map(|message| anthropic_message(&message)),
         ),
-        Dialect::OpenAiResponses => (field(body, "instructions").clone(), input_items(body)),
+        Dialect::OpenAiResponses => (
+            field(body, "instructions").clone(),
+            first("input").or_else(|| input_items(body).into_iter().next()),
+        ),
         Dialect::OpenAiChat => {
             let is_system =
                 |message: &&Value| matches!(text(message, "role"), "system" | "developer");
-            let messages = list(body, "messages");
-            let system: Vec<_> = messages.iter().take_while(is_system).collect();
-            (json!(system), messages.to_vec())
+            let system: Vec<_> = list(body, "messages").iter().take_while(is_system).collect();
+            (json!(system), first("messages"))
         }
-        Dialect::Gemini => {
-            (field(body, "systemInstruction").clone(), list(body, "contents").to_vec())
-        }
+        Dialect::Gemini => (field(body, "systemInstruction").clone(), first("contents")),
     };
-    let first = messages.into_iter().find(|message| text(message, "role") == "user");
     json!([system, first]).to_string()
 }
 
@@ -79,7 +80,8 @@ fn blocks(content: &Value) -> Vec<Value> {
     }
 }
 
-fn without_mark(value: &Value) -> Value {
+/// A tool or block without its cache mark.
+pub(in super::super) fn without_mark(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(fields) = value.as_object_mut() {
         fields.shift_remove("cache_control");

@@ -16,6 +16,8 @@ pub enum Rule {
     Streaming,
     /// Fields and headers without which the vendor refuses.
     Required,
+    /// Tools have legal, distinct names and object schemas, and are declared where calls need them.
+    Tools,
     /// Roles and content are legal in the dialect.
     Roles,
     /// Each call has exactly one result, in the dialect's form.
@@ -58,7 +60,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.request {
             Some(index) => write!(formatter, "request {index}: ")?,
-            None => write!(formatter, "before any request: ")?,
+            None => write!(formatter, "outside a model request: ")?,
         }
         write!(formatter, "{:?}: {}", self.rule, self.detail)
     }
@@ -85,7 +87,8 @@ pub struct Checks {
     pub prefix: PrefixCheck,
     /// The largest body accepted, in bytes.
     pub max_body: usize,
-    skipped: BTreeSet<Rule>,
+    /// The rules left out.
+    pub skipped: BTreeSet<Rule>,
 }
 
 impl Default for Checks {

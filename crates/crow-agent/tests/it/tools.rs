@@ -1,0 +1,97 @@
+//! Tools for tests.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use crow_core::tool::{
+    Access, CallPlan, Effects, PathEffect, Subject, Tool, ToolCategory, ToolContext, ToolError,
+    ToolRegistry, ToolResult,
+};
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+/// What a test tool does when it runs.
+#[derive(Clone)]
+pub(crate) enum Act {
+    Say(&'static str),
+    Panic,
+    /// Waits until this many calls wait too.
+    Meet(Arc<Barrier>),
+    /// Waits for the cancel, then stops.
+    Obey,
+    /// Never ends, whatever is cancelled.
+    Ignore,
+}
+
+pub(crate) struct TestTool {
+    pub(crate) name: &'static str,
+    pub(crate) category: ToolCategory,
+    pub(crate) act: Act,
+}
+
+#[async_trait]
+impl Tool for TestTool {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &'static str {
+        "A tool for tests."
+    }
+
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}})
+    }
+
+    fn category(&self) -> ToolCategory {
+        self.category
+    }
+
+    fn check(&self, input: &Value) -> Result<(), String> {
+        match input.get("n") {
+            None | Some(Value::Number(_)) => Ok(()),
+            Some(_) => Err("n: expected an integer".to_owned()),
+        }
+    }
+
+    async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let path = ctx.workspace.resolve("file");
+        let effects = match self.category {
+            ToolCategory::Read => Effects::Paths(vec![PathEffect { path, access: Access::Read }]),
+            ToolCategory::Write => Effects::Paths(vec![PathEffect { path, access: Access::Write }]),
+            ToolCategory::Execute | ToolCategory::Network => Effects::Unknown,
+            ToolCategory::Session | ToolCategory::Agent => Effects::None,
+        };
+        Ok(CallPlan { title: self.name.to_owned(), effects, subject: Subject::Nothing })
+    }
+
+    async fn execute(&self, _input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        match &self.act {
+            Act::Say(text) => ToolResult::success(*text),
+            Act::Panic => panic!("broken tool"),
+            Act::Meet(barrier) => {
+                barrier.wait().await;
+                ToolResult::success("met")
+            }
+            Act::Obey => {
+                ctx.cancelled().await;
+                ToolResult::cancelled()
+            }
+            Act::Ignore => {
+                tokio::time::sleep(Duration::from_secs(1_000_000)).await;
+                ToolResult::success("never")
+            }
+        }
+    }
+}
+
+pub(crate) fn tools(
+    tools: impl IntoIterator<Item = (&'static str, ToolCategory, Act)>,
+) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    registry.register(crow_core::tool::Typed::new(crow_agent::TaskComplete));
+    for (name, category, act) in tools {
+        registry.register(TestTool { name, category, act });
+    }
+    registry
+}

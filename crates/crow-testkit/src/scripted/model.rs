@@ -1,0 +1,172 @@
+//! The model.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    ids::SessionId,
+    message::{Origin, ReplyContent},
+    model::{
+        Abilities, Conversation, ModelEvent, ModelInfo, ModelRef, ModelReply, ModelRequest,
+        ModelStream, Models, ModelsError, Price, Provider, ProviderError, ProviderErrorKind,
+        ResolvedModel, StopReason,
+    },
+};
+use futures_util::{StreamExt as _, stream};
+
+use super::{Play, SeenRequest};
+
+/// A model that does what it was told, one [`Play`] for each request. Every request is checked: calls and results are
+/// paired, and the request before is its beginning.
+#[derive(Debug, Clone)]
+pub struct ScriptedModel {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plays: Mutex<VecDeque<Play>>,
+    requests: Mutex<Vec<SeenRequest>>,
+    asked: tokio::sync::watch::Sender<usize>,
+}
+
+impl ScriptedModel {
+    /// Makes a model of its answers.
+    pub fn new(plays: impl IntoIterator<Item = Play>) -> Self {
+        let shared = Shared {
+            plays: Mutex::new(plays.into_iter().collect()),
+            requests: Mutex::new(Vec::new()),
+            asked: tokio::sync::watch::Sender::new(0),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Adds a play at the end of the script.
+    pub fn push(&self, play: Play) {
+        self.shared.plays.lock().unwrap().push_back(play);
+    }
+
+    /// Returns the model as something that can be asked.
+    pub fn resolved(&self) -> ResolvedModel {
+        let reference = ModelRef { provider: "scripted".to_owned(), model: "model".to_owned() };
+        let abilities = Abilities { tools: true, vision: true, thinking: true };
+        let info = ModelInfo {
+            reference,
+            context_window: Some(100_000),
+            max_output_tokens: Some(8_000),
+            abilities,
+        };
+        ResolvedModel { provider: Arc::new(self.clone()), info, warning: None }
+    }
+
+    /// Returns the requests so far.
+    pub fn requests(&self) -> Vec<SeenRequest> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until the model was asked `count` times.
+    pub async fn wait_for_request(&self, count: usize) {
+        self.shared.asked.subscribe().wait_for(|asked| *asked >= count).await.unwrap();
+    }
+
+    /// Fails unless the whole script was played.
+    pub fn assert_finished(&self) {
+        let left = self.shared.plays.lock().unwrap();
+        assert!(left.is_empty(), "the model was not asked for {left:?}");
+    }
+}
+
+impl Provider for ScriptedModel {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn conversation(&self, _model: &ModelInfo, _session: &SessionId) -> Box<dyn Conversation> {
+        Box::new(ScriptedConversation { model: self.clone() })
+    }
+}
+
+struct ScriptedConversation {
+    model: ScriptedModel,
+}
+
+impl Conversation for ScriptedConversation {
+    fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
+        let seen = SeenRequest::new(request);
+        seen.check_pairing();
+        let mut requests = self.model.shared.requests.lock().unwrap();
+        if let Some(earlier) = requests.last() {
+            seen.check_prefix(earlier);
+        }
+        requests.push(seen);
+        let asked = requests.len();
+        drop(requests);
+        let play = self.model.shared.plays.lock().unwrap().pop_front();
+        self.model.shared.asked.send_replace(asked);
+        match play {
+            Some(Play::Reply { blocks, stop, usage }) => {
+                let mut events: Vec<Result<ModelEvent, ProviderError>> =
+                    blocks.iter().filter_map(delta).map(Ok).collect();
+                let calls =
+                    blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+                let stop =
+                    stop.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
+                events.push(Ok(ModelEvent::Completed(ModelReply {
+                    blocks,
+                    stop,
+                    usage,
+                    origin: origin(),
+                    response_id: None,
+                })));
+                stream::iter(events).boxed()
+            }
+            Some(Play::Stall(text)) => {
+                stream::iter([Ok(ModelEvent::TextDelta(text))]).chain(stream::pending()).boxed()
+            }
+            Some(Play::Fail(error)) => stream::iter([Err(error)]).boxed(),
+            None => {
+                let error = ProviderError::new(
+                    ProviderErrorKind::InvalidRequest,
+                    format!("request {asked} is not in the script"),
+                );
+                stream::iter([Err(error)]).boxed()
+            }
+        }
+    }
+}
+
+fn delta(block: &crow_core::message::ReplyBlock) -> Option<ModelEvent> {
+    match &block.content {
+        ReplyContent::Text { text } => Some(ModelEvent::TextDelta(text.clone())),
+        ReplyContent::Thinking { text } => Some(ModelEvent::ThinkingDelta(text.clone())),
+        ReplyContent::Call(call) => Some(ModelEvent::CallStarted { name: call.name.clone() }),
+        ReplyContent::Opaque => None,
+    }
+}
+
+fn origin() -> Origin {
+    Origin {
+        dialect: "scripted".into(),
+        provider: "scripted".into(),
+        base_url: String::new(),
+        model: "model".into(),
+    }
+}
+
+/// Resolves every reference to one scripted model.
+#[derive(Debug, Clone)]
+pub struct ScriptedModels(pub ScriptedModel);
+
+#[async_trait]
+impl Models for ScriptedModels {
+    async fn resolve(&self, _reference: &ModelRef) -> Result<ResolvedModel, ModelsError> {
+        Ok(self.0.resolved())
+    }
+
+    async fn price(&self, _reference: &ModelRef) -> Option<Price> {
+        None
+    }
+}

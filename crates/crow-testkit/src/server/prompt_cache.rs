@@ -1,0 +1,137 @@
+//! A vendor's prompt cache, measured on the prompts that really came.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use super::RecordedRequest;
+use super::check::{prefix_sequence, without_mark};
+use crate::wire::{Dialect, ReplyUsage};
+
+/// Four bytes are a token here; a real tokenizer would not change the shares.
+const TOKEN: usize = 4;
+/// Vendors cache no shorter prefix.
+const SHORTEST: usize = 1024 * TOKEN;
+/// `OpenAI` caches in steps of this many tokens.
+const STEP: usize = 128 * TOKEN;
+/// Older prompts are forgotten.
+const CAPACITY: usize = 64;
+
+/// The prompts a vendor has seen lately.
+#[derive(Debug, Default)]
+pub(super) struct PromptCache(VecDeque<Prompt>);
+
+/// A prompt as one text, with the ends of the prefixes that were written to the cache.
+#[derive(Debug)]
+struct Prompt {
+    dialect: Dialect,
+    model: String,
+    text: String,
+    written: Vec<usize>,
+}
+
+impl PromptCache {
+    /// The usage of a request, with the prompt's share of the cache measured and the rest of `reply` kept.
+    pub(super) fn measure(&mut self, request: &RecordedRequest, reply: ReplyUsage) -> ReplyUsage {
+        let prompt = Prompt::of(request);
+        let seen = self
+            .0
+            .iter()
+            .filter(|before| before.dialect == prompt.dialect && before.model == prompt.model);
+        let read = seen.map(|before| prompt.read_from(before)).max().unwrap_or(0);
+        let end = match prompt.dialect {
+            Dialect::AnthropicMessages => prompt.written.last().copied().unwrap_or(0).max(read),
+            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => read,
+        };
+        let usage = ReplyUsage {
+            input: tokens(prompt.text.len() - end),
+            cache_read: tokens(read),
+            cache_write: tokens(end - read),
+            ..reply
+        };
+        if self.0.len() == CAPACITY {
+            self.0.pop_front();
+        }
+        self.0.push_back(prompt);
+        usage
+    }
+}
+
+impl Prompt {
+    fn of(request: &RecordedRequest) -> Self {
+        let (text, written) = match request.dialect {
+            Dialect::AnthropicMessages => marked_text(&request.body),
+            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => {
+                (prefix_sequence(request.dialect, &request.body).concat(), Vec::new())
+            }
+        };
+        Self { dialect: request.dialect, model: request.model().to_owned(), text, written }
+    }
+
+    /// How many bytes of this prompt the cache has from an earlier one.
+    fn read_from(&self, before: &Self) -> usize {
+        let same = common_prefix(self.text.as_bytes(), before.text.as_bytes());
+        match self.dialect {
+            // Only what was marked is written, and only up to a mark of its own does a request read.
+            Dialect::AnthropicMessages => {
+                let reach = same.min(self.written.last().copied().unwrap_or(0));
+                before.written.iter().copied().filter(|end| *end <= reach).max().unwrap_or(0)
+            }
+            Dialect::OpenAiResponses | Dialect::OpenAiChat if same >= SHORTEST => {
+                same / STEP * STEP
+            }
+            Dialect::Gemini if same >= SHORTEST => same,
+            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => 0,
+        }
+    }
+}
+
+/// An Anthropic prompt block by block, and where its marked prefixes end.
+fn marked_text(body: &Value) -> (String, Vec<usize>) {
+    let (mut text, mut marks) = (String::new(), Vec::new());
+    let mut push = |label: &str, block: &Value| {
+        text.push_str(label);
+        text.push_str(&without_mark(block).to_string());
+        if block.get("cache_control").is_some() && text.len() >= SHORTEST {
+            marks.push(text.len());
+        }
+    };
+    for (label, list) in [("tool", body.get("tools")), ("system", body.get("system"))] {
+        for block in blocks(list) {
+            push(label, &block);
+        }
+    }
+    for message in blocks(body.get("messages")) {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        for block in blocks(message.get("content")) {
+            push(role, &block);
+        }
+    }
+    if body.get("cache_control").is_some() && text.len() >= SHORTEST {
+        marks.push(text.len());
+    }
+    (text, marks)
+}
+
+fn blocks(content: Option<&Value>) -> Vec<Value> {
+    match content {
+        Some(Value::String(text)) => vec![serde_json::json!({"type": "text", "text": text})],
+        Some(Value::Array(blocks)) => blocks.clone(),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+            Vec::new()
+        }
+    }
+}
+
+/// How many bytes are the same: in blocks first, since prompts are long and mostly the same.
+fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    const BLOCK: usize = 256;
+    let blocks = left.chunks(BLOCK).zip(right.chunks(BLOCK));
+    let same = blocks.take_while(|(left, right)| left == right && left.len() == BLOCK).count();
+    let (left, right) = (left.iter().skip(same * BLOCK), right.iter().skip(same * BLOCK));
+    same * BLOCK + left.zip(right).take_while(|(left, right)| left == right).count()
+}
+
+fn tokens(bytes: usize) -> u64 {
+    u64::try_from(bytes.div_ceil(TOKEN)).unwrap_or(u64::MAX)
+}
