@@ -127,7 +127,9 @@ mod tests {
 
     fn feed(limits: OutputLimits, chunks: &[&[u8]]) -> CapturedOutput {
         let mut buffer = OutputBuffer::new(limits);
-        chunks.iter().for_each(|chunk| buffer.push(chunk));
+        for chunk in chunks {
+            buffer.push(chunk);
+        }
         buffer.finish()
     }
 

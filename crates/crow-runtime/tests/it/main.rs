@@ -1,0 +1,6 @@
+//! The runtime on real files and real processes.
+#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
+
+mod processes;
+mod runtime;
+mod sessions;

@@ -1,0 +1,276 @@
+//! Sessions on disk.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::{
+    event::{AgentEvent, AgentRole, Envelope, InputSource, ParentCall},
+    ids::{CallId, MessageId, SessionId},
+    message::Block,
+    model::Abilities,
+};
+use crow_runtime::{
+    AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionSpec, SessionStore,
+};
+use tempfile::TempDir;
+
+struct Place {
+    folder: TempDir,
+    config: RuntimeConfig,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(FileStore::new(folder.path().join("data/sessions")));
+    Place { config: RuntimeConfig { store, ..RuntimeConfig::default() }, folder }
+}
+
+fn spec(id: &str) -> SessionSpec {
+    let id = Some(SessionId::new(id));
+    SessionSpec { id, ..SessionSpec::new("builder", "anthropic/claude".parse().unwrap(), "/p") }
+}
+
+impl Place {
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join("data/sessions").join(file)
+    }
+
+    fn create(&self, id: &str) -> AgentSession {
+        AgentSession::create(&self.config, spec(id)).unwrap()
+    }
+
+    /// Makes a session with one line more than its first.
+    fn with_input(&self, id: &str) {
+        drop(self.create(id));
+        let opened = self.config.store.open(&SessionId::new(id)).unwrap();
+        let mut log = opened.log;
+        let first = opened.stored.events.first().unwrap();
+        log.append(&input(first, 2)).unwrap();
+    }
+
+    fn error(&self, id: &str) -> SessionError {
+        self.config.store.open(&SessionId::new(id)).unwrap_err()
+    }
+}
+
+fn input(first: &Envelope, seq: u64) -> Envelope {
+    let event = AgentEvent::UserInput {
+        message_id: MessageId::new("m"),
+        source: InputSource::Prompt,
+        context: None,
+        content: vec![Block::text("hello")],
+    };
+    Envelope { seq: Some(seq), event, ..first.clone() }
+}
+
+#[test]
+fn the_header_has_exactly_the_documented_keys() {
+    let place = place();
+    place.create("s1");
+    let header: serde_json::Value =
+        serde_json::from_slice(&fs::read(place.path("s1/metadata.json")).unwrap()).unwrap();
+    let keys: BTreeSet<_> = header.as_object().unwrap().keys().map(String::as_str).collect();
+    let documented = [
+        "session_id",
+        "agent_type",
+        "parent_session_id",
+        "parent_tool_use_id",
+        "child_session_ids",
+        "model",
+        "provider",
+        "created_at",
+        "updated_at",
+        "metadata",
+    ];
+    assert_eq!(keys, BTreeSet::from(documented));
+    assert_eq!(header["metadata"]["crow"]["root_id"], "s1");
+}
+
+#[test]
+fn only_the_owner_can_read_a_session() {
+    let place = place();
+    place.create("s1");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.path("s1")), 0o700);
+    assert_eq!(mode(&place.path("s1/metadata.json")), 0o600);
+    assert_eq!(mode(&place.path("s1/history.jsonl")), 0o600);
+}
+
+#[test]
+fn a_torn_last_line_is_cut_off_and_kept_aside() {
+    for torn in [b"{\"seq\":3,\"ti".as_slice(), b"{\"seq\":3}\n", b"\x00\xff\n", b"\n"] {
+        let place = place();
+        place.with_input("s1");
+        let whole = fs::read(place.path("s1/history.jsonl")).unwrap();
+        fs::OpenOptions::new()
+            .append(true)
+            .open(place.path("s1/history.jsonl"))
+            .unwrap()
+            .write_all(torn)
+            .unwrap();
+        let opened = place.config.store.open(&SessionId::new("s1")).unwrap();
+        assert_eq!((opened.stored.events.len(), opened.torn_bytes), (2, torn.len()));
+        assert_eq!(fs::read(place.path("s1/history.jsonl")).unwrap(), whole);
+        assert_eq!(fs::read(place.path("s1/history.torn")).unwrap(), torn);
+    }
+}
+
+#[test]
+fn reading_beside_a_writer_repairs_nothing() {
+    let place = place();
+    place.with_input("s1");
+    let path = place.path("s1/history.jsonl");
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"half").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert_eq!(place.config.store.read(&SessionId::new("s1")).unwrap().events.len(), 2);
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_line_in_the_middle_is_an_error_with_its_place() {
+    let place = place();
+    place.with_input("s1");
+    let path = place.path("s1/history.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    fs::write(&path, format!("{first}\nnonsense\n{rest}")).unwrap();
+    let error = place.error("s1").to_string();
+    assert!(error.contains("history.jsonl:2: the log is damaged"), "{error}");
+}
+
+#[test]
+fn a_second_writer_is_refused_and_told_who_is_first() {
+    let place = place();
+    let first = place.create("s1");
+    assert!(
+        matches!(place.error("s1"), SessionError::Locked { pid: Some(pid), .. } if pid == std::process::id())
+    );
+    assert!(matches!(place.config.store.remove(first.id()), Err(SessionError::Locked { .. })));
+    drop(first);
+    place.config.store.open(&SessionId::new("s1")).unwrap();
+}
+
+#[test]
+fn an_id_is_taken_once() {
+    let place = place();
+    drop(place.create("s1"));
+    assert!(matches!(
+        AgentSession::create(&place.config, spec("s1")),
+        Err(SessionError::Exists { .. })
+    ));
+}
+
+#[test]
+fn an_id_cannot_lead_out_of_the_folder() {
+    let place = place();
+    for id in ["../x", "a/b", "", ".", "..", ".hidden", "a\0b", &"x".repeat(200)] {
+        assert!(
+            matches!(
+                AgentSession::create(&place.config, spec(id)),
+                Err(SessionError::BadId { .. })
+            ),
+            "{id}"
+        );
+        assert!(place.config.store.find(id).is_err(), "{id}");
+    }
+}
+
+#[test]
+fn a_log_of_a_newer_format_is_refused_by_number() {
+    let place = place();
+    drop(place.create("s1"));
+    let path = place.path("s1/metadata.json");
+    let text = fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"format_version\": 1", "\"format_version\": 9");
+    fs::write(&path, text).unwrap();
+    assert!(matches!(place.error("s1"), SessionError::NewerFormat { found: 9, .. }));
+}
+
+#[test]
+fn lists_hold_root_sessions_only_the_last_updated_first() {
+    let place = place();
+    drop(place.create("a"));
+    drop(place.create("b"));
+    let parent =
+        Some(ParentCall { session_id: SessionId::new("a"), call_id: Some(CallId::new("c")) });
+    let child = SessionSpec { parent, role: AgentRole::Subagent, ..spec("child") };
+    drop(AgentSession::create(&place.config, child).unwrap());
+    let ids: Vec<_> = place
+        .config
+        .store
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|metadata| metadata.session_id.to_string())
+        .collect();
+    assert_eq!(ids, ["b", "a"]);
+}
+
+#[test]
+fn a_list_of_a_store_that_was_never_used_is_empty() {
+    assert_eq!(place().config.store.list().unwrap(), []);
+}
+
+#[test]
+fn a_broken_header_hides_its_session_and_no_other() {
+    let place = place();
+    drop(place.create("a"));
+    drop(place.create("b"));
+    fs::write(place.path("a/metadata.json"), "{").unwrap();
+    assert_eq!(place.config.store.list().unwrap().len(), 1);
+    assert!(matches!(place.error("a"), SessionError::Damaged { .. }));
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough_if_it_is_the_only_one() {
+    for store in [
+        Arc::clone(&place().config.store),
+        Arc::new(MemoryStore::default()) as Arc<dyn SessionStore>,
+    ] {
+        let config = RuntimeConfig { store, ..RuntimeConfig::default() };
+        for id in ["abc1", "abc2", "xyz"] {
+            drop(AgentSession::create(&config, spec(id)).unwrap());
+        }
+        assert_eq!(config.store.find("x").unwrap(), SessionId::new("xyz"));
+        assert!(matches!(config.store.find("abc"), Err(SessionError::Ambiguous { count: 2, .. })));
+        assert!(matches!(config.store.find("q"), Err(SessionError::Unknown { .. })));
+    }
+}
+
+#[test]
+fn a_removed_session_is_gone() {
+    let place = place();
+    drop(place.create("s1"));
+    place.config.store.remove(&SessionId::new("s1")).unwrap();
+    assert!(!place.path("s1").exists());
+    assert!(matches!(place.error("s1"), SessionError::Unknown { .. }));
+}
+
+#[test]
+fn an_opened_session_has_the_history_that_was_written() {
+    let place = place();
+    place.with_input("s1");
+    let session =
+        AgentSession::open(&place.config, &SessionId::new("s1"), Abilities::default()).unwrap();
+    assert_eq!(session.history().messages().unwrap().len(), 1);
+    assert_eq!(session.history().last_seq(), 2);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("data"), "a file").unwrap();
+    let config = RuntimeConfig {
+        store: Arc::new(FileStore::new(folder.path().join("data/sessions"))),
+        ..RuntimeConfig::default()
+    };
+    let error = AgentSession::create(&config, spec("s1")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write ") && error.contains("data/sessions"), "{error}");
+}
