@@ -1,1 +1,15 @@
-//! Placeholder.
+//! The product as a library: the composition root, the commands, and how a run is shown to people and told to programs.
+
+mod app;
+mod args;
+mod command;
+mod environment;
+mod error;
+pub mod output;
+mod product;
+pub mod render;
+mod run;
+
+pub use app::main;
+pub use environment::Environment;
+pub use error::CliError;

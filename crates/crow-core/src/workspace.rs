@@ -79,6 +79,8 @@ fn normalize(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -108,5 +110,30 @@ mod tests {
         assert_eq!(workspace.display(Path::new("/p/a/b")), "a/b");
         assert_eq!(workspace.display(Path::new("/p")), ".");
         assert_eq!(workspace.display(Path::new("/q/b")), "/q/b");
+    }
+
+    proptest! {
+        #[test]
+        fn a_resolved_path_is_absolute_and_clean(cwd in "(/[a-z.]{1,3}){0,3}", given in "/?((\\.\\.|\\.|[a-z]{1,2}|\\PC{1,3})/{1,2}){0,8}") {
+            let workspace = Workspace::new("/p").with_cwd(format!("/{cwd}"));
+            let resolved = workspace.resolve(&given);
+            prop_assert!(resolved.is_absolute());
+            prop_assert!(resolved.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))), "{resolved:?}");
+            prop_assert_eq!(&workspace.resolve(&resolved), &resolved);
+        }
+
+        #[test]
+        fn what_is_displayed_resolves_to_the_same_path(given in "/?((\\.\\.|\\.|[a-z]{1,2})/){0,8}") {
+            let workspace = Workspace::new("/p").with_cwd("/p/sub");
+            let resolved = workspace.resolve(&given);
+            prop_assert_eq!(workspace.resolve(workspace.display(&resolved)), resolved);
+        }
+
+        #[test]
+        fn a_path_that_climbs_out_of_a_root_is_not_in_it(down in prop::collection::vec("[a-z]{1,3}", 0..4), up in 1usize..4) {
+            let climbing = [down.iter().map(|part| format!("{part}/")).collect(), vec!["../".repeat(down.len() + up), "x".to_owned()]].concat().concat();
+            let workspace = Workspace::new("/p/root");
+            prop_assert!(!workspace.contains(&workspace.resolve(climbing)));
+        }
     }
 }

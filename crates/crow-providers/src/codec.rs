@@ -6,7 +6,9 @@ use bytes::Bytes;
 use crow_core::{
     ids::MessageId,
     message::{Message, Origin},
-    model::{ModelConfig, ModelEvent, ModelInfo, ModelReply, ProviderError, ToolChoice, ToolDefinition},
+    model::{
+        ModelConfig, ModelEvent, ModelInfo, ModelReply, ProviderError, ToolChoice, ToolDefinition,
+    },
 };
 
 /// What a codec needs to know of a conversation. Fixed for its life.
@@ -62,7 +64,12 @@ pub(crate) trait Codec: Send {
 /// Reads one reply.
 pub(crate) trait Decoder: Send {
     /// Takes in one event of the stream and pushes what it means. Unknown events are skipped.
-    fn on_event(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError>;
+    fn on_event(
+        &mut self,
+        event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError>;
 
     /// The stream is at its end: returns the reply, or `Truncated` if the end mark of the format did not come.
     fn finish(&mut self) -> Result<ModelReply, ProviderError>;

@@ -1,3 +1,37 @@
 //! Model providers: HTTP, event streams, the wire formats of the vendors, and what is known about their models.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "the provider traits name the error, and errors are rare"
+)]
+
+mod anthropic;
+mod catalogue;
+mod classify;
 mod codec;
+mod config;
+mod configured;
+mod conversation;
+mod defaults;
+mod dialect;
+mod discovery;
+mod gemini;
+mod http;
+mod models;
+mod openai;
+mod provider;
+mod replay;
+mod retry;
+mod secret;
+mod sse;
+
+pub use config::{ConfigError, ProviderConfig};
+pub use dialect::Dialect;
+pub use discovery::{FoundModel, FoundServer, discover};
+pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};
+pub use models::{Credentials, ModelSummary, ProviderModels, ProviderSummary};
+pub use openai::ChatVariant;
+pub use provider::{Endpoint, EndpointError, ExtraHeader, HttpProvider};
+pub use replay::{RecordingError, ReplayProvider};
+pub use retry::RetryPolicy;
+pub use secret::ApiKey;

@@ -28,6 +28,7 @@
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,
+    clippy::missing_panics_doc,
     reason = "a test kit fails loudly"
 )]
 

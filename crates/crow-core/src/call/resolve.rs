@@ -2,8 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::{
+    coerce::{Extent, coerce},
+    describe, json, name,
+};
 use crate::{
     message::{CallArguments, ToolCall},
     tool::{Tool, ToolRegistry},
@@ -25,7 +29,8 @@ impl fmt::Debug for ResolvedCall {
         f.debug_struct("ResolvedCall")
             .field("tool", &self.tool.name())
             .field("input", &self.input)
-            .finish_non_exhaustive()
+            .field("repairs", &self.repairs)
+            .finish()
     }
 }
 
@@ -38,16 +43,79 @@ pub struct InvalidCall {
 }
 
 /// Finds the tool and makes the arguments fit, or says what is wrong.
+///
+/// A call that was cut at the output limit must not come here: an unclosed string would be closed where it was cut.
 pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall, InvalidCall> {
-    let tool = registry
-        .get(&call.name)
-        .ok_or_else(|| InvalidCall { message: format!("there is no tool named {}", call.name) })?;
-    let input = match &call.arguments {
+    let (tool, name_repair) =
+        name::find(registry, &call.name).map_err(|message| InvalidCall { message })?;
+    let mut repairs: Vec<String> = name_repair.into_iter().collect();
+    let schema = tool.parameters_schema();
+    let object = object_of(&call.arguments, &mut repairs).map_err(|reason| InvalidCall {
+        message: describe::not_an_object(tool.name(), &reason, &schema),
+    })?;
+    let (input, mended) = fit(tool.as_ref(), &schema, Value::Object(object))?;
+    repairs.extend(mended);
+    Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
+}
+
+/// Reads the arguments as one object.
+fn object_of(
+    arguments: &CallArguments,
+    repairs: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
+    let value = match arguments {
+        CallArguments::Json(Value::Object(map)) => return Ok(map.clone()),
         CallArguments::Json(value) => value.clone(),
-        CallArguments::Malformed(text) => {
-            return Err(InvalidCall { message: format!("the arguments are not JSON: {text}") });
-        }
+        CallArguments::Malformed(text) => read_text(text, repairs)?,
     };
-    tool.check(&input).map_err(|message| InvalidCall { message })?;
-    Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs: Vec::new() })
+    match value {
+        Value::Object(map) => Ok(map),
+        Value::Null => {
+            repairs.push("The arguments were null and were read as {}.".to_owned());
+            Ok(Map::new())
+        }
+        Value::String(text) => match read_text(&text, repairs)? {
+            Value::Object(map) => {
+                repairs.push(
+                    "The arguments were a JSON text inside a string. Send the object itself."
+                        .to_owned(),
+                );
+                Ok(map)
+            }
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)) => {
+                Err(format!("they are text that holds {}, not an object", describe::kind(&other)))
+            }
+        },
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Err(format!("they are {}, not an object", describe::kind(&other)))
+        }
+    }
+}
+
+fn read_text(text: &str, repairs: &mut Vec<String>) -> Result<Value, String> {
+    let document = json::read(text).map_err(|error| format!("they are not JSON: {error}"))?;
+    if !document.mends.is_empty() {
+        let mends: Vec<_> = document.mends.iter().map(ToString::to_string).collect();
+        repairs.push(format!("The arguments were not strict JSON; mended: {}.", mends.join(", ")));
+    }
+    Ok(document.value)
+}
+
+/// Makes the arguments fit the tool.
+fn fit(tool: &dyn Tool, schema: &Value, input: Value) -> Result<(Value, Vec<String>), InvalidCall> {
+    let Err(reason) = tool.check(&input) else {
+        // A misspelt optional key would be ignored without a word.
+        let (renamed, repairs) = coerce(schema, &input, Extent::KeysOnly);
+        let taken = !repairs.is_empty() && tool.check(&renamed).is_ok();
+        return Ok(if taken { (renamed, repairs) } else { (input, Vec::new()) });
+    };
+    let (coerced, repairs) = coerce(schema, &input, Extent::Everything);
+    if tool.check(&coerced).is_ok() {
+        return Ok((coerced, repairs));
+    }
+    Err(InvalidCall { message: describe::misfitting(tool.name(), schema, &coerced, &reason) })
 }

@@ -343,7 +343,8 @@ pub enum AgentEvent {
     },
     /// A subagent begins.
     SubagentStart {
-        /// The agent that started it.
+        /// The agent that started it. The envelope has a `parent` of its own.
+        #[serde(rename = "parent_agent")]
         parent: String,
         /// The subagent.
         subagent: String,
@@ -354,7 +355,8 @@ pub enum AgentEvent {
     },
     /// A subagent is through.
     SubagentEnd {
-        /// The agent that started it.
+        /// The agent that started it. The envelope has a `parent` of its own.
+        #[serde(rename = "parent_agent")]
         parent: String,
         /// The subagent.
         subagent: String,

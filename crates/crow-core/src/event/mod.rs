@@ -5,6 +5,8 @@
 
 mod agent_event;
 mod envelope;
+#[cfg(test)]
+mod tests;
 
 pub use agent_event::{
     AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict,

@@ -133,7 +133,11 @@ impl History {
                 self.push_user(at, message_id.clone(), blocks);
             }
             AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
-                let id = MessageId::new(format!("notice-{}", envelope.seq.unwrap_or(0)));
+                // An event that is not yet in a log has no number; its place is as good as one.
+                let number = envelope
+                    .seq
+                    .map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
+                let id = MessageId::new(format!("notice-{number}"));
                 self.push_user(
                     at,
                     id,

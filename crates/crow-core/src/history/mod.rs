@@ -2,6 +2,8 @@
 
 mod entry;
 mod fold;
+#[cfg(test)]
+mod tests;
 
 pub use entry::{HistoryEntry, SystemEvent};
 pub use fold::{History, HistoryError, OpenCall};

@@ -5,6 +5,8 @@
 
 mod block;
 mod native;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use block::calls_of;
 pub use block::{

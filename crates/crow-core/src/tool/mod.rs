@@ -7,6 +7,8 @@ mod context;
 mod plan;
 mod registry;
 mod result;
+#[cfg(test)]
+mod tests;
 mod traits;
 mod typed;
 

@@ -151,29 +151,50 @@ fn schema_of<I: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes titles, number formats and the null in the type of optional fields (which are just left out).
+/// Removes titles, number formats and the null of optional fields (which are just left out).
 fn trim_schema(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            for key in ["title", "format", "default"] {
-                if map.get(key).is_some_and(|value| !value.is_object()) {
-                    map.remove(key);
-                }
-            }
-            let single = map.get("type").and_then(Value::as_array).and_then(|kinds| {
-                let mut rest = kinds.iter().filter(|kind| *kind != "null");
-                rest.next().filter(|_| rest.next().is_none()).cloned()
-            });
-            if let Some(kind) = single {
-                map.insert("type".to_owned(), kind);
-            }
-            drop_null_variant(map);
-            for value in map.values_mut() {
-                trim_schema(value);
-            }
+    let Value::Object(map) = schema else { return };
+    for keyword in ["title", "format", "default"] {
+        map.remove(keyword);
+    }
+    if let Some(Value::Array(kinds)) = map.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = kinds.as_slice() {
+            let only = only.clone();
+            map.insert("type".to_owned(), only);
         }
-        Value::Array(items) => items.iter_mut().for_each(trim_schema),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    if let Some(Value::Array(choices)) = map.get_mut("enum") {
+        choices.retain(|choice| !choice.is_null());
+    }
+    drop_null_variant(map);
+    constants_to_enum(map);
+    for (keyword, value) in map {
+        match (keyword.as_str(), value) {
+            ("properties" | "$defs", Value::Object(schemas)) => {
+                schemas.values_mut().for_each(trim_schema);
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(trim_schema);
+            }
+            ("items" | "additionalProperties", value) => trim_schema(value),
+            _ => {}
+        }
+    }
+}
+
+/// `oneOf` of single strings, the schema of an enum with documented variants, becomes `enum`, which is a third of the
+/// size and which every provider takes.
+fn constants_to_enum(map: &mut serde_json::Map<String, Value>) {
+    let Some(Value::Array(variants)) = map.get("oneOf") else { return };
+    let constants: Vec<Value> = variants
+        .iter()
+        .filter_map(|variant| variant.get("const").filter(|constant| constant.is_string()).cloned())
+        .collect();
+    if constants.len() == variants.len() {
+        map.remove("oneOf");
+        map.insert("type".to_owned(), "string".into());
+        map.insert("enum".to_owned(), Value::Array(constants));
     }
 }
 

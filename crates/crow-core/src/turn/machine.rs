@@ -170,6 +170,8 @@ pub struct TurnMachine {
     reporting: bool,
     guard: LoopGuard,
     reminders: Vec<String>,
+    /// How the turn ends once the open calls are answered.
+    end_after_calls: Option<TurnEnd>,
     invalid_calls: u32,
     cut_replies: u32,
     was_empty: bool,
@@ -178,17 +180,20 @@ pub struct TurnMachine {
 impl TurnMachine {
     /// Starts a turn. The history must end with something that the model can answer.
     pub fn new(limits: TurnLimits) -> Self {
-        Self {
+        let mut machine = Self {
             limits,
             phase: Phase::Model,
             steps: 0,
             reporting: false,
             guard: LoopGuard::new(limits.doom_loop_threshold),
             reminders: Vec::new(),
+            end_after_calls: None,
             invalid_calls: 0,
             cut_replies: 0,
             was_empty: false,
-        }
+        };
+        machine.call_model_next();
+        machine
     }
 
     /// Returns how many times the model was called.
@@ -212,8 +217,11 @@ impl TurnMachine {
         }
     }
 
-    /// The model answered.
+    /// The model answered. A reply that comes when the turn is over changes nothing.
     pub fn on_reply(&mut self, reply: ReplyFacts) {
+        if self.is_done() {
+            return;
+        }
         self.steps = self.steps.saturating_add(1);
         if reply.stop == StopReason::Refusal && reply.calls.is_empty() {
             self.phase = Phase::Done(TurnEnd::Refusal);
@@ -227,27 +235,38 @@ impl TurnMachine {
     }
 
     fn on_calls(&mut self, reply: ReplyFacts) {
-        let cut = reply.stop == StopReason::MaxTokens;
         let last = reply.calls.len() - 1;
+        let cut = reply.stop == StopReason::MaxTokens;
+        let refused = reply.stop == StopReason::Refusal;
         let reporting = self.reporting;
         let refusal = |index: usize| {
             if reporting {
                 Some("The step limit is reached: no further calls are run.".to_owned())
+            } else if refused {
+                Some("The reply was broken off by a refusal, so this call was not run.".to_owned())
             } else if cut && index == last {
                 Some("Your reply was cut at the output limit in the middle of this call, so it was not run. Make it again, shorter or in parts.".to_owned())
             } else {
                 None
             }
         };
+        // A cut reply with a whole call in it is progress.
+        self.cut_replies = if cut && last == 0 { self.cut_replies + 1 } else { 0 };
         let calls = reply.calls.into_iter().enumerate();
         self.phase = Phase::Tools(
             calls.map(|(index, call)| RequestedCall { call, refusal: refusal(index) }).collect(),
         );
-        match self.guard.on_text(&reply.text) {
+        let verdict = self.guard.on_text(&reply.text);
+        if refused {
+            self.end_after_calls = Some(TurnEnd::Refusal);
+            return;
+        }
+        match verdict {
             GuardVerdict::Fine => {}
             GuardVerdict::Warn(text) => self.reminders.push(text),
-            // The calls still need answers; the guard speaks again at the next reply.
-            GuardVerdict::Stop(reason) => self.reminders.push(format!("Stop: {reason}.")),
+            GuardVerdict::Stop(reason) => {
+                self.end_after_calls = Some(TurnEnd::DoomLoop { reason });
+            }
         }
     }
 
@@ -274,18 +293,21 @@ impl TurnMachine {
         }
     }
 
-    /// All calls of the reply are answered.
+    /// All calls of the reply are answered. A turn that is over, because it was cancelled meanwhile, stays so.
     pub fn on_tools_done(&mut self, outcomes: &[CallOutcome]) {
-        self.cut_replies = 0;
+        if self.is_done() {
+            return;
+        }
         self.was_empty = false;
         let ended = outcomes.iter().find_map(|outcome| outcome.ends_turn.clone());
         let stopped = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
-        if let Some(end) = ended {
+        let stopped = stopped.map(|reason| TurnEnd::DoomLoop { reason });
+        let reported = self.reporting.then_some(TurnEnd::MaxSteps { steps: self.limits.max_steps });
+        let end = ended.or(reported).or(self.end_after_calls.take()).or(stopped);
+        if let Some(end) = end {
             self.phase = Phase::Done(end);
-        } else if self.reporting {
-            self.phase = Phase::Done(TurnEnd::MaxSteps { steps: self.limits.max_steps });
-        } else if let Some(reason) = stopped {
-            self.phase = Phase::Done(TurnEnd::DoomLoop { reason });
+        } else if self.cut_replies >= CUT_REPLIES {
+            self.phase = Phase::Done(TurnEnd::OutputLimit);
         } else if self.invalid_calls >= INVALID_CALLS {
             self.phase = Phase::Done(TurnEnd::InvalidCalls);
         } else {
@@ -316,6 +338,9 @@ impl TurnMachine {
     pub fn on_steering(&mut self) {
         self.guard.reset();
         self.invalid_calls = 0;
+        if matches!(self.end_after_calls, Some(TurnEnd::DoomLoop { .. })) {
+            self.end_after_calls = None;
+        }
         if self.phase == Phase::Done(TurnEnd::Text) {
             self.call_model_next();
         }
@@ -355,6 +380,10 @@ impl TurnMachine {
             ));
         }
         self.phase = Phase::Model;
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
     }
 
     fn take_reminder(&mut self) -> Option<String> {

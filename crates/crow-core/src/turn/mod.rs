@@ -6,6 +6,8 @@
 mod guard;
 mod limits;
 mod machine;
+#[cfg(test)]
+mod tests;
 
 pub use guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use limits::{LimitKind, RunLimits, Spent, TurnLimits};

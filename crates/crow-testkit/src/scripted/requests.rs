@@ -38,7 +38,7 @@ impl SeenRequest {
             match message.as_ref() {
                 Message::Assistant(assistant) => {
                     let calls: Vec<_> = assistant.calls().map(|call| call.id.clone()).collect();
-                    let results: Vec<_> = match messages.peek().map(|next| next.as_ref()) {
+                    let results: Vec<_> = match messages.peek().map(AsRef::as_ref) {
                         Some(Message::Results(results)) => {
                             results.results.iter().map(|result| result.call_id.clone()).collect()
                         }

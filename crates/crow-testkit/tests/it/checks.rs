@@ -485,3 +485,12 @@ async fn marks_inside_results_count_and_do_not_break_the_prefix() {
     marked["system"][0]["cache_control"] = mark;
     assert_eq!(broken(ANTHROPIC, &marked), [Rule::CacheMarks]);
 }
+
+#[test]
+fn a_missing_result_is_reported_once() {
+    for dialect in Dialect::ALL {
+        let more = [asked(dialect, "Go on."), said(dialect, "Yes."), asked(dialect, "More.")];
+        let body = with(dialect, &[calls(dialect, &["a"]), more.to_vec()]);
+        assert_eq!(check_body(dialect, &body).len(), 1, "{dialect:?}");
+    }
+}

@@ -211,3 +211,14 @@ async fn responses_reasoning_that_the_server_keeps_need_not_come_back() {
         server.assert_clean();
     }
 }
+
+#[tokio::test]
+async fn unsigned_thinking_may_come_back_or_not() {
+    let dialect = Dialect::AnthropicMessages;
+    for blocks in [json!([thinking("I think.", ""), tool_use("a")]), json!([tool_use("a")])] {
+        let sent = Reply::new().thinking("I think.", "").call("a", "look", &json!({}));
+        let turn = vec![json!({"role": "assistant", "content": blocks})];
+        let turn = [turn, results(dialect, &["a"])].concat();
+        assert_eq!(broken(ChatFlavour::OpenAi, dialect, sent, &turn).await, []);
+    }
+}

@@ -24,6 +24,18 @@ fn whole(dialect: Dialect) -> Vec<Vec<u8>> {
     frames(&reply(), dialect, &WireOptions::default()).iter().map(|frame| frame.to_vec()).collect()
 }
 
+/// The positions in the body at which chunks end.
+fn ends(chunks: &[Vec<u8>]) -> Vec<usize> {
+    let mut end = 0;
+    chunks
+        .iter()
+        .map(|chunk| {
+            end += chunk.len();
+            end
+        })
+        .collect()
+}
+
 async fn ask(dialect: Dialect, step: Step) -> Response {
     let server = ModelServer::start([step]).await;
     let response = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
@@ -56,6 +68,14 @@ async fn a_cut_at_zero_sends_the_head_and_nothing_else() {
     let cut = Fault::CutAt { bytes: 0, ending: Ending::Clean };
     let response = ask(DIALECT, reply().with(cut)).await;
     assert_eq!((response.status, response.bytes()), (200, Vec::new()));
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_cut_is_cut_as_well() {
+    let stall = Fault::StallAfter { events: 3, gate: Gate::new() };
+    let cut = Fault::CutAt { bytes: 100, ending: Ending::Close };
+    let response = ask(DIALECT, reply().with(stall).with(cut)).await;
+    assert_eq!((response.bytes().len(), response.end), (100, End::Closed));
 }
 
 #[tokio::test]
@@ -100,14 +120,7 @@ async fn a_body_is_split_at_given_positions_inside_characters_and_event_ends() {
     let response = ask(DIALECT, reply().with(Fault::SplitAt(positions))).await;
     assert_eq!(response.bytes(), body);
     assert_eq!(response.chunks.len(), whole(DIALECT).len() + 2);
-    let ends: Vec<usize> = response
-        .chunks
-        .iter()
-        .scan(0, |end, chunk| {
-            *end += chunk.len();
-            Some(*end)
-        })
-        .collect();
+    let ends = ends(&response.chunks);
     assert!(ends.contains(&inside_sharp_s) && ends.contains(&inside_end));
 }
 
@@ -126,7 +139,12 @@ async fn pieces_of_a_size_are_counted_through_the_body() {
     let size = NonZeroUsize::new(100).unwrap();
     let response = ask(DIALECT, reply().with(Fault::SplitEvery(size))).await;
     assert_eq!(response.bytes(), whole(DIALECT).concat());
-    assert!(response.chunks.iter().all(|chunk| chunk.len() <= 100));
+    let total = whole(DIALECT).concat().len();
+    let mut expected = ends(&whole(DIALECT));
+    expected.extend((1..=total / 100).map(|count| count * 100));
+    expected.sort_unstable();
+    expected.dedup();
+    assert_eq!(ends(&response.chunks), expected);
 }
 
 #[tokio::test]

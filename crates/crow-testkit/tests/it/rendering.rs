@@ -288,3 +288,18 @@ fn gemini_blocks_a_prompt_without_any_candidate() {
     assert_eq!(events[0].data["promptFeedback"]["blockReason"], "SAFETY");
     assert_eq!(events[0].data.get("candidates"), None);
 }
+
+#[test]
+fn chat_numbers_calls_and_reasoning_details() {
+    let options = WireOptions { chat: ChatFlavour::OpenRouter, ..WireOptions::default() };
+    let reply = reply().thinking("Again.", "sig-2").call("call_2", "list", &json!({}));
+    let events = stream(&reply, Dialect::OpenAiChat, &options);
+    let numbers = |pointer: &str| {
+        let mut numbers: Vec<_> =
+            events.iter().filter_map(|event| event.data.pointer(pointer)?.as_u64()).collect();
+        numbers.dedup();
+        numbers
+    };
+    assert_eq!(numbers("/choices/0/delta/tool_calls/0/index"), [0, 1]);
+    assert_eq!(numbers("/choices/0/delta/reasoning_details/0/index"), [0, 1, 2]);
+}

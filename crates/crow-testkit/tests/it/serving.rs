@@ -53,6 +53,27 @@ async fn a_chunked_request_body_is_joined() {
 }
 
 #[tokio::test]
+async fn a_request_may_come_in_pieces_cut_anywhere() {
+    let dialect = Dialect::OpenAiChat;
+    let body = first(dialect, "Begin.").to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    for cut in head.len() - 5..head.len() + 3 {
+        let server = ModelServer::start([Reply::new().text("One.")]).await;
+        let mut client = Client::connect(&server).await;
+        let request = format!("{head}{body}");
+        let (left, right) = request.split_at(cut);
+        client.write(left).await;
+        assert!(client.is_silent().await);
+        client.write(right).await;
+        assert_eq!(client.response().await.status, 200);
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let server = ModelServer::start([Reply::new().text("One."), Reply::new().text("Two.")]).await;
     let mut client = Client::connect(&server).await;

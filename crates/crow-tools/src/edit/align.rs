@@ -17,9 +17,15 @@ pub(crate) struct Alignment {
 /// One step through two aligned sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    Keep { old: usize, new: usize },
+    Keep {
+        old: usize,
+        new: usize,
+    },
     /// The old entries give way to the new ones; either range may be empty.
-    Change { old: std::ops::Range<usize>, new: std::ops::Range<usize> },
+    Change {
+        old: std::ops::Range<usize>,
+        new: std::ops::Range<usize>,
+    },
 }
 
 impl Alignment {
@@ -58,26 +64,180 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
 /// the rest is too long it counts as changed.
 pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
-    let (old_rest, new_rest) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
-    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(one, other)| one == other).count();
+    let (old_rest, new_rest) =
+        (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
+    let tail = old_rest
+        .iter()
+        .rev()
+        .zip(new_rest.iter().rev())
+        .take_while(|(one, other)| one == other)
+        .count();
     let (old_end, new_end) = (old.len() - tail, new.len() - tail);
-    let middle = align(old.get(head..old_end).unwrap_or_default(), new.get(head..new_end).unwrap_or_default());
-    let middle = middle.unwrap_or_default().pairs.into_iter().map(|(one, other)| (one + head, other + head));
-    let pairs = (0..head).map(|at| (at, at)).chain(middle).chain((old_end..old.len()).zip(new_end..new.len()));
+    let middle = align(
+        old.get(head..old_end).unwrap_or_default(),
+        new.get(head..new_end).unwrap_or_default(),
+    );
+    let middle =
+        middle.unwrap_or_default().pairs.into_iter().map(|(one, other)| (one + head, other + head));
+    let pairs = (0..head)
+        .map(|at| (at, at))
+        .chain(middle)
+        .chain((old_end..old.len()).zip(new_end..new.len()));
     Alignment { pairs: pairs.collect(), contested: Vec::new() }
 }
 
-fn intern<T: Eq + Hash>(old: &[T], new: &[T]) -> (Vec<usize>, Vec<usize>) {
-    let mut ids = HashMap::new();
-    let mut number = |entries: &'_ [T]| -> Vec<usize> {
-        entries
-            .iter()
-            .map(|entry| {
-                let next = ids.len();
-                // The key only has to live as long as this function: hashes of equal entries are equal.
-                *ids.entry(Key::of(entry)).or_insert(next)
-            })
-            .collect()
-    };
-    (number(old), number(new))
+fn intern<'a, T: Eq + Hash>(old: &'a [T], new: &'a [T]) -> (Vec<usize>, Vec<usize>) {
+    let mut ids: HashMap<&'a T, usize> = HashMap::new();
+    let mut numbers = Vec::with_capacity(old.len() + new.len());
+    for entry in old.iter().chain(new) {
+        let next = ids.len();
+        numbers.push(*ids.entry(entry).or_insert(next));
+    }
+    let new_numbers = numbers.split_off(old.len());
+    (numbers, new_numbers)
+}
+
+/// Lengths of longest common subsequences for every pair of prefixes or suffixes.
+struct Table {
+    width: usize,
+    cells: Vec<u32>,
+}
+
+impl Table {
+    fn empty(old: &[usize], new: &[usize]) -> Self {
+        let width = new.len() + 1;
+        Self { width, cells: vec![0; width * (old.len() + 1)] }
+    }
+
+    fn at(&self, old: usize, new: usize) -> u32 {
+        self.cells.get(old * self.width + new).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, old: usize, new: usize, value: u32) {
+        if let Some(cell) = self.cells.get_mut(old * self.width + new) {
+            *cell = value;
+        }
+    }
+
+    /// `at(i, j)`: for the first `i` and `j` entries.
+    fn prefixes(old: &[usize], new: &[usize]) -> Self {
+        let mut table = Self::empty(old, new);
+        for (i, one) in old.iter().enumerate() {
+            for (j, other) in new.iter().enumerate() {
+                let best = if one == other {
+                    table.at(i, j) + 1
+                } else {
+                    table.at(i, j + 1).max(table.at(i + 1, j))
+                };
+                table.set(i + 1, j + 1, best);
+            }
+        }
+        table
+    }
+
+    /// `at(i, j)`: for the entries from `i` and `j` on.
+    fn suffixes(old: &[usize], new: &[usize]) -> Self {
+        let mut table = Self::empty(old, new);
+        for (i, one) in old.iter().enumerate().rev() {
+            for (j, other) in new.iter().enumerate().rev() {
+                let best = if one == other {
+                    table.at(i + 1, j + 1) + 1
+                } else {
+                    table.at(i, j + 1).max(table.at(i + 1, j))
+                };
+                table.set(i, j, best);
+            }
+        }
+        table
+    }
+}
+
+/// One longest common subsequence, the one that pairs early.
+fn choose(old: &[usize], new: &[usize], after: &Table) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while let (Some(one), Some(other)) = (old.get(i), new.get(j)) {
+        if one == other {
+            pairs.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if after.at(i + 1, j) >= after.at(i, j + 1) {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
+}
+
+/// The k-th pair of a longest common subsequence is fixed when only one pair of entries can be the k-th.
+fn contested(old: &[usize], new: &[usize], before: &Table, after: &Table) -> Vec<usize> {
+    let longest = after.at(0, 0);
+    let mut by_rank: Vec<Vec<usize>> = vec![Vec::new(); usize::try_from(longest).unwrap_or(0)];
+    for (i, one) in old.iter().enumerate() {
+        for (j, other) in new.iter().enumerate() {
+            let rank = before.at(i, j);
+            if one == other
+                && rank + 1 + after.at(i + 1, j + 1) == longest
+                && let Some(members) =
+                    usize::try_from(rank).ok().and_then(|rank| by_rank.get_mut(rank))
+            {
+                members.push(i);
+            }
+        }
+    }
+    let mut contested: Vec<usize> =
+        by_rank.into_iter().filter(|members| members.len() > 1).flatten().collect();
+    contested.sort_unstable();
+    contested.dedup();
+    contested
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aligned(old: &str, new: &str) -> Alignment {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        align(&chars(old), &chars(new)).unwrap()
+    }
+
+    #[test]
+    fn equal_entries_are_paired_in_order() {
+        assert_eq!(aligned("abcd", "axcd").pairs, [(0, 0), (2, 2), (3, 3)]);
+        assert_eq!(aligned("", "ab").pairs, []);
+        assert_eq!(aligned("ab", "").pairs, []);
+    }
+
+    #[test]
+    fn an_entry_that_could_be_kept_at_two_places_is_contested() {
+        assert_eq!(aligned("aa", "a").contested, [0, 1]);
+        assert_eq!(aligned("a", "aa").contested, [0]);
+        assert_eq!(aligned("xay", "xaay").contested, [1]);
+        assert_eq!(aligned("ab", "ba").contested, [0, 1]);
+        assert_eq!(aligned("abc", "abc").contested, []);
+        assert_eq!(aligned("aba", "aba").contested, []);
+    }
+
+    #[test]
+    fn steps_cover_both_sequences() {
+        let steps = aligned("abc", "xbcd").steps(3, 4);
+        assert_eq!(
+            steps,
+            [
+                Step::Change { old: 0..1, new: 0..1 },
+                Step::Keep { old: 1, new: 1 },
+                Step::Keep { old: 2, new: 2 },
+                Step::Change { old: 3..3, new: 3..4 },
+            ]
+        );
+    }
+
+    #[test]
+    fn long_plain_sequences_keep_at_least_their_equal_ends() {
+        let old: Vec<usize> = (0..5000).collect();
+        let new: Vec<usize> = (0..10).chain(10_000..15_000).chain(4990..5000).collect();
+        let pairs = align_plain(&old, &new).pairs;
+        assert_eq!(pairs.len(), 20);
+        assert_eq!(pairs.last(), Some(&(4999, 5019)));
+    }
 }

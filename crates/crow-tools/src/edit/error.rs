@@ -14,21 +14,31 @@ const SHOWN_CHARS: usize = 200;
 pub(crate) enum EditError {
     #[error("no edits were sent; send at least one pair of old and new text")]
     NoEdits,
-    #[error("old and new text are the same, so nothing would change; send the text you want in its place as new text")]
+    #[error(
+        "old and new text are the same, so nothing would change; send the text you want in its place as new text"
+    )]
     NoChange,
     #[error("the file already reads as the edit would leave it; nothing is left to do")]
     AlreadyApplied,
-    #[error("the old text is empty but the file is not; give the lines to replace, or use write_file to replace the whole file")]
+    #[error(
+        "the old text is empty but the file is not; give the lines to replace, or use write_file to replace the whole file"
+    )]
     EmptyOld,
     #[error("the new text has the placeholder `{}`, which would be written literally and lose code; send the complete new text", shown(.line))]
     OmissionPlaceholder { line: String },
     #[error("the new text starts lines with the line numbers of read_file (`{}`); send it without line numbers", shown(.line))]
     LineNumbersInNew { line: String },
-    #[error("the old text fits the file only with its backslash escapes resolved, and the new text is not escaped in the same way; send both as they stand in the file, without extra backslashes")]
+    #[error(
+        "the old text fits the file only with its backslash escapes resolved, and the new text is not escaped in the same way; send both as they stand in the file, without extra backslashes"
+    )]
     MixedEscapes,
-    #[error("the old text fits the file only without its blank first or last lines, and the new text does not begin and end with the same blank lines; send both without them")]
+    #[error(
+        "the old text fits the file only without its blank first or last lines, and the new text does not begin and end with the same blank lines; send both without them"
+    )]
     BlankLines,
-    #[error("the old text ends with a line break and the new text does not (or the reverse), and the old text fits the file only inexactly; end both in the same way")]
+    #[error(
+        "the old text ends with a line break and the new text does not (or the reverse), and the old text fits the file only inexactly; end both in the same way"
+    )]
     FinalNewline,
     #[error("old text not found{0}")]
     NotFound(Box<Miss>),
@@ -38,9 +48,17 @@ pub(crate) enum EditError {
     Conflict { line: usize, expected: String, actual: String },
     #[error("the old text fits only inexactly near line {line}, and {reason}; the file reads `{}`: copy the old text exactly from the file", shown(.actual))]
     NeedsExact { line: usize, actual: String, reason: Reason },
-    #[error("the old text has {lines} lines and fits only inexactly, which is too much to compare; copy it exactly or split the edit")]
+    #[error("the old text begins behind the indentation of line {line}, so the new lines might be indented wrongly; the file reads `{}`: begin both texts with the whole indentation of that line", shown(.actual))]
+    HalfIndented { line: usize, actual: String },
+    #[error("the old text begins with a blank line, but in the file it begins within line {line}, which reads `{}`; begin both texts at the start of a line", shown(.actual))]
+    WithinLine { line: usize, actual: String },
+    #[error(
+        "the old text has {lines} lines and fits only inexactly, which is too much to compare; copy it exactly or split the edit"
+    )]
     TooLarge { lines: usize },
-    #[error("edits {first} and {second} change the same text near line {line}; join them into one edit")]
+    #[error(
+        "edits {first} and {second} change the same text near line {line}; join them into one edit"
+    )]
     Overlap { first: usize, second: usize, line: usize },
     #[error("the file is binary and cannot be edited as text")]
     Binary,
@@ -68,7 +86,9 @@ pub(crate) enum Reason {
     Contested,
     #[error("the new text repeats quotes, dashes or blanks that the file writes differently")]
     Rewritten,
-    #[error("the indentation for the new lines cannot be told, because the old text is not indented as the file")]
+    #[error(
+        "the indentation for the new lines cannot be told, because the old text is not indented as the file"
+    )]
     Indentation,
     #[error("the lines around the new text are not in the file")]
     Neighbours,
@@ -86,7 +106,8 @@ pub(crate) struct Places {
 
 impl fmt::Display for Places {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed: Vec<String> = self.lines.iter().take(LISTED_LINES).map(ToString::to_string).collect();
+        let listed: Vec<String> =
+            self.lines.iter().take(LISTED_LINES).map(ToString::to_string).collect();
         let at_least = if self.more { "at least " } else { "" };
         let open = if self.lines.len() > LISTED_LINES || self.more { ", ..." } else { "" };
         write!(out, "{at_least}{} places (lines {}{open})", self.lines.len(), listed.join(", "))
@@ -98,7 +119,11 @@ fn how(found: MatchType) -> &'static str {
 }
 
 fn advice(found: MatchType) -> &'static str {
-    if found == MatchType::Exact { ", or set replace_all to change every one" } else { ", copied exactly from the file" }
+    if found == MatchType::Exact {
+        ", or set replace_all to change every one"
+    } else {
+        ", copied exactly from the file"
+    }
 }
 
 /// A line of text as an error shows it.

@@ -51,7 +51,11 @@ impl<'a> Row<'a> {
         let (indent, rest) = text.split_at_checked(lead).unwrap_or(("", text));
         let kept = if end == Edge::Line { rest.trim_end().len() } else { rest.len() };
         let (body, tail) = rest.split_at_checked(kept).unwrap_or((rest, ""));
-        if body.is_empty() { Self { indent: "", body, tail: text, terminated } } else { Self { indent, body, tail, terminated } }
+        if body.is_empty() {
+            Self { indent: "", body, tail: text, terminated }
+        } else {
+            Self { indent, body, tail, terminated }
+        }
     }
 
     pub(crate) fn is_blank(&self) -> bool {
@@ -81,7 +85,11 @@ pub(crate) fn lines(text: &str) -> Vec<&str> {
 
 /// Writes typographic quotes, dashes and spaces as ASCII, character by character.
 pub(crate) fn fold(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(text.chars().map(fold_char).collect()) }
+    if text.is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(fold_char).collect())
+    }
 }
 
 const fn fold_char(char: char) -> char {
@@ -97,7 +105,9 @@ const fn fold_char(char: char) -> char {
 /// Folds, and writes every run of blanks as one space.
 fn collapse(text: &str) -> Cow<'_, str> {
     let folded = fold(text);
-    let plain = |text: &str| !text.contains("  ") && !text.contains(|char: char| char != ' ' && char.is_whitespace());
+    let plain = |text: &str| {
+        !text.contains("  ") && !text.contains(|char: char| char != ' ' && char.is_whitespace())
+    };
     if plain(&folded) {
         return folded;
     }

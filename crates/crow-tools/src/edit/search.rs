@@ -39,7 +39,8 @@ pub(crate) fn folded(document: &Document<'_>, needle: &str) -> Vec<Range<usize>>
     }
     let haystack = fold(view);
     let places = overlapping(&haystack, &fold(needle));
-    let mut offsets: Vec<usize> = places.iter().flat_map(|place| [place.start, place.end]).collect();
+    let mut offsets: Vec<usize> =
+        places.iter().flat_map(|place| [place.start, place.end]).collect();
     offsets.sort_unstable();
     let unfolded = unfold(&haystack, view, &offsets);
     places
@@ -51,7 +52,8 @@ pub(crate) fn folded(document: &Document<'_>, needle: &str) -> Vec<Range<usize>>
 /// Folding maps character to character, so offsets are translated by walking both texts once.
 fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
     let ends = std::iter::once((folded.len(), view.len()));
-    let starts = folded.char_indices().zip(view.char_indices()).map(|(one, other)| (one.0, other.0));
+    let starts =
+        folded.char_indices().zip(view.char_indices()).map(|(one, other)| (one.0, other.0));
     let mut wanted = sorted.iter().copied().peekable();
     let mut unfolded = HashMap::new();
     for (folded_at, view_at) in starts.chain(ends) {
@@ -63,7 +65,11 @@ fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
 }
 
 /// The first lines of every window of the file whose lines equal `wanted` within the tolerance.
-pub(crate) fn windows(document: &Document<'_>, wanted: &[&str], tolerance: Tolerance) -> Vec<usize> {
+pub(crate) fn windows(
+    document: &Document<'_>,
+    wanted: &[&str],
+    tolerance: Tolerance,
+) -> Vec<usize> {
     let mut ids: HashMap<Cow<'_, str>, u32> = HashMap::new();
     let mut pattern = Vec::with_capacity(wanted.len());
     for line in wanted {
@@ -106,7 +112,9 @@ fn extend(pattern: &[u32], borders: &[usize], mut matched: usize, id: u32) -> us
         if pattern.get(matched) == Some(&id) {
             return matched + 1;
         }
-        let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else { return 0 };
+        let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else {
+            return 0;
+        };
         matched = *shorter;
     }
 }

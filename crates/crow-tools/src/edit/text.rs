@@ -59,8 +59,13 @@ impl<'a> Document<'a> {
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, EditError> {
         let (encoding, body_start) = detect(bytes)?;
         let body = bytes.get(body_start..).unwrap_or_default();
-        let mut document =
-            Self { bytes, body_start, encoding, view: String::with_capacity(body.len()), lines: Vec::new() };
+        let mut document = Self {
+            bytes,
+            body_start,
+            encoding,
+            view: String::with_capacity(body.len()),
+            lines: Vec::new(),
+        };
         if encoding.is_wide() {
             document.read_wide(&encoding.units(body)?)?;
         } else {
@@ -163,7 +168,8 @@ impl<'a> Document<'a> {
 
     /// The one line end of the whole file, or `None` when it mixes them.
     pub(crate) fn uniform_line_end(&self) -> Option<LineEnd> {
-        let mut ends = self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnd::Missing);
+        let mut ends =
+            self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnd::Missing);
         let first = ends.next().unwrap_or(LineEnd::Lf);
         ends.all(|end| end == first).then_some(first)
     }
@@ -171,10 +177,19 @@ impl<'a> Document<'a> {
     /// Brings text of the model to the line ends of the view.
     pub(crate) fn to_view(&self, text: &str) -> String {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-        if self.lines.iter().any(|line| line.end == LineEnd::Cr) { text.replace('\r', "\n") } else { text }
+        if self.lines.iter().any(|line| line.end == LineEnd::Cr) {
+            text.replace('\r', "\n")
+        } else {
+            text
+        }
     }
 
-    /// The bytes of the file behind a range of the view.
+    /// The bytes of the file that a range of the view shows.
+    pub(crate) fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
+        self.bytes.get(self.byte_range(range)).unwrap_or_default()
+    }
+
+    /// Where in the file a range of the view is.
     pub(crate) fn byte_range(&self, range: &Range<usize>) -> Range<usize> {
         self.byte_offset(range.start)..self.byte_offset(range.end)
     }
@@ -214,7 +229,11 @@ impl<'a> Document<'a> {
             }
             Encoding::BrokenUtf8 => {
                 refuse_unknown(text, known)?;
-                if text.contains('\u{fffd}') { Err('\u{fffd}') } else { Ok(text.as_bytes().to_vec()) }
+                if text.contains('\u{fffd}') {
+                    Err('\u{fffd}')
+                } else {
+                    Ok(text.as_bytes().to_vec())
+                }
             }
         }
     }
@@ -234,7 +253,9 @@ impl<'a> Document<'a> {
             .line_texts()
             .zip(other.line_texts())
             .enumerate()
-            .take_while(|(index, (mine, theirs))| mine == theirs && ends(self, *index) == ends(other, *index))
+            .take_while(|(index, (mine, theirs))| {
+                mine == theirs && ends(self, *index) == ends(other, *index)
+            })
             .count();
         (same + 1).min(self.line_count()).max(1)
     }

@@ -1,0 +1,132 @@
+//! From the arguments to the exit code.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    process,
+};
+
+use clap::{Parser as _, error::ErrorKind};
+
+use crate::{
+    CliError, Environment,
+    args::{Cli, Command, OutputForm, RunOptions, SessionsCommand},
+    command,
+    output::{ErrorReport, ExitCode, JsonWriter, RunReport},
+    render::neutralise,
+};
+
+/// Runs the program.
+pub fn main(
+    args: impl IntoIterator<Item = OsString>,
+    environment: &Environment,
+) -> process::ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error, &args).into(),
+    };
+    log_to_stderr(environment);
+    let form = output_form(&cli.command);
+    match execute(cli.command, environment) {
+        Ok(code) => code.into(),
+        Err(error) => report(&error, form).into(),
+    }
+}
+
+fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliError> {
+    match command {
+        Command::Run(args) => block_on(command::run(args, environment)),
+        Command::Demo(args) => block_on(command::demo(&args, environment)),
+        Command::Models(args) => block_on(command::models(&args, environment)),
+        Command::Completions { shell } => command::completions(shell),
+        Command::Man => command::man(),
+        Command::Sessions(command) => match command {
+            SessionsCommand::List(args) => command::list(&args, environment),
+            SessionsCommand::Show { id, output } => command::show(&id, output, environment),
+            SessionsCommand::Resume { id, prompt, options } => {
+                block_on(command::resume(id, prompt, options, environment))
+            }
+            SessionsCommand::Rm { ids } => command::remove(&ids, environment),
+        },
+    }
+}
+
+/// One thread runs all agents; what blocks goes to others.
+fn block_on(work: impl Future<Output = Result<ExitCode, CliError>>) -> Result<ExitCode, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| CliError::failed(format!("the program cannot start: {error}")))?;
+    let result = runtime.block_on(work);
+    // A thread may still wait for a line at the terminal: it is not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+fn output_form(command: &Command) -> OutputForm {
+    match command {
+        Command::Run(args) => args.options.output,
+        Command::Demo(args) => args.output,
+        Command::Sessions(SessionsCommand::Resume {
+            options: RunOptions { output, .. }, ..
+        }) => *output,
+        // These print no result line: what they list is their output.
+        Command::Models(_) | Command::Sessions(_) | Command::Completions { .. } | Command::Man => {
+            OutputForm::Text
+        }
+    }
+}
+
+/// Help and version go to stdout; anything else that clap says is an error of usage.
+fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // Nothing can be done about a terminal that cannot be written.
+    drop(error.print());
+    if asked_for {
+        return ExitCode::Done;
+    }
+    if wants_json(args) {
+        let message = error.kind().as_str().unwrap_or("the command line is wrong");
+        print_result(&CliError::usage(message).hint("crow-agent --help"));
+    }
+    ExitCode::Usage
+}
+
+fn wants_json(args: &[OsString]) -> bool {
+    let texts: Vec<_> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let joined = texts.iter().any(|arg| matches!(*arg, "--output=json" | "-o=json" | "-ojson"));
+    joined || texts.windows(2).any(|pair| matches!(pair, ["--output" | "-o", "json"]))
+}
+
+/// Tells the user of an error, and programs too if they listen.
+fn report(error: &CliError, form: OutputForm) -> ExitCode {
+    let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
+    if let Some(hint) = &error.hint {
+        text.push_str(&if hint.contains('\n') {
+            format!("\n{hint}\n")
+        } else {
+            format!("  {hint}\n")
+        });
+    }
+    drop(io::stderr().write_all(text.as_bytes()));
+    if form == OutputForm::Json {
+        print_result(error);
+    }
+    error.exit
+}
+
+fn print_result(error: &CliError) {
+    let report = ErrorReport {
+        code: error.code.to_owned(),
+        message: error.message.clone(),
+        hint: error.hint.clone(),
+    };
+    drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
+}
+
+/// `CROW_LOG` turns the program's own log on, such as `CROW_LOG=debug`.
+fn log_to_stderr(environment: &Environment) {
+    let Some(filter) = environment.var("CROW_LOG") else { return };
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+}

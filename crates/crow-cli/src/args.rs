@@ -1,0 +1,195 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use crow_core::permission::PermissionMode;
+
+/// A coding agent: it works in your project with a model of your choice.
+#[derive(Debug, Parser)]
+#[command(name = "crow-agent", version, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials · 4 provider unavailable
+            5 a limit ended it · 6 a call was refused by policy · 130 interrupted
+
+Try it without a model: crow-agent demo";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Give the agent a task and watch it work
+    Run(RunArgs),
+    /// Watch a recorded conversation drive the real agent; needs no model
+    Demo(DemoArgs),
+    /// List, show, continue and remove sessions
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// List providers and their models
+    Models(ModelsArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The task; `-` reads it from standard input
+    pub prompt: Option<String>,
+    #[command(flatten)]
+    pub options: RunOptions,
+    /// Continue a session: its id or the beginning of it
+    #[arg(long, value_name = "ID", conflicts_with = "session_id")]
+    pub resume: Option<String>,
+    /// The id of the new session; refused if it exists
+    #[arg(long, value_name = "ID")]
+    pub session_id: Option<String>,
+    /// Where the agent works [default: the current directory, or that of the session]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+}
+
+/// How a run goes.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The model, as provider/model; `crow-agent models` lists them
+    #[arg(long, short, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// What happens to calls that change files or run commands
+    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
+    pub permissions: Permissions,
+    /// The most model calls of the run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_steps: Option<u32>,
+    /// What stdout gets: the answer, or one JSON event per line and a final result
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// What stdout gets
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+    /// Play without pauses
+    #[arg(long)]
+    pub fast: bool,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List sessions, the last used first
+    List(ListArgs),
+    /// Show what happened in a session
+    Show {
+        /// The session's id or the beginning of it
+        id: String,
+        /// What stdout gets: a transcript, or the events as JSON lines
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Continue a session with a further prompt
+    Resume {
+        /// The session's id or the beginning of it
+        id: String,
+        /// The prompt; `-` reads it from standard input
+        prompt: Option<String>,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+    /// Remove sessions for good
+    Rm {
+        /// The sessions' ids or the beginnings of them
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+}
+
+/// Arguments of `sessions list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The most sessions to list; 0 lists all
+    #[arg(long, short = 'n', default_value_t = 50)]
+    pub limit: usize,
+    /// Only sessions of this directory
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// What stdout gets: a table, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `models`.
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    /// Only this provider
+    pub provider: Option<String>,
+    /// What stdout gets: a table, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// What stdout gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// Text for people
+    Text,
+    /// JSON lines for programs
+    Json,
+}
+
+/// The permission modes as the command line names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Permissions {
+    /// Ask about every change and command; without a terminal they are refused
+    Ask,
+    /// Let changes of files in the working directory pass, ask about the rest
+    AcceptEdits,
+    /// Only reading
+    ReadOnly,
+    /// Everything, without asking
+    FullAuto,
+}
+
+impl From<Permissions> for PermissionMode {
+    fn from(permissions: Permissions) -> Self {
+        match permissions {
+            Permissions::Ask => Self::Ask,
+            Permissions::AcceptEdits => Self::AcceptEdits,
+            Permissions::ReadOnly => Self::ReadOnly,
+            Permissions::FullAuto => Self::FullAuto,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_permission_mode_has_its_own_name() {
+        for permissions in Permissions::value_variants() {
+            let name = permissions.to_possible_value().unwrap();
+            assert_eq!(name.get_name(), PermissionMode::from(*permissions).as_str());
+        }
+    }
+}

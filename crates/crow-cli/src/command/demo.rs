@@ -1,0 +1,144 @@
+//! `demo`: a recorded model drives the real agent through a small real project.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
+    model::{ModelRef, Models, ModelsError, Price, Provider as _, ResolvedModel},
+    tool::Progress,
+};
+use crow_providers::ReplayProvider;
+use crow_runtime::{FileStore, ProcessRunner};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    CliError, Environment,
+    args::{DemoArgs, OutputForm, Permissions},
+    output::ExitCode,
+    run::{Launch, RunRequest, Sink, drive, launch, say},
+};
+
+const RECORDING: &str = include_str!("../../demo/recording.json");
+const PROJECT: [(&str, &str); 4] = [
+    ("README.md", include_str!("../../demo/project/README.md")),
+    ("check.sh", include_str!("../../demo/project/check.sh")),
+    ("orders.txt", include_str!("../../demo/project/orders.txt")),
+    ("total.sh", include_str!("../../demo/project/total.sh")),
+];
+const PROMPT: &str = "`sh check.sh` fails in this project. Find out why and fix it.";
+/// How long the check may take.
+const CHECK_TIME: Duration = Duration::from_secs(20);
+
+/// `demo`.
+pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let folder = copy_project()?;
+    let project = folder.join("project");
+    say(
+        "this is a demonstration: the model's words are a recording, everything else really happens",
+    );
+    say(&format!("the project is in {}; the task: {PROMPT}", project.display()));
+    let models: Arc<dyn Models> = Arc::new(Recorded::new(args)?);
+    let request = RunRequest {
+        prompt: PROMPT.to_owned(),
+        model: None,
+        permissions: Permissions::FullAuto,
+        max_steps: None,
+        output: args.output,
+        resume: None,
+        session_id: None,
+        cwd: Some(project.clone()),
+    };
+    let store = Arc::new(FileStore::new(folder.join("sessions")));
+    let fallback = Some(ModelRef { provider: "replay".to_owned(), model: "demo".to_owned() });
+    let launched = launch(Launch {
+        request: &request,
+        environment,
+        store,
+        models: Arc::clone(&models),
+        fallback,
+    })
+    .await?;
+    let exit = drive(launched, request.prompt, Sink::new(args.output, environment), models).await?;
+    if exit == ExitCode::Interrupted {
+        return Ok(exit);
+    }
+    if !check_passes(&project, environment).await? {
+        return Err(CliError::failed("the check of the demonstration still fails")
+            .hint(format!("look at {}", project.display())));
+    }
+    say(&format!("`sh check.sh` passes now; look at what was changed in {}", project.display()));
+    if args.output == OutputForm::Text {
+        say(
+            "with a model of your own: export ANTHROPIC_API_KEY=… (or another), then crow-agent run \"your task\"",
+        );
+    }
+    Ok(exit)
+}
+
+/// Puts the project into a new folder of its own, which stays for the user to look at.
+fn copy_project() -> Result<PathBuf, CliError> {
+    let unwritable = |error: std::io::Error| {
+        CliError::failed(format!("the demonstration cannot be set up: {error}"))
+            .hint("set TMPDIR to a folder that can be written")
+    };
+    let folder =
+        tempfile::Builder::new().prefix("crow-demo-").tempdir().map_err(unwritable)?.keep();
+    let project = folder.join("project");
+    fs::create_dir(&project).map_err(unwritable)?;
+    for (name, content) in PROJECT {
+        fs::write(project.join(name), content).map_err(unwritable)?;
+    }
+    Ok(folder)
+}
+
+async fn check_passes(project: &Path, environment: &Environment) -> Result<bool, CliError> {
+    let spec = ProcessSpec {
+        argv: vec!["sh".to_owned(), "check.sh".to_owned()],
+        cwd: project.to_path_buf(),
+        env: BTreeMap::new(),
+        timeout: CHECK_TIME,
+        output: OutputLimits { head: 4096, tail: 0, spill: None, spill_cap: 0 },
+        progress: Progress::default(),
+    };
+    let runner = ProcessRunner::new(environment.for_children());
+    let outcome = runner
+        .run(spec, CancellationToken::new())
+        .await
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(outcome.end == ProcessEnd::Exited(0))
+}
+
+/// The one model of the demonstration.
+#[derive(Debug)]
+struct Recorded {
+    provider: Arc<ReplayProvider>,
+}
+
+impl Recorded {
+    fn new(args: &DemoArgs) -> Result<Self, CliError> {
+        let provider = ReplayProvider::from_json(RECORDING)
+            .map_err(|error| CliError::failed(error.to_string()))?;
+        let provider = if args.fast { provider.with_pace(Duration::ZERO) } else { provider };
+        Ok(Self { provider: Arc::new(provider) })
+    }
+}
+
+#[async_trait]
+impl Models for Recorded {
+    async fn resolve(&self, _reference: &ModelRef) -> Result<ResolvedModel, ModelsError> {
+        debug_assert_eq!(self.provider.name(), "replay");
+        let info = self.provider.model();
+        Ok(ResolvedModel { provider: Arc::clone(&self.provider) as Arc<_>, info, warning: None })
+    }
+
+    async fn price(&self, _reference: &ModelRef) -> Option<Price> {
+        None
+    }
+}

@@ -1,0 +1,13 @@
+//! The commands.
+
+mod demo;
+mod describe;
+mod models;
+mod run;
+mod sessions;
+
+pub(crate) use demo::demo;
+pub(crate) use describe::{completions, man, write_out};
+pub(crate) use models::models;
+pub(crate) use run::{resume, run};
+pub(crate) use sessions::{list, remove, show};

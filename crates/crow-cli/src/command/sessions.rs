@@ -1,0 +1,106 @@
+//! `sessions list`, `show` and `rm`.
+
+use crow_core::ids::SessionId;
+use crow_runtime::SessionMetadata;
+use jiff::Timestamp;
+
+use super::write_out;
+use crate::{
+    CliError, Environment,
+    args::{ListArgs, OutputForm},
+    output::ExitCode,
+    product,
+    render::{SessionRow, session_table, show_session},
+    run::console_style,
+};
+
+/// `sessions list`.
+pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut sessions = product::session_store(environment)?.list()?;
+    if let Some(cwd) = &args.cwd {
+        let path = environment.current_dir()?.join(cwd);
+        let path = path
+            .canonicalize()
+            .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
+        sessions.retain(|session| session.crow().cwd == path);
+    }
+    if args.limit > 0 {
+        sessions.truncate(args.limit);
+    }
+    match args.output {
+        OutputForm::Json => {
+            let lines: Result<Vec<String>, _> =
+                sessions.iter().map(serde_json::to_string).collect();
+            let lines = lines.map_err(|error| CliError::failed(error.to_string()))?;
+            write_out(
+                lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>().as_bytes(),
+            )
+        }
+        OutputForm::Text if sessions.is_empty() => {
+            write_out(b"No sessions yet. `crow-agent run \"task\"` starts one.\n")
+        }
+        OutputForm::Text => {
+            let home = environment.var("HOME");
+            let rows: Vec<_> =
+                sessions.iter().map(|session| row(session, home.as_deref())).collect();
+            write_out(
+                session_table(&console_style(environment), &rows, Timestamp::now()).as_bytes(),
+            )
+        }
+    }
+}
+
+/// `sessions show`.
+pub(crate) fn show(
+    prefix: &str,
+    output: OutputForm,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let store = product::session_store(environment)?;
+    let stored = store.read(&store.find(prefix)?)?;
+    let mut text = Vec::new();
+    match output {
+        OutputForm::Json => {
+            for event in &stored.events {
+                serde_json::to_writer(&mut text, event)
+                    .map_err(|error| CliError::failed(error.to_string()))?;
+                text.push(b'\n');
+            }
+        }
+        OutputForm::Text => {
+            let shown = show_session(&console_style(environment), &stored.events, &mut text);
+            shown.map_err(|error| CliError::failed(error.to_string()))?;
+        }
+    }
+    write_out(&text)
+}
+
+/// `sessions rm`. All ids are looked up before any session is removed.
+pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<ExitCode, CliError> {
+    let store = product::session_store(environment)?;
+    let ids: Vec<SessionId> =
+        prefixes.iter().map(|prefix| store.find(prefix)).collect::<Result<_, _>>()?;
+    let mut text = String::new();
+    for id in &ids {
+        store.remove(id)?;
+        text.push_str("removed ");
+        text.push_str(id.as_str());
+        text.push('\n');
+    }
+    write_out(text.as_bytes())
+}
+
+fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {
+    let crow = metadata.crow();
+    let cwd = match home.and_then(|home| crow.cwd.strip_prefix(home).ok()) {
+        Some(below) => format!("~/{}", below.display()),
+        None => crow.cwd.display().to_string(),
+    };
+    SessionRow {
+        id: metadata.session_id.to_string(),
+        updated: metadata.updated_at,
+        title: crow.title,
+        model: metadata.model_ref().to_string(),
+        cwd,
+    }
+}

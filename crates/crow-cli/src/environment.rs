@@ -1,0 +1,150 @@
+//! What the process was given: variables, folders, terminals. Only this file reads them.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::CliError;
+
+/// Parts of names of variables that hold secrets. They are kept from the processes that the agent starts.
+const SECRET_WORDS: [&str; 7] =
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
+/// Variables that have such a word in their name and hold none.
+const NO_SECRETS: [&str; 4] = ["SSH_AUTH_SOCK", "XAUTHORITY", "KEYBOARD", "GPG_KEYID"];
+
+/// What the process was given.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    vars: Arc<BTreeMap<OsString, OsString>>,
+    current_dir: Option<PathBuf>,
+    /// Standard input is a terminal.
+    pub stdin_is_terminal: bool,
+    /// Standard output is a terminal.
+    pub stdout_is_terminal: bool,
+    /// Standard error is a terminal.
+    pub stderr_is_terminal: bool,
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub fn from_process() -> Self {
+        Self {
+            vars: Arc::new(env::vars_os().collect()),
+            current_dir: env::current_dir().ok(),
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    /// Returns a variable that is set, not empty, and text.
+    pub fn var(&self, name: &str) -> Option<String> {
+        let value = self.vars.get(std::ffi::OsStr::new(name))?.to_str()?;
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    /// Returns the current directory.
+    pub(crate) fn current_dir(&self) -> Result<&Path, CliError> {
+        self.current_dir.as_deref().ok_or_else(|| {
+            CliError::usage("the current directory does not exist any more")
+                .hint("change into one that does, or give --cwd")
+        })
+    }
+
+    /// Returns the folder of the configuration.
+    pub(crate) fn config_dir(&self) -> Result<PathBuf, CliError> {
+        self.base_dir("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// Returns the folder of sessions and other data.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        self.base_dir("XDG_DATA_HOME", ".local/share")
+    }
+
+    /// The specification says that a relative path there is to be ignored.
+    fn base_dir(&self, variable: &str, below_home: &str) -> Result<PathBuf, CliError> {
+        let given = self.var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = given.or_else(|| self.var("HOME").map(|home| Path::new(&home).join(below_home)));
+        let base = base.ok_or_else(|| {
+            CliError::usage(format!(
+                "neither {variable} nor HOME is set, so there is no place for files"
+            ))
+            .hint(format!("set HOME, or set {variable} to an absolute path"))
+        })?;
+        Ok(base.join("crow-agent"))
+    }
+
+    /// Returns the environment of the processes that the agent starts: ours without what holds secrets.
+    pub(crate) fn for_children(&self) -> BTreeMap<String, String> {
+        let texts =
+            self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        texts
+            .filter(|(name, _)| !holds_secret(name))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+fn holds_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| upper.contains(word)) && !NO_SECRETS.contains(&upper.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        Environment {
+            vars: Arc::new(vars.iter().map(|(name, value)| (name.into(), value.into())).collect()),
+            current_dir: None,
+            stdin_is_terminal: false,
+            stdout_is_terminal: false,
+            stderr_is_terminal: false,
+        }
+    }
+
+    #[test]
+    fn folders_follow_xdg_and_ignore_relative_paths() {
+        let table = [
+            (vec![("HOME", "/h")], "/h/.local/share/crow-agent"),
+            (vec![("HOME", "/h"), ("XDG_DATA_HOME", "/d")], "/d/crow-agent"),
+            (vec![("HOME", "/h"), ("XDG_DATA_HOME", "d")], "/h/.local/share/crow-agent"),
+            (vec![("XDG_DATA_HOME", "/d")], "/d/crow-agent"),
+        ];
+        for (vars, expected) in table {
+            assert_eq!(environment(&vars).data_dir().unwrap(), Path::new(expected), "{vars:?}");
+        }
+        assert!(environment(&[]).data_dir().is_err());
+    }
+
+    #[test]
+    fn children_do_not_see_keys() {
+        let names = [
+            "PATH",
+            "HOME",
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "db_password",
+            "SSH_AUTH_SOCK",
+            "AWS_SECRET_ACCESS_KEY",
+        ];
+        let vars: Vec<_> = names.iter().map(|name| (*name, "x")).collect();
+        let kept: Vec<_> = environment(&vars).for_children().into_keys().collect();
+        assert_eq!(kept, ["HOME", "PATH", "SSH_AUTH_SOCK"]);
+    }
+
+    #[test]
+    fn an_empty_variable_is_not_set() {
+        assert_eq!(environment(&[("A", "")]).var("A"), None);
+    }
+}

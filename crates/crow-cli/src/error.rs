@@ -1,0 +1,85 @@
+//! What goes wrong before and around a run, for the user.
+
+use crow_core::model::ModelsError;
+use crow_runtime::SessionError;
+
+use crate::output::ExitCode;
+
+/// An error for the user: what, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CliError {
+    /// How the process ends.
+    pub exit: ExitCode,
+    /// A word for programs.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl CliError {
+    /// The command line or the configuration is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: ExitCode::Usage, code: "usage", message: message.into(), hint: None }
+    }
+
+    /// Something else failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { exit: ExitCode::Failed, code: "failed", message: message.into(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> Self {
+        let message = error.to_string();
+        match error {
+            SessionError::Unknown { .. } | SessionError::Ambiguous { .. } => {
+                Self { code: "unknown_session", ..Self::usage(message) }.hint("`crow-agent sessions list` shows them")
+            }
+            SessionError::Exists { .. } => {
+                Self { code: "session_exists", ..Self::usage(message) }.hint("continue it with --resume, or choose another id")
+            }
+            SessionError::BadId { .. } => Self::usage(message),
+            SessionError::Locked { .. } => {
+                Self { code: "session_locked", ..Self::usage(message) }.hint("wait for that process, or end it")
+            }
+            SessionError::Write { .. } => Self { code: "storage", ..Self::usage(message) }
+                .hint("make the folder writable and see that the disk has room, or set XDG_DATA_HOME to another place"),
+            SessionError::Damaged { .. } | SessionError::Inconsistent { .. } => {
+                Self { code: "session_damaged", ..Self::failed(message) }
+                    .hint("the file is left as it is; mend or remove that line, or remove the session with `crow-agent sessions rm`")
+            }
+            SessionError::NewerFormat { .. } => {
+                Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")
+            }
+            _ => Self { code: "storage", ..Self::failed(message) },
+        }
+    }
+}
+
+impl From<ModelsError> for CliError {
+    fn from(error: ModelsError) -> Self {
+        let message = error.to_string();
+        match error {
+            ModelsError::NoCredentials { variable, .. } => Self {
+                exit: ExitCode::Credentials,
+                code: "no_credentials",
+                message,
+                hint: Some(format!("export {variable}=… and try again")),
+            },
+            ModelsError::UnknownProvider { .. } => {
+                Self { code: "unknown_provider", ..Self::usage(message) }
+                    .hint("`crow-agent models` shows them")
+            }
+            _ => Self { code: "provider_unusable", ..Self::usage(message) },
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The `crow-agent` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crow_cli::main(std::env::args_os(), &crow_cli::Environment::from_process())
+}

@@ -1,0 +1,111 @@
+//! What went wrong and what the user can do about it.
+
+use crow_core::{
+    model::{ProviderError, ProviderErrorKind},
+    turn::{LimitKind, TurnEnd},
+};
+
+use super::{ErrorReport, ExitCode};
+use crate::render::PERMIT_HINT;
+
+/// Describes a provider's error.
+pub(super) fn provider(error: &ProviderError) -> ErrorReport {
+    ErrorReport {
+        code: kind_word(error.kind).to_owned(),
+        message: error.to_string(),
+        hint: provider_hint(error.kind).map(str::to_owned),
+    }
+}
+
+/// Describes a turn that a limit ended.
+pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
+    let error = ErrorReport::new(ExitCode::Limit, end.to_string());
+    match limit_hint(end) {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+/// Describes a run in whose last step policy refused a call.
+pub(super) fn refused(title: &str) -> ErrorReport {
+    let message = format!("policy refused a call of the last step: {title}");
+    ErrorReport::new(ExitCode::Refused, message).with_hint(PERMIT_HINT)
+}
+
+/// Describes an interrupted run.
+pub(super) fn interrupted(session_id: Option<&str>) -> ErrorReport {
+    let error = ErrorReport::new(ExitCode::Interrupted, "the run was interrupted");
+    match session_id {
+        Some(id) => error.with_hint(format!("--resume {id} goes on with the session")),
+        None => error,
+    }
+}
+
+fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
+    match kind {
+        ProviderErrorKind::Auth => Some(
+            "set the provider's key in the environment or store one with `crow-agent login`; `crow-agent doctor` says what is found",
+        ),
+        ProviderErrorKind::Permission => {
+            Some("use a key that may use this model, or choose another with --model")
+        }
+        ProviderErrorKind::NotFound => {
+            Some("`crow-agent models` lists the models; check base_url if the address is wrong")
+        }
+        ProviderErrorKind::ContextLength => Some("go on in a new session"),
+        ProviderErrorKind::RateLimited
+        | ProviderErrorKind::Overloaded
+        | ProviderErrorKind::Server
+        | ProviderErrorKind::Timeout
+        | ProviderErrorKind::Truncated => {
+            Some("try again later, or choose another model with --model")
+        }
+        ProviderErrorKind::Quota => {
+            Some("check the account's credit, or choose another provider with --model")
+        }
+        ProviderErrorKind::Network => Some("check the network and the provider's base_url"),
+        ProviderErrorKind::Decode => {
+            Some("check that base_url and the provider's type fit together")
+        }
+        ProviderErrorKind::InvalidRequest | ProviderErrorKind::Refusal => None,
+    }
+}
+
+fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
+    match end {
+        TurnEnd::MaxSteps { .. } => Some("--max-steps raises the limit"),
+        TurnEnd::Budget { limit: LimitKind::Rounds } => Some("--max-rounds raises the limit"),
+        TurnEnd::Budget { limit: LimitKind::Tokens | LimitKind::Money | LimitKind::Time } => {
+            Some("raise the limit in the agent's configuration")
+        }
+        TurnEnd::DoomLoop { .. } => {
+            Some("say in a new prompt how to go on, or raise doom_loop_threshold")
+        }
+        TurnEnd::InvalidCalls | TurnEnd::OutputLimit => Some("choose another model with --model"),
+        TurnEnd::Text
+        | TurnEnd::TaskComplete { .. }
+        | TurnEnd::SubmitForReview { .. }
+        | TurnEnd::Refusal
+        | TurnEnd::Cancelled
+        | TurnEnd::Error { .. } => None,
+    }
+}
+
+fn kind_word(kind: ProviderErrorKind) -> &'static str {
+    match kind {
+        ProviderErrorKind::Auth => "auth",
+        ProviderErrorKind::Permission => "permission",
+        ProviderErrorKind::NotFound => "not_found",
+        ProviderErrorKind::InvalidRequest => "invalid_request",
+        ProviderErrorKind::ContextLength => "context_length",
+        ProviderErrorKind::RateLimited => "rate_limited",
+        ProviderErrorKind::Quota => "quota",
+        ProviderErrorKind::Overloaded => "overloaded",
+        ProviderErrorKind::Server => "server",
+        ProviderErrorKind::Network => "network",
+        ProviderErrorKind::Timeout => "timeout",
+        ProviderErrorKind::Truncated => "truncated",
+        ProviderErrorKind::Refusal => "refusal",
+        ProviderErrorKind::Decode => "decode",
+    }
+}

@@ -1,0 +1,258 @@
+//! What the process says when it exits.
+
+use crow_core::{event::RunOutcome, model::ProviderErrorKind, turn::TurnEnd};
+
+/// The exit code of a headless run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// It is done.
+    Done,
+    /// It failed in another way than those below.
+    Failed,
+    /// The command line, the configuration or the model's name is wrong, or the session is in use.
+    Usage,
+    /// There are no credentials, or they were rejected.
+    Credentials,
+    /// The provider is unavailable, or the account's quota is used up.
+    Provider,
+    /// A limit, the budget or the loop guard ended it.
+    Limit,
+    /// The last step with calls had one refused by policy, and no completion was accepted after it.
+    Refused,
+    /// It was interrupted or terminated.
+    Interrupted,
+}
+
+/// What is known of a run when it is over.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunFacts<'a> {
+    /// How it ended; none if it never said so.
+    pub outcome: Option<&'a RunOutcome>,
+    /// How the last turn of the root session ended.
+    pub last_turn: Option<&'a TurnEnd>,
+    /// The provider's error that the run did not get over.
+    pub provider_error: Option<ProviderErrorKind>,
+    /// Whether the last step with calls had one refused by policy, with no completion accepted after it.
+    pub refused: bool,
+}
+
+/// Why a run is over.
+enum Cause {
+    Interrupted,
+    Limit,
+    Failed,
+    Ended,
+}
+
+impl ExitCode {
+    /// Decides the code: the first that applies of interrupted, usage, credentials, provider, limit, refused, failed, done.
+    pub fn of(facts: &RunFacts<'_>) -> Self {
+        let refused = facts.refused && !matches!(facts.outcome, Some(RunOutcome::Completed { .. }));
+        match cause(facts) {
+            Cause::Interrupted => Self::Interrupted,
+            Cause::Limit => Self::Limit,
+            Cause::Ended if refused => Self::Refused,
+            Cause::Ended => Self::Done,
+            Cause::Failed => match facts.provider_error.map_or(Self::Failed, provider_code) {
+                Self::Failed if refused => Self::Refused,
+                code => code,
+            },
+        }
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Credentials => 3,
+            Self::Provider => 4,
+            Self::Limit => 5,
+            Self::Refused => 6,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// Returns the code of a number; numbers that mean nothing are failures.
+    pub(crate) fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Done,
+            2 => Self::Usage,
+            3 => Self::Credentials,
+            4 => Self::Provider,
+            5 => Self::Limit,
+            6 => Self::Refused,
+            130 => Self::Interrupted,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Returns the word for it in an error report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Credentials => "credentials",
+            Self::Provider => "provider",
+            Self::Limit => "limit",
+            Self::Refused => "refused",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code.number())
+    }
+}
+
+fn cause(facts: &RunFacts<'_>) -> Cause {
+    match facts.outcome {
+        None | Some(RunOutcome::Failed { .. }) => Cause::Failed,
+        Some(RunOutcome::Cancelled) => Cause::Interrupted,
+        Some(RunOutcome::Completed { .. }) => Cause::Ended,
+        Some(RunOutcome::Stopped { reason }) => cause_of_turn(reason),
+        Some(RunOutcome::NeedsInput) => facts.last_turn.map_or(Cause::Ended, cause_of_turn),
+    }
+}
+
+fn cause_of_turn(end: &TurnEnd) -> Cause {
+    match end {
+        TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => {
+            Cause::Ended
+        }
+        TurnEnd::MaxSteps { .. }
+        | TurnEnd::DoomLoop { .. }
+        | TurnEnd::InvalidCalls
+        | TurnEnd::OutputLimit
+        | TurnEnd::Budget { .. } => Cause::Limit,
+        TurnEnd::Cancelled => Cause::Interrupted,
+        TurnEnd::Refusal | TurnEnd::Error { .. } => Cause::Failed,
+    }
+}
+
+fn provider_code(kind: ProviderErrorKind) -> ExitCode {
+    match kind {
+        ProviderErrorKind::NotFound => ExitCode::Usage,
+        ProviderErrorKind::Auth | ProviderErrorKind::Permission => ExitCode::Credentials,
+        ProviderErrorKind::RateLimited
+        | ProviderErrorKind::Quota
+        | ProviderErrorKind::Overloaded
+        | ProviderErrorKind::Server
+        | ProviderErrorKind::Network
+        | ProviderErrorKind::Timeout
+        | ProviderErrorKind::Truncated => ExitCode::Provider,
+        ProviderErrorKind::InvalidRequest
+        | ProviderErrorKind::ContextLength
+        | ProviderErrorKind::Refusal
+        | ProviderErrorKind::Decode => ExitCode::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::turn::LimitKind;
+
+    use super::*;
+
+    fn completed() -> RunOutcome {
+        RunOutcome::Completed { summary: String::new(), verified: false }
+    }
+
+    fn stopped(reason: TurnEnd) -> RunOutcome {
+        RunOutcome::Stopped { reason }
+    }
+
+    fn failed() -> RunOutcome {
+        RunOutcome::Failed { error: "no".into() }
+    }
+
+    fn of(outcome: &RunOutcome, provider_error: Option<ProviderErrorKind>, refused: bool) -> u8 {
+        let facts = RunFacts { outcome: Some(outcome), last_turn: None, provider_error, refused };
+        ExitCode::of(&facts).number()
+    }
+
+    #[test]
+    fn the_first_code_that_applies_is_given() {
+        use ProviderErrorKind as Kind;
+        let budget = || stopped(TurnEnd::Budget { limit: LimitKind::Money });
+        let table = [
+            (RunOutcome::Cancelled, Some(Kind::Auth), true, 130),
+            (failed(), Some(Kind::NotFound), true, 2),
+            (failed(), Some(Kind::Auth), true, 3),
+            (failed(), Some(Kind::Overloaded), true, 4),
+            (budget(), None, true, 5),
+            (budget(), Some(Kind::Network), false, 5),
+            (RunOutcome::NeedsInput, None, true, 6),
+            (failed(), Some(Kind::ContextLength), true, 6),
+            (failed(), None, true, 6),
+            (failed(), None, false, 1),
+            (failed(), Some(Kind::Decode), false, 1),
+            (RunOutcome::NeedsInput, None, false, 0),
+            (completed(), None, false, 0),
+            (completed(), None, true, 0),
+            (completed(), Some(Kind::Auth), false, 0),
+        ];
+        for (outcome, error, refused, expected) in table {
+            assert_eq!(of(&outcome, error, refused), expected, "{outcome:?} {error:?} {refused}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_provider_error_has_its_code() {
+        use ProviderErrorKind as Kind;
+        let table = [
+            (Kind::Auth, 3),
+            (Kind::Permission, 3),
+            (Kind::NotFound, 2),
+            (Kind::InvalidRequest, 1),
+            (Kind::ContextLength, 1),
+            (Kind::RateLimited, 4),
+            (Kind::Quota, 4),
+            (Kind::Overloaded, 4),
+            (Kind::Server, 4),
+            (Kind::Network, 4),
+            (Kind::Timeout, 4),
+            (Kind::Truncated, 4),
+            (Kind::Refusal, 1),
+            (Kind::Decode, 1),
+        ];
+        for (kind, expected) in table {
+            assert_eq!(of(&failed(), Some(kind), false), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_end_of_a_turn_has_its_code_whether_the_run_stopped_or_waits_for_input() {
+        let table = [
+            (TurnEnd::Text, 0),
+            (TurnEnd::TaskComplete { summary: String::new() }, 0),
+            (TurnEnd::SubmitForReview { summary: String::new() }, 0),
+            (TurnEnd::MaxSteps { steps: 3 }, 5),
+            (TurnEnd::DoomLoop { reason: String::new() }, 5),
+            (TurnEnd::InvalidCalls, 5),
+            (TurnEnd::OutputLimit, 5),
+            (TurnEnd::Budget { limit: LimitKind::Rounds }, 5),
+            (TurnEnd::Refusal, 1),
+            (TurnEnd::Cancelled, 130),
+            (TurnEnd::Error { error: String::new() }, 1),
+        ];
+        for (end, expected) in table {
+            assert_eq!(of(&stopped(end.clone()), None, false), expected, "stopped: {end:?}");
+            let waits = RunFacts {
+                outcome: Some(&RunOutcome::NeedsInput),
+                last_turn: Some(&end),
+                ..RunFacts::default()
+            };
+            assert_eq!(ExitCode::of(&waits).number(), expected, "needs input: {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_never_ended_failed() {
+        assert_eq!(ExitCode::of(&RunFacts::default()), ExitCode::Failed);
+    }
+}

@@ -1,0 +1,106 @@
+//! The JSON lines.
+
+use std::io::{self, Write};
+
+use crow_core::event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel};
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter};
+
+use super::{
+    RunReport,
+    line::{EventLine, ResultLine, ResultType, Version},
+};
+use crate::render::is_unseen;
+
+/// Bytes after which what is pending is written even if nobody asks for it.
+const MOST_PENDING: usize = 64 * 1024;
+
+/// Writes events and the result as JSON lines.
+///
+/// Invariant: each event is one line, and the result is the last line: writing it consumes the writer. Characters that
+/// a terminal would obey are escaped, which changes nothing for a parser.
+#[derive(Debug)]
+pub struct JsonWriter<W> {
+    sink: W,
+    pending: Vec<u8>,
+}
+
+impl<W: Write> JsonWriter<W> {
+    /// Makes a writer.
+    pub fn new(sink: W) -> Self {
+        Self { sink, pending: Vec::new() }
+    }
+
+    /// Writes an event. One that cannot be told in JSON (a path that is not UTF-8) becomes a notice that says so.
+    pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        if let Err(error) = self.event_line(envelope) {
+            self.event_line(&left_out(envelope, &error))?;
+        }
+        if self.pending.len() >= MOST_PENDING { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the result, and everything that is pending.
+    pub fn result(mut self, report: &RunReport) -> io::Result<()> {
+        self.line(&ResultLine { v: Version, kind: ResultType::Result, report })?;
+        self.flush()
+    }
+
+    /// Writes what is pending. The caller calls it when no event waits.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let written = self.sink.write_all(&self.pending);
+        self.pending.clear();
+        written?;
+        self.sink.flush()
+    }
+
+    fn event_line(&mut self, envelope: &Envelope) -> serde_json::Result<()> {
+        self.line(&EventLine { v: Version, envelope })
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> serde_json::Result<()> {
+        let start = self.pending.len();
+        let mut serializer = serde_json::Serializer::with_formatter(&mut self.pending, Visible);
+        let written = line.serialize(&mut serializer);
+        match written {
+            Ok(()) => self.pending.push(b'\n'),
+            Err(_) => self.pending.truncate(start),
+        }
+        written
+    }
+}
+
+/// Tells that an event is left out.
+fn left_out(envelope: &Envelope, error: &serde_json::Error) -> Envelope {
+    let text = format!("an event is left out, for it cannot be written as JSON: {error}");
+    let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+    let event = AgentEvent::Notice { level, audience, text };
+    Envelope { event, ..envelope.clone() }
+}
+
+/// Escapes characters that control a terminal or cannot be seen.
+#[derive(Debug)]
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if fragment.bytes().all(|byte| byte.is_ascii() && byte != 0x7f) {
+            return CompactFormatter.write_string_fragment(writer, fragment);
+        }
+        let mut units = [0; 2];
+        let mut bytes = [0; 4];
+        for character in fragment.chars() {
+            if is_unseen(character) {
+                for unit in character.encode_utf16(&mut units) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            } else {
+                writer.write_all(character.encode_utf8(&mut bytes).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! Tells programs what happens: one JSON line for each event, and one result at the end.
+//!
+//! The contract is versioned ([`FORMAT_VERSION`](crow_core::event::FORMAT_VERSION)) and described by a JSON Schema
+//! ([`schema`]), which lies in `docs/json-output.schema.json`.
+
+mod advice;
+mod builder;
+mod exit_code;
+mod json;
+mod line;
+mod report;
+mod run_so_far;
+mod schema;
+
+pub use builder::ReportBuilder;
+pub use exit_code::{ExitCode, RunFacts};
+pub use json::JsonWriter;
+pub use report::{ErrorReport, Outcome, RefusalReport, RunReport, UsageReport};
+pub use schema::schema;

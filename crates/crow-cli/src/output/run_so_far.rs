@@ -1,0 +1,270 @@
+//! What the events of a run say so far.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::PathBuf,
+};
+
+use crow_core::{
+    event::{AgentEvent, Envelope, RunOutcome},
+    ids::{CallId, ReplyId, SessionId},
+    message::{Origin, ReplyBlock, ReplyContent},
+    model::{ModelRef, ProviderError},
+    permission::{Denial, DenialSource},
+    tool::ToolResult,
+    turn::TurnEnd,
+    usage::TokenUsage,
+};
+use jiff::Timestamp;
+
+use super::{ErrorReport, ExitCode, RefusalReport};
+use crate::render::{OpenReply, is_root, text_of};
+
+/// What the events of a run say so far.
+#[derive(Debug, Default)]
+pub(super) struct RunSoFar {
+    pub(super) outcome: Option<RunOutcome>,
+    /// How the last turn of the root session ended.
+    pub(super) last_turn: Option<TurnEnd>,
+    /// The provider's error after which no agent got a reply.
+    pub(super) provider_error: Option<ProviderError>,
+    pub(super) turns: u32,
+    pub(super) steps: u32,
+    pub(super) refusals: Vec<RefusalReport>,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+    reply: OpenReply,
+    text: String,
+    /// In the order of their ids, so that sums do not differ from run to run.
+    model_calls: BTreeMap<(SessionId, ReplyId), ModelCall>,
+    files: Vec<PathBuf>,
+    known_files: HashSet<PathBuf>,
+    titles: HashMap<(SessionId, CallId), String>,
+    last_step: Option<LastStep>,
+}
+
+#[derive(Debug, Default)]
+struct ModelCall {
+    model: Option<ModelRef>,
+    usage: TokenUsage,
+}
+
+/// The last step with calls of the root session, unless a completion was accepted since.
+#[derive(Debug)]
+struct LastStep {
+    reply_id: ReplyId,
+    /// The title of a call that policy refused.
+    refused: Option<String>,
+}
+
+impl RunSoFar {
+    /// Takes in an event.
+    pub(super) fn on_event(&mut self, envelope: &Envelope) {
+        self.start.get_or_insert(envelope.time);
+        self.end = Some(envelope.time);
+        let key = |call_id: &CallId| (envelope.session_id.clone(), call_id.clone());
+        match &envelope.event {
+            AgentEvent::RunEnd { result, .. } if is_root(envelope) => {
+                self.outcome = Some(result.clone());
+            }
+            AgentEvent::TurnStart { .. } => self.turns += 1,
+            AgentEvent::TurnComplete { end, .. } if is_root(envelope) => {
+                self.last_turn = Some(end.clone());
+            }
+            AgentEvent::TextDelta { reply_id, offset, delta } if is_root(envelope) => {
+                self.on_text(reply_id, *offset, delta);
+            }
+            AgentEvent::TextComplete { reply_id, text } if is_root(envelope) => {
+                self.on_text(reply_id, 0, text);
+            }
+            AgentEvent::ThinkingDelta { reply_id, .. } if is_root(envelope) => {
+                self.turn_to(reply_id);
+            }
+            AgentEvent::ReplyReset { .. } if is_root(envelope) => {
+                self.reply.reset();
+                self.text.clear();
+            }
+            AgentEvent::Reply { reply_id, blocks, origin, .. } => {
+                self.on_reply(envelope, reply_id, blocks, origin);
+            }
+            AgentEvent::Usage { reply_id, usage } => {
+                self.model_call(envelope, reply_id).usage += *usage;
+            }
+            AgentEvent::CallPending { call_id, title, .. }
+            | AgentEvent::CallStart { call_id, title, .. } => {
+                self.titles.insert(key(call_id), title.clone());
+            }
+            AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
+                let title = self.titles.remove(&key(call_id)).unwrap_or_else(|| tool.clone());
+                self.on_result(result);
+                if let Some(denial) = denial {
+                    self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
+                }
+            }
+            AgentEvent::FilesChanged { files, .. } => self.on_files(files),
+            AgentEvent::Error { provider: Some(error), .. } => {
+                self.provider_error = Some(error.clone());
+            }
+            AgentEvent::TaskComplete { .. } if is_root(envelope) => self.last_step = None,
+            AgentEvent::RunEnd { .. }
+            | AgentEvent::TurnComplete { .. }
+            | AgentEvent::TextDelta { .. }
+            | AgentEvent::TextComplete { .. }
+            | AgentEvent::ThinkingDelta { .. }
+            | AgentEvent::ReplyReset { .. }
+            | AgentEvent::TaskComplete { .. }
+            | AgentEvent::Error { provider: None, .. }
+            | AgentEvent::SessionStart { .. }
+            | AgentEvent::RunStart { .. }
+            | AgentEvent::RoundStart
+            | AgentEvent::RoundEnd
+            | AgentEvent::UserInput { .. }
+            | AgentEvent::StepComplete { .. }
+            | AgentEvent::ThinkingComplete { .. }
+            | AgentEvent::CallProgress { .. }
+            | AgentEvent::PermissionRequest { .. }
+            | AgentEvent::PermissionDecision { .. }
+            | AgentEvent::Plan { .. }
+            | AgentEvent::Handoff { .. }
+            | AgentEvent::CoagentStart { .. }
+            | AgentEvent::CoagentEnd { .. }
+            | AgentEvent::SubagentStart { .. }
+            | AgentEvent::SubagentEnd { .. }
+            | AgentEvent::Checks { .. }
+            | AgentEvent::ReviewVerdict { .. }
+            | AgentEvent::StateChange { .. }
+            | AgentEvent::Switch { .. }
+            | AgentEvent::Compaction { .. }
+            | AgentEvent::Notice { .. }
+            | AgentEvent::Cancelled => {}
+        }
+    }
+
+    /// Returns the text of the last reply of the root session.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the model of each call, where it is known, and what the call used.
+    pub(super) fn model_calls(&self) -> impl Iterator<Item = (Option<&ModelRef>, &TokenUsage)> {
+        self.model_calls.values().map(|call| (call.model.as_ref(), &call.usage))
+    }
+
+    /// Returns the files that were changed, in the order of their first change.
+    pub(super) fn files(&self) -> Vec<String> {
+        self.files.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Returns the time from the first event to the last.
+    pub(super) fn duration_ms(&self) -> u64 {
+        let Some((start, end)) = self.start.zip(self.end) else { return 0 };
+        u64::try_from(end.as_millisecond() - start.as_millisecond()).unwrap_or(0)
+    }
+
+    /// Returns which call of the last step policy refused.
+    pub(super) fn refused_title(&self) -> Option<&str> {
+        self.last_step.as_ref()?.refused.as_deref()
+    }
+
+    /// Returns the end of the turn that the outcome stands for.
+    pub(super) fn end(&self) -> Option<&TurnEnd> {
+        match &self.outcome {
+            Some(RunOutcome::Stopped { reason }) => Some(reason),
+            Some(RunOutcome::NeedsInput) => self.last_turn.as_ref(),
+            Some(
+                RunOutcome::Completed { .. } | RunOutcome::Cancelled | RunOutcome::Failed { .. },
+            )
+            | None => None,
+        }
+    }
+
+    /// Describes a failure that was not a provider's.
+    pub(super) fn failure(&self) -> ErrorReport {
+        let message = match (&self.outcome, self.end()) {
+            (Some(RunOutcome::Failed { error }), _) | (_, Some(TurnEnd::Error { error })) => {
+                error.clone()
+            }
+            (_, Some(end)) => end.to_string(),
+            (_, None) => "the run broke off without a result".to_owned(),
+        };
+        ErrorReport::new(ExitCode::Failed, message)
+    }
+
+    fn on_text(&mut self, reply_id: &ReplyId, offset: u64, delta: &str) {
+        self.turn_to(reply_id);
+        self.text.push_str(self.reply.text.take(offset, delta));
+    }
+
+    fn turn_to(&mut self, reply_id: &ReplyId) {
+        if self.reply.turn_to(reply_id) {
+            self.text.clear();
+        }
+    }
+
+    fn on_reply(
+        &mut self,
+        envelope: &Envelope,
+        reply_id: &ReplyId,
+        blocks: &[ReplyBlock],
+        origin: &Origin,
+    ) {
+        self.steps += 1;
+        self.provider_error = None;
+        self.model_call(envelope, reply_id).model = Some(model_of(origin));
+        if !is_root(envelope) {
+            return;
+        }
+        self.turn_to(reply_id);
+        self.text = text_of(blocks);
+        let is_call = |block: &ReplyBlock| matches!(block.content, ReplyContent::Call(_));
+        if blocks.iter().any(is_call) {
+            self.last_step = Some(LastStep { reply_id: reply_id.clone(), refused: None });
+        }
+    }
+
+    fn model_call(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut ModelCall {
+        let key = (envelope.session_id.clone(), reply_id.clone());
+        self.model_calls.entry(key).or_default()
+    }
+
+    fn on_result(&mut self, result: &ToolResult) {
+        self.on_files(&result.metadata.files_modified);
+    }
+
+    fn on_files(&mut self, files: &[PathBuf]) {
+        for file in files {
+            if self.known_files.insert(file.clone()) {
+                self.files.push(file.clone());
+            }
+        }
+    }
+
+    fn on_denial(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, reply_id): (&CallId, &ReplyId),
+        (tool, title): (&str, String),
+        denial: &Denial,
+    ) {
+        if let Some(step) = &mut self.last_step
+            && is_root(envelope)
+            && step.reply_id == *reply_id
+            && denial.source == DenialSource::Policy
+        {
+            step.refused = Some(title.clone());
+        }
+        self.refusals.push(RefusalReport {
+            agent: envelope.agent.clone(),
+            call_id: call_id.to_string(),
+            tool: tool.to_owned(),
+            title,
+            source: denial.source,
+            reason: denial.reason.clone(),
+        });
+    }
+}
+
+/// Names the model that a reply came from.
+pub(super) fn model_of(origin: &Origin) -> ModelRef {
+    ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
+}

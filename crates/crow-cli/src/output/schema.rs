@@ -1,0 +1,61 @@
+//! The contract of the JSON output as a JSON Schema.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use super::line::{EventLine, ResultLine};
+
+/// Returns the JSON Schema (draft 2020-12) of one line of the JSON output.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let event = generator.subschema_for::<EventLine<'static>>();
+    let result = generator.subschema_for::<ResultLine<'static>>();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A line of `crow-agent run --output json`",
+        "description": "Every line is an event, but the last, which is the result.",
+        "oneOf": [event, result],
+        "$defs": generator.take_definitions(true),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn the_file_in_docs_is_the_schema() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json-output.schema.json");
+        let fresh = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        if fs::read_to_string(&path).is_ok_and(|stored| stored == fresh) {
+            return;
+        }
+        fs::write(&path, fresh).unwrap();
+        panic!(
+            "docs/json-output.schema.json was not up to date and is written anew: review it and run the test again"
+        );
+    }
+
+    #[test]
+    fn no_event_has_a_key_of_its_envelope() {
+        let schema = schema();
+        let line = &schema["$defs"]["EventLine"];
+        let envelope = line["properties"].as_object().unwrap();
+        for event in line["oneOf"].as_array().unwrap() {
+            let keys = event["properties"].as_object().unwrap().keys();
+            let shared: Vec<_> = keys.filter(|key| envelope.contains_key(*key)).collect();
+            assert!(shared.is_empty(), "{shared:?} in {event}");
+        }
+    }
+
+    #[test]
+    fn a_result_has_all_its_keys() {
+        let schema = schema();
+        let result = &schema["$defs"]["ResultLine"];
+        let required = result["required"].as_array().unwrap();
+        let keys = result["properties"].as_object().unwrap().keys();
+        assert!(keys.into_iter().all(|key| required.iter().any(|required| required == key)));
+    }
+}

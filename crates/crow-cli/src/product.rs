@@ -1,0 +1,50 @@
+//! The composition root: the one place where providers, tools and the runtime are put together.
+
+use std::{fs, io, path::Path, sync::Arc};
+
+use crow_agent::TaskComplete;
+use crow_core::tool::{ToolRegistry, Typed};
+use crow_providers::{HttpClient, ProviderConfig, ProviderModels};
+use crow_runtime::{FileStore, SessionStore};
+
+use crate::{CliError, Environment};
+
+/// Returns where the user's sessions are kept.
+pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
+    Ok(Arc::new(FileStore::new(environment.data_dir()?.join("sessions"))))
+}
+
+/// Returns the providers: the built-in ones and those in `providers/*.toml`.
+pub(crate) fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
+    let configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+    let lookup = environment.clone();
+    Ok(ProviderModels::new(configs, move |name| lookup.var(name), HttpClient::default())?)
+}
+
+/// Returns every tool that there is.
+pub(crate) fn all_tools() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    crow_tools::register_builtin(&mut tools);
+    tools.register(Typed::new(TaskComplete));
+    tools
+}
+
+fn provider_configs(folder: &Path) -> Result<Vec<ProviderConfig>, CliError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(CliError::usage(format!("cannot read {}: {error}", folder.display())));
+        }
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let text = fs::read_to_string(path)
+            .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
+        ProviderConfig::parse(path, &text)
+            .map_err(|error| CliError { code: "config", ..CliError::usage(error.to_string()) })
+    };
+    paths.iter().map(read).collect()
+}

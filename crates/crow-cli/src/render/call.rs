@@ -1,0 +1,191 @@
+//! Tool calls, a line each.
+
+use std::time::Duration;
+
+use crow_core::{
+    permission::{Denial, DenialSource},
+    tool::{ToolResult, ToolStatus},
+};
+
+use super::{
+    ConsoleStyle,
+    neutral::one_line,
+    paint::Paint,
+    words,
+    wrap::{hanging, shorten_middle, width, wrapped},
+};
+
+/// How users permit what policy refuses.
+pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, --permissions full-auto permits everything";
+
+/// The least columns of a title.
+const LEAST_TITLE: usize = 8;
+
+/// Writes the answered call: mark, title, size of the change, duration; below it why it failed or was refused.
+///
+/// `who` stands before the title and names the agent, if it is another than the primary.
+pub(super) fn call_lines(
+    style: &ConsoleStyle,
+    who: &str,
+    title: &str,
+    result: &ToolResult,
+    denial: Option<&Denial>,
+) -> String {
+    let (mark, paint) = mark(style, result, denial);
+    let mut tail = vec![change(result)];
+    match denial {
+        Some(denial) => tail.push(refused_by(denial).to_owned()),
+        None => tail.push(words::duration(Duration::from_millis(result.metadata.duration_ms))),
+    }
+    tail.retain(|part| !part.is_empty());
+    let tail: String = tail.iter().map(|part| format!("  {part}")).collect();
+    let fixed = width(mark) + width(who) + width(&tail) + 2;
+    let room = style.width.saturating_sub(fixed).max(LEAST_TITLE);
+    let mut lines = String::new();
+    paint.write(style, mark, &mut lines);
+    lines.push(' ');
+    Paint::Dim.write(style, who, &mut lines);
+    lines.push_str(&shorten_middle(&one_line(title), room, style.glyphs));
+    Paint::Dim.write(style, &tail, &mut lines);
+    lines.push('\n');
+    match denial {
+        Some(denial) => lines.push_str(&refusal(style, denial)),
+        None => lines.push_str(&failure(style, result)),
+    }
+    lines
+}
+
+/// Writes the question whether a call may run.
+pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &str) -> String {
+    let mark = style.glyphs.pick("?", "?");
+    let text = format!("{who}{}: {}", one_line(title), one_line(reason));
+    hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
+}
+
+fn mark(
+    style: &ConsoleStyle,
+    result: &ToolResult,
+    denial: Option<&Denial>,
+) -> (&'static str, Paint) {
+    let glyphs = style.glyphs;
+    match (denial, result.status) {
+        (Some(_), _) => (glyphs.pick("⊘", "refused"), Paint::Yellow),
+        (None, ToolStatus::Success) => (glyphs.pick("✓", "ok"), Paint::Green),
+        (None, ToolStatus::Error) => (glyphs.pick("✗", "failed"), Paint::Red),
+        (None, ToolStatus::Cancelled) => (glyphs.pick("■", "stopped"), Paint::Yellow),
+    }
+}
+
+fn change(result: &ToolResult) -> String {
+    match &result.metadata.diff {
+        Some(patch) => format!("+{} -{}", patch.additions(), patch.deletions()),
+        None => String::new(),
+    }
+}
+
+fn refused_by(denial: &Denial) -> &'static str {
+    match denial.source {
+        DenialSource::User => "refused by you",
+        DenialSource::Policy => "refused by policy",
+    }
+}
+
+fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
+    let mut lines = String::new();
+    let reason = one_line(&denial.reason);
+    if !reason.is_empty() {
+        lines.push_str(&wrapped(style, Paint::Plain, "  ", &reason));
+    }
+    match denial.source {
+        DenialSource::User => {}
+        DenialSource::Policy if reason.contains("--permissions") => {}
+        DenialSource::Policy => lines.push_str(&wrapped(style, Paint::Dim, "  ", PERMIT_HINT)),
+    }
+    lines
+}
+
+fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
+    match result.status {
+        ToolStatus::Success => String::new(),
+        ToolStatus::Error => {
+            let first = |text: &str| text.lines().map(one_line).find(|line| !line.is_empty());
+            let error = result.error.as_deref().and_then(first).or_else(|| first(&result.output));
+            error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
+        }
+        ToolStatus::Cancelled => {
+            wrapped(style, Paint::Dim, "  ", "stopped before its end; what it did was not undone")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::Glyphs;
+
+    fn lines(
+        style: &ConsoleStyle,
+        title: &str,
+        result: &ToolResult,
+        denial: Option<&Denial>,
+    ) -> String {
+        call_lines(style, "", title, result, denial)
+    }
+
+    #[test]
+    fn a_call_says_what_how_long_and_how_it_ended() {
+        let mut result = ToolResult::success("");
+        result.metadata.duration_ms = 1234;
+        let style = ConsoleStyle::plain(80);
+        assert_eq!(lines(&style, "cargo test", &result, None), "✓ cargo test  1.2 s\n");
+        let ascii = ConsoleStyle { glyphs: Glyphs::Ascii, ..style };
+        assert_eq!(lines(&ascii, "cargo test", &result, None), "ok cargo test  1.2 s\n");
+        assert_eq!(
+            lines(&style, "cargo test", &ToolResult::cancelled(), None),
+            "■ cargo test  0 ms\n  stopped before its end; what it did was not undone\n"
+        );
+    }
+
+    #[test]
+    fn a_failure_shows_the_first_line_of_its_error() {
+        let result = ToolResult::failure("\u{1b}[31mno such file\nsecond line");
+        assert_eq!(
+            lines(&ConsoleStyle::plain(80), "read a", &result, None),
+            "✗ read a  0 ms\n  ␛[31mno such file\n"
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_by_whom_and_names_the_flag_once() {
+        let style = ConsoleStyle::plain(120);
+        let result = ToolResult::failure("refused");
+        let denial = |source, reason: &str| Denial { source, reason: reason.into() };
+        let table = [
+            (
+                denial(DenialSource::Policy, "it changes files"),
+                format!("  it changes files\n  {PERMIT_HINT}\n"),
+            ),
+            (
+                denial(DenialSource::Policy, "nobody to ask; see --permissions"),
+                "  nobody to ask; see --permissions\n".to_owned(),
+            ),
+            (denial(DenialSource::User, ""), String::new()),
+            (denial(DenialSource::User, "use b.rs"), "  use b.rs\n".to_owned()),
+        ];
+        for (denial, below) in table {
+            let text = lines(&style, "edit a.rs", &result, Some(&denial));
+            assert_eq!(text, format!("⊘ edit a.rs  {}\n{below}", refused_by(&denial)));
+        }
+    }
+
+    #[test]
+    fn a_long_title_is_shortened_in_the_middle() {
+        let text = lines(
+            &ConsoleStyle::plain(40),
+            "edit crates/crow-cli/src/render/console.rs",
+            &ToolResult::success(""),
+            None,
+        );
+        assert_eq!(width(text.trim_end()), 39, "{text}");
+    }
+}

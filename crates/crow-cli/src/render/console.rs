@@ -1,0 +1,467 @@
+//! The renderer.
+
+use std::io::{self, Write};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::{CallId, ReplyId},
+    message::ReplyBlock,
+    model::ProviderError,
+    permission::Denial,
+    todo::TodoItem,
+    tool::{Patch, ToolResult},
+};
+use jiff::Timestamp;
+
+use super::{
+    AnswerPlace, ConsoleStyle, Neutraliser, Visibility,
+    call::{call_lines, question},
+    diff::diff,
+    end,
+    neutral::{neutralise, one_line},
+    open_calls::OpenCalls,
+    paint::Paint,
+    phrase::{self, is_root},
+    reply::{OpenReply, text_of, thinking_of},
+    screen::{Screen, Sink},
+    todo::checklist,
+    waiting::Waiting,
+    wrap::{Wrapper, wrapped},
+};
+use crate::output::RunReport;
+
+/// The tool whose call says that the work is done: text beside it is the answer.
+const COMPLETION: &str = "task_complete";
+/// What is waited for while no call runs.
+const THINKING: &str = "thinking";
+/// Milliseconds without a delta after which a streamed text counts as waited for.
+const STALL_MS: i64 = 1000;
+
+/// Shows events to people.
+///
+/// Text of the root session's agent comes as it is streamed; what other agents say is shown when it is complete, with
+/// their name. Stdout gets the agent's text and nothing else, see [`AnswerPlace`]; all the rest goes to stderr. A failed
+/// write is returned at once and what was pending is lost: the caller stops rendering.
+#[derive(Debug)]
+pub struct ConsoleRenderer<O, E> {
+    style: ConsoleStyle,
+    screen: Screen<O, E>,
+    reply: OpenReply,
+    block: OpenBlock,
+    /// Text of the open reply that is the answer unless something follows it.
+    held: String,
+    calls: OpenCalls,
+    waiting: Option<Waiting>,
+    questions: u32,
+    todos: Vec<TodoItem>,
+    error: String,
+}
+
+/// The block of the open reply that is on the screen without its end.
+#[derive(Debug)]
+enum OpenBlock {
+    None,
+    Text(Neutraliser),
+    Thinking(Neutraliser, Wrapper),
+}
+
+impl<O: Write, E: Write> ConsoleRenderer<O, E> {
+    /// Makes a renderer that writes the answer to `out` and everything else to `err`.
+    pub fn new(style: ConsoleStyle, out: O, err: E) -> Self {
+        Self {
+            style,
+            screen: Screen::new(out, err),
+            reply: OpenReply::default(),
+            block: OpenBlock::None,
+            held: String::new(),
+            calls: OpenCalls::default(),
+            waiting: None,
+            questions: 0,
+            todos: Vec::new(),
+            error: String::new(),
+        }
+    }
+
+    /// Shows an event. Nothing is written before [`flush`](Self::flush), save for large amounts.
+    pub fn render(&mut self, envelope: &Envelope) -> io::Result<()> {
+        match &envelope.event {
+            AgentEvent::RunStart { .. } => self.on_run_start(envelope),
+            AgentEvent::RunEnd { .. } => self.on_run_end(envelope),
+            AgentEvent::TextDelta { reply_id, offset, delta } => {
+                self.on_text(envelope, reply_id, *offset, delta)
+            }
+            AgentEvent::TextComplete { reply_id, text } => {
+                self.on_text(envelope, reply_id, 0, text)
+            }
+            AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
+                self.on_thinking(envelope, reply_id, *offset, delta)
+            }
+            AgentEvent::ThinkingComplete { reply_id, text } => {
+                self.on_thinking(envelope, reply_id, 0, text)
+            }
+            AgentEvent::ReplyReset { error, attempt, wait_ms, .. } => {
+                self.on_reset(envelope, error, (*attempt, *wait_ms))
+            }
+            AgentEvent::Reply { reply_id, blocks, .. } => self.on_reply(envelope, reply_id, blocks),
+            AgentEvent::CallPending { call_id, tool, title, preview, .. } => {
+                self.on_call_pending(envelope, (call_id, tool), title, preview.as_ref())
+            }
+            AgentEvent::CallStart { call_id, tool, title, .. } => {
+                self.on_call_start(envelope, (call_id, tool), title)
+            }
+            AgentEvent::CallProgress { call_id, output } => {
+                if let Some(running) = self.calls.running(envelope, call_id) {
+                    running.on_output(output);
+                }
+                Ok(())
+            }
+            AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
+                self.on_call_end(envelope, (call_id, tool), result, denial.as_ref())
+            }
+            AgentEvent::PermissionRequest { call_id, title, reason, .. } => {
+                self.on_question(envelope, call_id, (title, reason))
+            }
+            AgentEvent::PermissionDecision { .. } => {
+                self.questions = self.questions.saturating_sub(1);
+                Ok(())
+            }
+            AgentEvent::Plan { items } => self.on_plan(envelope, items),
+            AgentEvent::Error { error, .. } => {
+                self.error.clone_from(error);
+                self.lines(&phrase::event(&self.style, envelope))
+            }
+            AgentEvent::SessionStart { .. }
+            | AgentEvent::RoundStart
+            | AgentEvent::RoundEnd
+            | AgentEvent::UserInput { .. }
+            | AgentEvent::TurnStart { .. }
+            | AgentEvent::TurnComplete { .. }
+            | AgentEvent::StepComplete { .. }
+            | AgentEvent::Usage { .. }
+            | AgentEvent::FilesChanged { .. }
+            | AgentEvent::Handoff { .. }
+            | AgentEvent::CoagentStart { .. }
+            | AgentEvent::CoagentEnd { .. }
+            | AgentEvent::SubagentStart { .. }
+            | AgentEvent::SubagentEnd { .. }
+            | AgentEvent::Checks { .. }
+            | AgentEvent::ReviewVerdict { .. }
+            | AgentEvent::TaskComplete { .. }
+            | AgentEvent::StateChange { .. }
+            | AgentEvent::Switch { .. }
+            | AgentEvent::Compaction { .. }
+            | AgentEvent::Notice { .. }
+            | AgentEvent::Cancelled => self.lines(&phrase::event(&self.style, envelope)),
+        }
+    }
+
+    /// Shows how long something has been waited for, on a terminal. The caller calls it a few times a second.
+    pub fn tick(&mut self, now: Timestamp) -> io::Result<()> {
+        if !self.style.live {
+            return Ok(());
+        }
+        match self.awaited(now) {
+            Some(waiting) => self.screen.set_status(&waiting.line(&self.style, now))?,
+            None => self.screen.clear_status()?,
+        }
+        self.screen.flush()
+    }
+
+    /// Writes what is pending. The caller calls it when no event waits.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.screen.flush()
+    }
+
+    /// Shows how the run ended: the answer if it is not on the screen yet, what went wrong, and the last line.
+    pub fn finish(&mut self, report: &RunReport) -> io::Result<()> {
+        self.close_block()?;
+        self.held.clear();
+        let answered = match self.style.answer {
+            AnswerPlace::Streamed => !self.reply.text.is_empty(),
+            AnswerPlace::AtEnd => false,
+        };
+        if !answered && !report.text.is_empty() {
+            self.screen.end_line()?;
+            self.screen.write(Sink::Out, &neutralise(&report.text))?;
+            self.screen.end_line()?;
+        }
+        self.lines(&end::summary(&self.style, report))?;
+        if let Some(error) = &report.error {
+            self.lines(&end::error_lines(&self.style, error, &self.error))?;
+        }
+        self.lines(&end::end_line(&self.style, report))?;
+        self.screen.clear_status()?;
+        self.screen.flush()
+    }
+
+    fn on_run_start(&mut self, envelope: &Envelope) -> io::Result<()> {
+        if is_root(envelope) {
+            self.calls.clear();
+            self.error.clear();
+            self.questions = 0;
+            self.reply = OpenReply::default();
+            self.waiting = Some(Waiting::new(envelope.time, THINKING));
+        }
+        Ok(())
+    }
+
+    fn on_run_end(&mut self, envelope: &Envelope) -> io::Result<()> {
+        if !is_root(envelope) {
+            return Ok(());
+        }
+        self.calls.clear();
+        self.waiting = None;
+        self.close_block()?;
+        self.screen.clear_status()
+    }
+
+    fn on_text(
+        &mut self,
+        envelope: &Envelope,
+        reply_id: &ReplyId,
+        offset: u64,
+        delta: &str,
+    ) -> io::Result<()> {
+        if !is_root(envelope) {
+            return Ok(());
+        }
+        self.turn_to(reply_id)?;
+        let fresh = self.reply.text.take(offset, delta);
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        self.wait_anew(envelope);
+        if self.style.answer == AnswerPlace::AtEnd {
+            self.held.push_str(fresh);
+            return Ok(());
+        }
+        if !matches!(self.block, OpenBlock::Text(_)) {
+            self.close_block()?;
+            self.block = OpenBlock::Text(Neutraliser::default());
+        }
+        let mut text = String::with_capacity(fresh.len());
+        if let OpenBlock::Text(neutraliser) = &mut self.block {
+            neutraliser.push(fresh, &mut text);
+        }
+        self.screen.write(Sink::Out, &text)
+    }
+
+    fn on_thinking(
+        &mut self,
+        envelope: &Envelope,
+        reply_id: &ReplyId,
+        offset: u64,
+        delta: &str,
+    ) -> io::Result<()> {
+        if !is_root(envelope) {
+            return Ok(());
+        }
+        self.turn_to(reply_id)?;
+        let fresh = self.reply.thinking.take(offset, delta);
+        if fresh.is_empty() || self.style.thinking == Visibility::Hide {
+            return Ok(());
+        }
+        if !matches!(self.block, OpenBlock::Thinking(..)) {
+            self.close_block()?;
+            let prefix = self.style.glyphs.pick("┆ ", ": ");
+            let wrapper = Wrapper::new(&self.style, Paint::Dim, prefix);
+            self.block = OpenBlock::Thinking(Neutraliser::default(), wrapper);
+        }
+        let mut lines = String::new();
+        if let OpenBlock::Thinking(neutraliser, wrapper) = &mut self.block {
+            let mut text = String::with_capacity(fresh.len());
+            neutraliser.push(fresh, &mut text);
+            wrapper.push(&text, &mut lines);
+        }
+        self.screen.write(Sink::Err, &lines)
+    }
+
+    fn on_reset(
+        &mut self,
+        envelope: &Envelope,
+        error: &ProviderError,
+        attempt_and_wait: (u32, u64),
+    ) -> io::Result<()> {
+        let mut over = "";
+        if is_root(envelope) {
+            if self.style.answer == AnswerPlace::Streamed && !self.reply.text.is_empty() {
+                over = "; the text above is void";
+            }
+            self.held.clear();
+            self.reply.reset();
+            self.wait_anew(envelope);
+        }
+        let who = phrase::who(&self.style, envelope);
+        self.lines(&phrase::retry(&self.style, &who, error, attempt_and_wait, over))
+    }
+
+    fn on_reply(
+        &mut self,
+        envelope: &Envelope,
+        reply_id: &ReplyId,
+        blocks: &[ReplyBlock],
+    ) -> io::Result<()> {
+        if is_root(envelope) {
+            self.turn_to(reply_id)?;
+            self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;
+            self.on_text(envelope, reply_id, 0, &text_of(blocks))?;
+            self.wait_anew(envelope);
+            return self.close_block();
+        }
+        let text = neutralise(text_of(blocks).trim());
+        let prefix = format!("  {}", phrase::who(&self.style, envelope));
+        self.lines(&wrapped(&self.style, Paint::Plain, &prefix, &text))
+    }
+
+    fn on_call_pending(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        title: &str,
+        preview: Option<&Patch>,
+    ) -> io::Result<()> {
+        self.before_call(envelope, tool)?;
+        let call = self.calls.open(envelope, call_id);
+        title.clone_into(&mut call.title);
+        call.preview = preview.cloned();
+        Ok(())
+    }
+
+    fn on_call_start(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        title: &str,
+    ) -> io::Result<()> {
+        self.before_call(envelope, tool)?;
+        let call = self.calls.open(envelope, call_id);
+        title.clone_into(&mut call.title);
+        call.running = Some(Waiting::new(envelope.time, one_line(title)));
+        Ok(())
+    }
+
+    fn on_call_end(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        result: &ToolResult,
+        denial: Option<&Denial>,
+    ) -> io::Result<()> {
+        let call = self.calls.close(envelope, call_id);
+        let (title, previewed) = match &call {
+            Some(call) => (call.title.as_str(), call.previewed),
+            None => (tool, false),
+        };
+        let who = phrase::who(&self.style, envelope);
+        let mut lines = call_lines(&self.style, &who, title, result, denial);
+        if let (Some(patch), false) = (&result.metadata.diff, previewed) {
+            lines.push_str(&diff(&self.style, patch));
+        }
+        self.wait_anew(envelope);
+        self.lines(&lines)
+    }
+
+    /// Shows a question where somebody may be there to answer it, with the change that it is about.
+    fn on_question(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+        (title, reason): (&str, &str),
+    ) -> io::Result<()> {
+        self.questions += 1;
+        if !self.style.live {
+            return Ok(());
+        }
+        let style = self.style;
+        let call = self.calls.open(envelope, call_id);
+        let change = call.preview.as_ref().map(|patch| diff(&style, patch));
+        call.previewed = change.is_some();
+        let mut lines = question(&style, &phrase::who(&style, envelope), title, reason);
+        lines.push_str(&change.unwrap_or_default());
+        self.lines(&lines)
+    }
+
+    fn on_plan(&mut self, envelope: &Envelope, items: &[TodoItem]) -> io::Result<()> {
+        if !is_root(envelope) || self.todos == items {
+            return Ok(());
+        }
+        self.todos = items.to_vec();
+        self.lines(&checklist(&self.style, items))
+    }
+
+    /// Text before a call is not the answer, unless the call says that the work is done.
+    fn before_call(&mut self, envelope: &Envelope, tool: &str) -> io::Result<()> {
+        if !is_root(envelope) {
+            return Ok(());
+        }
+        self.close_block()?;
+        if tool == COMPLETION { Ok(()) } else { self.release_held() }
+    }
+
+    fn turn_to(&mut self, reply_id: &ReplyId) -> io::Result<()> {
+        if !self.reply.turn_to(reply_id) {
+            return Ok(());
+        }
+        self.close_block()?;
+        self.release_held()
+    }
+
+    /// Shows text that turned out not to be the answer.
+    fn release_held(&mut self) -> io::Result<()> {
+        if self.held.trim().is_empty() {
+            self.held.clear();
+            return Ok(());
+        }
+        let text = neutralise(&std::mem::take(&mut self.held));
+        self.screen.lines(&text)?;
+        self.screen.end_line()
+    }
+
+    fn lines(&mut self, lines: &str) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.close_block()?;
+        self.screen.lines(lines)
+    }
+
+    fn close_block(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.block, OpenBlock::None) {
+            OpenBlock::None => Ok(()),
+            OpenBlock::Text(mut neutraliser) => {
+                let mut text = String::new();
+                neutraliser.finish(&mut text);
+                self.screen.write(Sink::Out, &text)?;
+                self.screen.end_line()
+            }
+            OpenBlock::Thinking(mut neutraliser, mut wrapper) => {
+                let (mut text, mut lines) = (String::new(), String::new());
+                neutraliser.finish(&mut text);
+                wrapper.push(&text, &mut lines);
+                wrapper.finish(&mut lines);
+                self.screen.write(Sink::Err, &lines)
+            }
+        }
+    }
+
+    fn wait_anew(&mut self, envelope: &Envelope) {
+        if let Some(waiting) = &mut self.waiting
+            && is_root(envelope)
+        {
+            waiting.since = envelope.time;
+        }
+    }
+
+    /// Returns what is waited for: an answer of the user is not announced, a running call goes before the model.
+    fn awaited(&self, now: Timestamp) -> Option<Waiting> {
+        if self.questions > 0 {
+            return None;
+        }
+        if let Some(running) = self.calls.longest_running() {
+            return Some(running);
+        }
+        let waiting = self.waiting.as_ref()?;
+        let stalled = now.as_millisecond() - waiting.since.as_millisecond() >= STALL_MS;
+        (stalled || matches!(self.block, OpenBlock::None)).then(|| waiting.clone())
+    }
+}

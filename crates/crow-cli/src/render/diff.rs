@@ -1,0 +1,353 @@
+//! Changes of files, line by line.
+
+use crow_core::tool::{FileDiff, Patch};
+use similar::{ChangeTag, TextDiff};
+
+use super::{
+    ConsoleStyle,
+    neutral::{neutralise, one_line},
+    paint::Paint,
+    words,
+    wrap::char_width,
+};
+
+/// Columns of the line numbers.
+const NUMBER_WIDTH: usize = 5;
+/// Columns of one line of a file, over all lines of the screen that it takes.
+const LONGEST_LINE: usize = 320;
+/// Bytes of a line up to which its words are compared.
+const LONGEST_COMPARED: usize = 1000;
+/// The least likeness of two lines whose words are compared.
+const LEAST_LIKENESS: f32 = 0.4;
+/// Columns of a tab.
+const TAB: usize = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Context,
+    Deleted,
+    Added,
+}
+
+/// A row of the picture.
+enum Row {
+    /// Lines of the file that did not change are left out here.
+    Gap,
+    Line(Line),
+}
+
+/// A line of the file.
+struct Line {
+    kind: Kind,
+    number: u64,
+    text: String,
+    /// The pieces of `text`, and whether each is a changed word. Empty: no words were compared.
+    pieces: Vec<(bool, String)>,
+}
+
+/// Writes a change, at most `style.diff_lines` lines of it.
+pub(super) fn diff(style: &ConsoleStyle, patch: &Patch) -> String {
+    let mut out = String::new();
+    let mut left = style.diff_lines;
+    let mut hidden = 0;
+    for file in &patch.files {
+        if patch.files.len() > 1 {
+            let path = one_line(&file.path.to_string_lossy());
+            Paint::Bold.write(style, &format!("  {path}"), &mut out);
+            out.push('\n');
+        }
+        let (mut rows, beyond) = rows_of(&file.hunks, left);
+        mark_words(&mut rows);
+        for row in &rows {
+            write_row(style, row, &mut out);
+        }
+        left = left.saturating_sub(rows.len());
+        hidden += beyond;
+    }
+    write_rest(style, hidden, &patch.files, &mut out);
+    out
+}
+
+fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut String) {
+    let mark = style.glyphs.pick("…", "...");
+    if hidden > 0 {
+        let more = words::count(hidden, "more line");
+        Paint::Dim.write(style, &format!("  {mark} {more}"), out);
+        out.push('\n');
+    }
+    if files.iter().any(|file| file.truncated) {
+        Paint::Dim.write(style, &format!("  {mark} and a part too long to be kept"), out);
+        out.push('\n');
+    }
+}
+
+/// Reads at most `most` rows from hunks; returns also how many lines are beyond.
+fn rows_of(hunks: &str, most: usize) -> (Vec<Row>, u64) {
+    let mut rows = Vec::new();
+    let (mut old, mut new, mut beyond) = (1, 1, 0);
+    for line in hunks.lines() {
+        if let Some((old_start, new_start)) = hunk_start(line) {
+            (old, new) = (old_start, new_start);
+            if !rows.is_empty() && rows.len() < most {
+                rows.push(Row::Gap);
+            }
+            continue;
+        }
+        let (kind, text) = match line.split_at_checked(1) {
+            Some(("-", text)) => (Kind::Deleted, text),
+            Some(("+", text)) => (Kind::Added, text),
+            Some((" ", text)) => (Kind::Context, text),
+            None => (Kind::Context, ""),
+            Some(_) => continue,
+        };
+        let number = if kind == Kind::Deleted { old } else { new };
+        old += u64::from(kind != Kind::Added);
+        new += u64::from(kind != Kind::Deleted);
+        if rows.len() < most {
+            let text = neutralise(text);
+            rows.push(Row::Line(Line { kind, number, text, pieces: Vec::new() }));
+        } else {
+            beyond += 1;
+        }
+    }
+    (rows, beyond)
+}
+
+/// Reads `@@ -12,3 +14,5 @@`.
+fn hunk_start(line: &str) -> Option<(u64, u64)> {
+    let (ranges, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(" +")?;
+    let start = |range: &str| range.split(',').next()?.parse::<u64>().ok();
+    Some((start(old)?, start(new)?))
+}
+
+/// Marks the changed words where as many lines were added as were deleted before them.
+fn mark_words(rows: &mut [Row]) {
+    let mut start = 0;
+    while start < rows.len() {
+        let deleted = run_of(rows, start, Kind::Deleted);
+        let added = run_of(rows, start + deleted, Kind::Added);
+        if deleted > 0 && deleted == added {
+            for index in start..start + deleted {
+                mark_pair(rows, index, index + deleted);
+            }
+        }
+        start += (deleted + added).max(1);
+    }
+}
+
+fn run_of(rows: &[Row], start: usize, kind: Kind) -> usize {
+    let same = |row: &&Row| matches!(row, Row::Line(line) if line.kind == kind);
+    rows.iter().skip(start).take_while(same).count()
+}
+
+fn mark_pair(rows: &mut [Row], old: usize, new: usize) {
+    let Ok([Row::Line(old), Row::Line(new)]) = rows.get_disjoint_mut([old, new]) else { return };
+    if old.text.len().max(new.text.len()) > LONGEST_COMPARED {
+        return;
+    }
+    let (old_words, new_words) = (split_words(&old.text), split_words(&new.text));
+    let words = TextDiff::from_slices(&old_words, &new_words);
+    if words.ratio() < LEAST_LIKENESS {
+        return;
+    }
+    let (mut old_pieces, mut new_pieces) = (Vec::new(), Vec::new());
+    for change in words.iter_all_changes() {
+        let text = change.value().to_owned();
+        match change.tag() {
+            ChangeTag::Equal => {
+                old_pieces.push((false, text.clone()));
+                new_pieces.push((false, text));
+            }
+            ChangeTag::Delete => old_pieces.push((true, text)),
+            ChangeTag::Insert => new_pieces.push((true, text)),
+        }
+    }
+    (old.pieces, new.pieces) = (old_pieces, new_pieces);
+}
+
+/// Splits a line into names, runs of white space, and single other characters.
+fn split_words(line: &str) -> Vec<&str> {
+    let class = |character: char| match character {
+        _ if character.is_alphanumeric() || character == '_' => 0,
+        _ if character.is_whitespace() => 1,
+        _ => 2,
+    };
+    let mut words = Vec::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let same = |character: char| class(character) == class(first) && class(first) < 2;
+        let end = rest.find(|character| !same(character)).unwrap_or(rest.len());
+        let Some((word, after)) = rest.split_at_checked(end.max(first.len_utf8())) else { break };
+        words.push(word);
+        rest = after;
+    }
+    words
+}
+
+fn write_row(style: &ConsoleStyle, row: &Row, out: &mut String) {
+    match row {
+        Row::Gap => {
+            let mark = style.glyphs.pick("⋮", ":");
+            Paint::Dim.write(style, &format!("{mark:>NUMBER_WIDTH$}"), out);
+            out.push('\n');
+        }
+        Row::Line(line) => write_line(style, line, out),
+    }
+}
+
+fn write_line(style: &ConsoleStyle, line: &Line, out: &mut String) {
+    let (sign, plain, strong) = match line.kind {
+        Kind::Context => (' ', Paint::Plain, Paint::Plain),
+        Kind::Deleted => ('-', Paint::Red, Paint::RedWord),
+        Kind::Added => ('+', Paint::Green, Paint::GreenWord),
+    };
+    let number = line.number;
+    Paint::Dim.write(style, &format!("{number:>NUMBER_WIDTH$} "), out);
+    let mut row = CodeRow::new(style, sign, plain, out);
+    if line.pieces.is_empty() {
+        row.push(plain, &line.text);
+    }
+    for (changed, text) in &line.pieces {
+        row.push(if *changed { strong } else { plain }, text);
+    }
+    row.finish();
+}
+
+/// One line of a file being written, over as many lines of the screen as it needs.
+struct CodeRow<'a> {
+    style: &'a ConsoleStyle,
+    out: &'a mut String,
+    /// The look of what is not written yet, and that text.
+    paint: Paint,
+    text: String,
+    room: usize,
+    column: usize,
+    /// Columns of the whole line so far, and characters beyond the longest line.
+    total: usize,
+    beyond: u64,
+}
+
+impl<'a> CodeRow<'a> {
+    fn new(style: &'a ConsoleStyle, sign: char, paint: Paint, out: &'a mut String) -> Self {
+        let room = style.width.saturating_sub(NUMBER_WIDTH + 3).max(8);
+        let text = format!("{sign} ");
+        Self { style, out, paint, text, room, column: 0, total: 0, beyond: 0 }
+    }
+
+    fn push(&mut self, paint: Paint, text: &str) {
+        if paint != self.paint {
+            self.write_text();
+            self.paint = paint;
+        }
+        for character in text.chars() {
+            if character == '\t' {
+                for _ in 0..TAB - self.total % TAB {
+                    self.push_char(' ', 1);
+                }
+            } else {
+                self.push_char(character, char_width(character));
+            }
+        }
+    }
+
+    fn push_char(&mut self, character: char, columns: usize) {
+        if self.total + columns > LONGEST_LINE {
+            self.beyond += 1;
+            return;
+        }
+        if self.column + columns > self.room {
+            self.write_text();
+            self.out.push('\n');
+            self.out.extend(std::iter::repeat_n(' ', NUMBER_WIDTH + 3));
+            self.column = 0;
+        }
+        self.text.push(character);
+        self.column += columns;
+        self.total += columns;
+    }
+
+    fn write_text(&mut self) {
+        self.paint.write(self.style, &self.text, self.out);
+        self.text.clear();
+    }
+
+    fn finish(mut self) {
+        self.write_text();
+        if self.beyond > 0 {
+            let mark = self.style.glyphs.pick("…", "...");
+            let more = words::count(self.beyond, "more character");
+            Paint::Dim.write(self.style, &format!(" {mark} {more}"), self.out);
+        }
+        self.out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{Glyphs, sample::tagged};
+
+    fn patch(hunks: &str) -> Patch {
+        let file = FileDiff {
+            path: "src/a.rs".into(),
+            additions: 0,
+            deletions: 0,
+            hunks: hunks.into(),
+            truncated: false,
+        };
+        Patch { files: vec![file] }
+    }
+
+    const HUNKS: &str = "@@ -10,3 +10,4 @@ fn main()\n fn main() {\n-\tlet name = \"crow\";\n+\tlet title = \"crow\";\n+\tprint(title);\n }\n@@ -40 +41 @@\n-let x = compute(a, b);\n+let x = compute(a, c);\n\\ No newline at end of file\n";
+
+    #[test]
+    fn a_change_shows_numbers_signs_and_gaps() {
+        insta::assert_snapshot!(diff(&ConsoleStyle::plain(80), &patch(HUNKS)));
+    }
+
+    #[test]
+    fn changed_words_are_marked_in_colour() {
+        let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
+        insta::assert_snapshot!(tagged(&diff(&style, &patch(HUNKS))));
+    }
+
+    #[test]
+    fn a_long_change_is_cut_with_a_count() {
+        let hunks: String = (0..100).map(|number| format!("+line {number}\n")).collect();
+        let style =
+            ConsoleStyle { diff_lines: 3, glyphs: Glyphs::Ascii, ..ConsoleStyle::plain(80) };
+        insta::assert_snapshot!(diff(&style, &patch(&hunks)));
+    }
+
+    #[test]
+    fn a_long_line_goes_on_below_itself_and_ends_at_a_bound() {
+        let text = diff(&ConsoleStyle::plain(40), &patch(&format!("+{}\n", "abcdefgh".repeat(60))));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn what_stands_in_a_file_cannot_reach_the_terminal() {
+        let text = diff(&ConsoleStyle::plain(40), &patch("+\u{1b}[2Jx\u{202e}\n"));
+        assert_eq!(text, "    1 + ␛[2Jx\\u{202e}\n");
+    }
+
+    #[test]
+    fn several_files_are_named() {
+        let mut both = patch("+a\n");
+        both.files.push(FileDiff {
+            path: "b\u{1b}.rs".into(),
+            truncated: true,
+            ..both.files[0].clone()
+        });
+        insta::assert_snapshot!(diff(&ConsoleStyle::plain(40), &both));
+    }
+
+    #[test]
+    fn words_are_names_spaces_and_single_signs() {
+        assert_eq!(
+            split_words("let x_1  = f(ä);"),
+            ["let", " ", "x_1", "  ", "=", " ", "f", "(", "ä", ")", ";"]
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! How a run ended.
+
+use std::time::Duration;
+
+use super::{
+    ConsoleStyle,
+    neutral::{neutralise, one_line},
+    paint::Paint,
+    words,
+    wrap::{hanging, wrapped},
+};
+use crate::output::{ErrorReport, ExitCode, Outcome, RunReport, UsageReport};
+
+/// Writes the last line: outcome, steps, duration, tokens, price.
+pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
+    let (mark, paint) = match report.code() {
+        ExitCode::Done => (style.glyphs.pick("✓", "ok:"), Paint::Green),
+        ExitCode::Interrupted | ExitCode::Limit => {
+            (style.glyphs.pick("■", "stopped:"), Paint::Yellow)
+        }
+        ExitCode::Refused => (style.glyphs.pick("⊘", "refused:"), Paint::Yellow),
+        ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
+            (style.glyphs.pick("✗", "failed:"), Paint::Red)
+        }
+    };
+    let separator = style.glyphs.pick(" · ", ", ");
+    let mut parts = vec![outcome(report).to_owned()];
+    parts.push(words::count(u64::from(report.steps), "step"));
+    parts.push(words::duration(Duration::from_millis(report.duration_ms)));
+    parts.extend(usage(&report.usage));
+    hanging(style, paint, (&format!("{mark} "), "  "), &parts.join(separator))
+}
+
+/// Writes what went wrong and what can be done, without repeating an error that is on the screen.
+pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, shown: &str) -> String {
+    let mut lines = String::new();
+    let message = neutralise(&error.message);
+    let known =
+        !shown.is_empty() && (shown.contains(&error.message) || error.message.contains(shown));
+    if !known {
+        lines.push_str(&hanging(style, Paint::Red, ("error: ", "  "), message.trim_end()));
+    }
+    if let Some(hint) = &error.hint {
+        lines.push_str(&hanging(style, Paint::Plain, ("hint: ", "  "), &one_line(hint)));
+    }
+    lines
+}
+
+/// Writes what the agent said about the finished work, where it is not the answer itself.
+pub(super) fn summary(style: &ConsoleStyle, report: &RunReport) -> String {
+    let summary = report.summary.as_deref().unwrap_or_default().trim();
+    if summary.is_empty() || summary == report.text.trim() {
+        return String::new();
+    }
+    wrapped(style, Paint::Plain, style.glyphs.pick("│ ", "| "), &neutralise(summary))
+}
+
+fn outcome(report: &RunReport) -> &'static str {
+    match (report.code(), report.outcome) {
+        (ExitCode::Done, _) if report.verified => "done, verified",
+        (ExitCode::Done, _) => "done, unverified",
+        (ExitCode::Interrupted, _) => "interrupted",
+        (ExitCode::Limit, _) => "stopped at a limit",
+        (ExitCode::Refused, _) => "not done: a call was refused",
+        (ExitCode::Usage, Outcome::Failed) if report.steps == 0 => "not started",
+        (ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider, _) => {
+            "failed"
+        }
+    }
+}
+
+fn usage(usage: &UsageReport) -> Vec<String> {
+    let tokens = &usage.tokens;
+    let mut parts = Vec::new();
+    if tokens.total() > 0 {
+        let cached = match tokens.cache_read_tokens {
+            0 => String::new(),
+            cached => format!(" ({} cached)", words::tokens(cached)),
+        };
+        parts.push(format!("{} in{cached}", words::tokens(tokens.input_tokens)));
+        parts.push(format!("{} out", words::tokens(tokens.output_tokens)));
+    }
+    parts.extend(usage.cost_usd.map(words::dollars));
+    parts
+}

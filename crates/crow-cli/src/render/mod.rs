@@ -1,0 +1,40 @@
+//! Shows events to people, as lines of text on a terminal or in a file.
+//!
+//! Nothing here knows a provider, a tool or a file: what is shown stands in the events and in the report of the run.
+//! Text of others (models, tools, files, errors) reaches the screen only through [`neutralise`].
+
+mod call;
+mod console;
+mod diff;
+mod end;
+mod neutral;
+mod open_calls;
+mod paint;
+mod phrase;
+mod reply;
+mod screen;
+mod session_table;
+mod style;
+mod terminal;
+mod todo;
+mod transcript;
+mod waiting;
+mod words;
+mod wrap;
+
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use call::PERMIT_HINT;
+pub(crate) use neutral::is_unseen;
+pub(crate) use phrase::is_root;
+pub(crate) use reply::{OpenReply, text_of};
+
+pub use console::ConsoleRenderer;
+pub use neutral::{Neutraliser, neutralise, one_line};
+pub use session_table::{SessionRow, session_table};
+pub use style::{AnswerPlace, ConsoleStyle, Glyphs, Surroundings, Visibility};
+pub use terminal::terminal_width;
+pub use transcript::show_session;

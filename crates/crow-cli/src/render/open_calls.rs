@@ -1,0 +1,68 @@
+//! The calls that have no answer yet.
+
+use std::collections::HashMap;
+
+use crow_core::{
+    event::Envelope,
+    ids::{CallId, SessionId},
+    tool::Patch,
+};
+
+use super::waiting::Waiting;
+
+/// A call without an answer.
+#[derive(Debug, Default)]
+pub(super) struct OpenCall {
+    pub(super) title: String,
+    /// What it would change.
+    pub(super) preview: Option<Patch>,
+    /// Whether the change is on the screen already.
+    pub(super) previewed: bool,
+    /// Set when it runs.
+    pub(super) running: Option<Waiting>,
+}
+
+/// The calls that have no answer yet. Ids come from models and are told apart by session.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls(HashMap<(SessionId, CallId), OpenCall>);
+
+impl OpenCalls {
+    /// Returns the call, which may be new.
+    pub(super) fn open(&mut self, envelope: &Envelope, call_id: &CallId) -> &mut OpenCall {
+        self.0.entry(key(envelope, call_id)).or_default()
+    }
+
+    /// Takes the call out.
+    pub(super) fn close(&mut self, envelope: &Envelope, call_id: &CallId) -> Option<OpenCall> {
+        self.0.remove(&key(envelope, call_id))
+    }
+
+    /// Returns the call if it runs.
+    pub(super) fn running(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+    ) -> Option<&mut Waiting> {
+        self.0.get_mut(&key(envelope, call_id))?.running.as_mut()
+    }
+
+    /// Returns the call that runs longest, and says how many others run.
+    pub(super) fn longest_running(&self) -> Option<Waiting> {
+        let running = || self.0.values().filter_map(|call| call.running.as_ref());
+        let mut first = running().min_by_key(|running| running.since)?.clone();
+        let others = running().count() - 1;
+        if others > 0 {
+            first.what = format!("{} (+{others})", first.what);
+        }
+        Some(first)
+    }
+
+    /// Forgets all calls.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn key(envelope: &Envelope, call_id: &CallId) -> (SessionId, CallId) {
+    (envelope.session_id.clone(), call_id.clone())
+}

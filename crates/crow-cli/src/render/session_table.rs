@@ -1,0 +1,198 @@
+//! The list of sessions.
+
+use jiff::Timestamp;
+
+use super::{
+    ConsoleStyle,
+    neutral::one_line,
+    paint::Paint,
+    wrap::{shorten_end, shorten_middle, width},
+};
+
+/// The least characters of a shortened id.
+const LEAST_ID: usize = 8;
+/// Spaces between columns.
+const GAP: &str = "  ";
+/// The least columns of a title, a model and a folder. A model or folder that gets fewer is left out.
+const LEAST: [usize; 3] = [16, 12, 12];
+
+/// A session in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// The whole id.
+    pub id: String,
+    /// When something last happened in it.
+    pub updated: Timestamp,
+    /// Its title.
+    pub title: String,
+    /// The provider and model, as `provider/model`.
+    pub model: String,
+    /// The working directory, as the user writes it.
+    pub cwd: String,
+}
+
+/// Writes the list with a heading: the ids as short as they can be told apart, and all cut to the width.
+pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
+    let id_width = shortest_ids(rows);
+    let heading = ["ID", "UPDATED", "TITLE", "MODEL", "FOLDER"].map(str::to_owned);
+    let cells = rows.iter().map(|row| {
+        let id = row.id.chars().take(id_width).collect::<String>();
+        let texts = [&id, &ago(row.updated, now), &row.title, &row.model, &row.cwd];
+        texts.map(|text| one_line(text))
+    });
+    let table: Vec<[String; 5]> = std::iter::once(heading).chain(cells).collect();
+    let widths = fit(natural_widths(&table), style.width);
+    let mut out = String::new();
+    for (number, row) in table.iter().enumerate() {
+        let paint = if number == 0 { Paint::Bold } else { Paint::Plain };
+        paint.write(style, &table_row(style, row, widths), &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+fn table_row(style: &ConsoleStyle, row: &[String; 5], widths: [usize; 5]) -> String {
+    let mut line = String::new();
+    for (index, (cell, columns)) in row.iter().zip(widths).enumerate() {
+        if columns == 0 {
+            continue;
+        }
+        let is_title = index == 2;
+        let cell = if is_title {
+            shorten_end(cell, columns, style.glyphs)
+        } else {
+            shorten_middle(cell, columns, style.glyphs)
+        };
+        let padding = columns.saturating_sub(width(&cell));
+        if index > 0 {
+            line.push_str(GAP);
+        }
+        line.push_str(&cell);
+        line.extend(std::iter::repeat_n(' ', padding));
+    }
+    line.trim_end().to_owned()
+}
+
+fn natural_widths(table: &[[String; 5]]) -> [usize; 5] {
+    let mut widths = [0; 5];
+    for row in table {
+        for (columns, cell) in widths.iter_mut().zip(row) {
+            *columns = width(cell).max(*columns);
+        }
+    }
+    widths
+}
+
+/// Takes columns from the folder, then the model, then the title, until the row fits; then leaves the folder out, then
+/// the model. The id is never cut.
+fn fit([id, updated, title, model, folder]: [usize; 5], most: usize) -> [usize; 5] {
+    let [least_title, least_model, least_folder] = LEAST;
+    let mut widths = [id, updated, title, model, folder];
+    let stages = [
+        [title, model, least_folder.min(folder)],
+        [title, least_model.min(model), least_folder.min(folder)],
+        [least_title.min(title), least_model.min(model), least_folder.min(folder)],
+        [least_title.min(title), least_model.min(model), 0],
+        [least_title.min(title), 0, 0],
+    ];
+    for [title, model, folder] in stages {
+        if total(widths) <= most {
+            break;
+        }
+        widths = [id, updated, title, model, folder];
+    }
+    let spare = most.saturating_sub(total(widths));
+    let [_, _, given_title, given_model, given_folder] = widths;
+    let title_gain = spare.min(title.saturating_sub(given_title));
+    let more = spare - title_gain;
+    let model_gain = if given_model == 0 { 0 } else { more.min(model - given_model) };
+    let more = more - model_gain;
+    let folder_gain = if given_folder == 0 { 0 } else { more.min(folder - given_folder) };
+    [id, updated, given_title + title_gain, given_model + model_gain, given_folder + folder_gain]
+}
+
+fn total(widths: [usize; 5]) -> usize {
+    let shown = widths.iter().filter(|columns| **columns > 0).count();
+    widths.iter().sum::<usize>() + GAP.len() * shown.saturating_sub(1)
+}
+
+/// Returns the least length at which all ids differ.
+fn shortest_ids(rows: &[SessionRow]) -> usize {
+    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    ids.sort_unstable();
+    let shared = |(left, right): (&&str, &&str)| {
+        left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count()
+    };
+    let longest = ids.iter().zip(ids.iter().skip(1)).map(shared).max().unwrap_or(0);
+    LEAST_ID.max(longest + 1)
+}
+
+/// Writes how long ago something was: `just now`, `5 min ago`, `3 h ago`, `2 d ago`, or the day.
+fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second() - then.as_second();
+    match seconds {
+        ..60 => "just now".to_owned(),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        86_400..2_592_000 => format!("{} d ago", seconds / 86_400),
+        _ => then.strftime("%Y-%m-%d").to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<SessionRow> {
+        let row = |id: &str, updated: i64, title: &str| SessionRow {
+            id: id.into(),
+            updated: Timestamp::from_second(1_700_000_000 - updated).unwrap(),
+            title: title.into(),
+            model: "anthropic/claude-sonnet-4-5".into(),
+            cwd: "~/projects/somewhere/deep/crow".into(),
+        };
+        vec![
+            row("018f2b6e-1111-7000-8000-000000000001", 20, "Fix the parser"),
+            row(
+                "018f2b6e-2222-7000-8000-000000000002",
+                3700,
+                "Rename everything that is called a manager\nnow",
+            ),
+            row("01900000-3333-7000-8000-000000000003", 90_000, "\u{1b}[2J漢字 and more words"),
+            row("01900001-4444-7000-8000-000000000004", 9_000_000, ""),
+        ]
+    }
+
+    fn table(columns: usize) -> String {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        session_table(&ConsoleStyle::plain(columns), &rows(), now)
+    }
+
+    #[test]
+    fn a_wide_screen_shows_all_columns() {
+        insta::assert_snapshot!(table(140));
+    }
+
+    #[test]
+    fn a_narrow_screen_shows_what_tells_sessions_apart() {
+        insta::assert_snapshot!(table(80));
+        insta::assert_snapshot!(table(40));
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_screen() {
+        for columns in 40..150 {
+            for line in table(columns).lines() {
+                assert!(width(line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_sessions_give_the_heading_alone() {
+        assert_eq!(
+            session_table(&ConsoleStyle::plain(80), &[], Timestamp::UNIX_EPOCH).lines().count(),
+            1
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What is waited for, as the last line of a terminal shows it.
+
+use jiff::Timestamp;
+
+use super::{
+    ConsoleStyle, neutral,
+    paint::Paint,
+    words,
+    wrap::{shorten_end, shorten_middle, width},
+};
+
+/// Milliseconds for which one picture of the spinner stands.
+const FRAME_MS: i64 = 120;
+const UNICODE_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const ASCII_FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// What is waited for.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    /// Since when.
+    pub(super) since: Timestamp,
+    /// For what; harmless and one line.
+    pub(super) what: String,
+    /// The last line that came of it.
+    pub(super) last_line: String,
+}
+
+impl Waiting {
+    pub(super) fn new(since: Timestamp, what: impl Into<String>) -> Self {
+        Self { since, what: what.into(), last_line: String::new() }
+    }
+
+    /// Takes what a call printed.
+    pub(super) fn on_output(&mut self, output: &str) {
+        let lines = output.lines().rev().map(neutral::one_line);
+        if let Some(line) = lines.into_iter().find(|line| !line.is_empty()) {
+            self.last_line = line;
+        }
+    }
+
+    /// Writes the line: spinner, what, seconds, last line of output. It never fills the last column.
+    pub(super) fn line(&self, style: &ConsoleStyle, now: Timestamp) -> String {
+        let elapsed = now.duration_since(self.since).as_millis().max(0);
+        let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
+        let seconds = words::whole_seconds(u64::try_from(elapsed / 1000).unwrap_or(0));
+        let frame = match style.glyphs {
+            super::Glyphs::Unicode => frame(&UNICODE_FRAMES, elapsed),
+            super::Glyphs::Ascii => frame(&ASCII_FRAMES, elapsed),
+        };
+        let room = style.width.saturating_sub(1);
+        let fixed = width(frame) + width(&seconds) + 3;
+        let what = shorten_middle(&self.what, room.saturating_sub(fixed), style.glyphs);
+        let mut line = format!("{frame} {what}  {seconds}");
+        let left = room.saturating_sub(width(&line) + 2);
+        if !self.last_line.is_empty() && left >= 10 {
+            line.push_str("  ");
+            line.push_str(&shorten_end(&self.last_line, left, style.glyphs));
+        }
+        let mut painted = String::new();
+        Paint::Dim.write(style, &line, &mut painted);
+        painted
+    }
+}
+
+fn frame(frames: &[&'static str], elapsed: i64) -> &'static str {
+    let index = usize::try_from(elapsed / FRAME_MS).unwrap_or(0) % frames.len().max(1);
+    frames.get(index).copied().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line_after(millis: i64, waiting: &Waiting, columns: usize) -> String {
+        let now = Timestamp::from_millisecond(waiting.since.as_millisecond() + millis).unwrap();
+        waiting.line(&ConsoleStyle::plain(columns), now)
+    }
+
+    #[test]
+    fn the_line_turns_and_counts_the_seconds() {
+        let waiting = Waiting::new(Timestamp::UNIX_EPOCH, "thinking");
+        assert_eq!(line_after(0, &waiting, 80), "⠋ thinking  0 s");
+        assert_eq!(line_after(3130, &waiting, 80), "⠴ thinking  3 s");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_counts_as_no_time() {
+        let waiting = Waiting::new(Timestamp::UNIX_EPOCH, "thinking");
+        assert_eq!(line_after(-5000, &waiting, 80), "⠋ thinking  0 s");
+    }
+
+    #[test]
+    fn the_line_fits_a_narrow_screen() {
+        let mut waiting =
+            Waiting::new(Timestamp::UNIX_EPOCH, "cargo nextest run -p crow-cli --all-targets");
+        waiting.on_output("   Compiling a\u{1b}[2J thing with a long name\n\n");
+        for columns in [20, 40, 60, 80] {
+            assert!(width(&line_after(61_000, &waiting, columns)) < columns);
+        }
+        let line = line_after(61_000, &waiting, 80);
+        assert!(line.ends_with("1 min 1 s  Compiling a␛[2J th…"), "{line}");
+    }
+}

@@ -1,0 +1,12 @@
+//! One run from the command line: what is asked for, the agent that does it, and what is shown of it.
+
+mod answerer;
+mod drive;
+mod launch;
+mod request;
+mod sink;
+
+pub(crate) use drive::{drive, say};
+pub(crate) use launch::{Launch, Launched, default_model, launch};
+pub(crate) use request::RunRequest;
+pub(crate) use sink::{Sink, console_style};

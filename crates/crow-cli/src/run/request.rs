@@ -1,0 +1,98 @@
+//! What a run is asked for.
+
+use std::{
+    io::{self, Read as _},
+    path::PathBuf,
+};
+
+use crate::{
+    CliError, Environment,
+    args::{OutputForm, Permissions, RunArgs, RunOptions},
+};
+
+/// The longest prompt that is taken from standard input, in bytes.
+const LONGEST_PROMPT: u64 = 10 * 1024 * 1024;
+
+/// What a run is asked for.
+#[derive(Debug)]
+pub(crate) struct RunRequest {
+    pub prompt: String,
+    pub model: Option<String>,
+    pub permissions: Permissions,
+    pub max_steps: Option<u32>,
+    pub output: OutputForm,
+    pub resume: Option<String>,
+    pub session_id: Option<String>,
+    pub cwd: Option<PathBuf>,
+}
+
+impl RunRequest {
+    /// Takes the arguments of `run` and reads the prompt if it comes from standard input.
+    pub(crate) fn new(args: RunArgs, environment: &Environment) -> Result<Self, CliError> {
+        let RunArgs { prompt, options, resume, session_id, cwd } = args;
+        Self::read(prompt, options, environment).map(|request| Self {
+            resume,
+            session_id,
+            cwd,
+            ..request
+        })
+    }
+
+    /// Takes the arguments of `sessions resume`.
+    pub(crate) fn resume(
+        id: String,
+        prompt: Option<String>,
+        options: RunOptions,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        Self::read(prompt, options, environment).map(|request| Self { resume: Some(id), ..request })
+    }
+
+    fn read(
+        prompt: Option<String>,
+        options: RunOptions,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let prompt = match prompt {
+            Some(text) if text == "-" => read_stdin()?,
+            Some(text) => text,
+            None if environment.stdin_is_terminal => {
+                return Err(CliError::usage("there is no prompt")
+                    .hint("crow-agent run \"what to do\", or `-` to read it from standard input"));
+            }
+            None => read_stdin()?,
+        };
+        if prompt.trim().is_empty() {
+            return Err(
+                CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
+            );
+        }
+        let RunOptions { model, permissions, max_steps, output } = options;
+        Ok(Self {
+            prompt,
+            model,
+            permissions,
+            max_steps,
+            output,
+            resume: None,
+            session_id: None,
+            cwd: None,
+        })
+    }
+}
+
+fn read_stdin() -> Result<String, CliError> {
+    let mut text = String::new();
+    let read = io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_string(&mut text);
+    read.map_err(|error| {
+        CliError::usage(format!("the prompt on standard input cannot be read: {error}"))
+    })?;
+    if text.len() as u64 > LONGEST_PROMPT {
+        return Err(CliError::usage(format!(
+            "the prompt on standard input is longer than {} MiB",
+            LONGEST_PROMPT >> 20
+        ))
+        .hint("put it into a file and name the file in the prompt"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,79 @@
+//! Where a run is shown: the console, or JSON lines.
+
+use std::io::{self, Stderr, Stdout};
+
+use crow_core::event::Envelope;
+use jiff::Timestamp;
+
+use crate::{
+    Environment,
+    args::OutputForm,
+    output::{JsonWriter, RunReport},
+    render::{ConsoleRenderer, ConsoleStyle, Surroundings, terminal_width},
+};
+
+/// Where a run is shown.
+pub(crate) enum Sink {
+    Console(Box<ConsoleRenderer<Stdout, Stderr>>),
+    Json(JsonWriter<Stdout>),
+}
+
+impl Sink {
+    pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
+        match form {
+            OutputForm::Text => Self::Console(Box::new(ConsoleRenderer::new(
+                console_style(environment),
+                io::stdout(),
+                io::stderr(),
+            ))),
+            OutputForm::Json => Self::Json(JsonWriter::new(io::stdout())),
+        }
+    }
+
+    pub(crate) fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.render(envelope),
+            Self::Json(writer) => writer.event(envelope),
+        }
+    }
+
+    /// Writes what is pending. Called when no event waits.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.flush(),
+            Self::Json(writer) => writer.flush(),
+        }
+    }
+
+    pub(crate) fn tick(&mut self, now: Timestamp) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.tick(now),
+            Self::Json(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn finish(self, report: &RunReport) -> io::Result<()> {
+        match self {
+            Self::Console(mut renderer) => renderer.finish(report),
+            Self::Json(writer) => writer.result(report),
+        }
+    }
+}
+
+/// Decides how the screen looks.
+pub(crate) fn console_style(environment: &Environment) -> ConsoleStyle {
+    let term = environment.var("TERM");
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| environment.var(name))
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    ConsoleStyle::new(&Surroundings {
+        stdout_terminal: environment.stdout_is_terminal,
+        stderr_terminal: environment.stderr_is_terminal,
+        capable: term.is_some_and(|term| term != "dumb"),
+        no_colour: environment.var("NO_COLOR").is_some(),
+        utf8: locale.contains("utf-8") || locale.contains("utf8"),
+        width: terminal_width(io::stderr()),
+    })
+}

@@ -1,0 +1,392 @@
+//! JSON as models write it when they write it wrong.
+//!
+//! Reads everything that strict JSON allows and, beyond it, only what has one meaning. A text that could mean two
+//! things (an unescaped quote, a missing comma) is an error.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+/// How deep arrays and objects may be nested; the same as in strict JSON.
+const DEEPEST: usize = 127;
+/// How long a text may be, in bytes.
+const LONGEST: usize = 8 << 20;
+/// How much of the text an error shows.
+const SHOWN: usize = 24;
+
+/// What was mended in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mend {
+    /// A Markdown fence around it.
+    Fence,
+    /// A string in single quotes.
+    SingleQuotes,
+    /// A comma after the last item.
+    TrailingComma,
+    /// A key without quotes.
+    BareKey,
+    /// `True`, `False` or `None`.
+    PythonLiteral,
+    /// A line end or another control character in a string.
+    ControlCharacter,
+    /// A backslash before a character that needs none.
+    Escape,
+    /// A comment.
+    Comment,
+    /// A string, array or object without its end.
+    Unclosed,
+    /// Brackets after the end.
+    ExtraBrackets,
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fence => "a code fence around it",
+            Self::SingleQuotes => "single quotes",
+            Self::TrailingComma => "a trailing comma",
+            Self::BareKey => "a key without quotes",
+            Self::PythonLiteral => "True, False or None",
+            Self::ControlCharacter => "an unescaped control character in a string",
+            Self::Escape => "an invalid escape, kept as it stands",
+            Self::Comment => "a comment",
+            Self::Unclosed => "missing closing quotes or brackets at the end",
+            Self::ExtraBrackets => "closing brackets too many at the end",
+        })
+    }
+}
+
+/// A value and what had to be mended to read it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Document {
+    pub(super) value: Value,
+    /// Each kind once.
+    pub(super) mends: Vec<Mend>,
+}
+
+/// A text that cannot be read in just one way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SyntaxError {
+    #[error("{what} at line {line}, column {column}, before `{before}`")]
+    At { what: &'static str, line: usize, column: usize, before: String },
+    #[error("the text ends {what}")]
+    End { what: &'static str },
+    #[error("the text is longer than {LONGEST} bytes")]
+    TooLong,
+}
+
+/// Reads a text.
+pub(super) fn read(text: &str) -> Result<Document, SyntaxError> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(Document { value, mends: Vec::new() });
+    }
+    if text.len() > LONGEST {
+        return Err(SyntaxError::TooLong);
+    }
+    let mut reader = Reader { text, rest: text, mends: Vec::new() };
+    reader.fence();
+    let value = reader.value(0)?;
+    reader.end()?;
+    Ok(Document { value, mends: reader.mends })
+}
+
+/// Reads a text from its front. Every method leaves `rest` behind what it took.
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    mends: Vec<Mend>,
+}
+
+impl<'a> Reader<'a> {
+    /// Takes a fence away from both ends.
+    fn fence(&mut self) {
+        let Some(inner) = self.rest.trim_start().strip_prefix("```") else { return };
+        self.mended(Mend::Fence);
+        let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        let inner = inner.trim_end();
+        self.text = inner.strip_suffix("```").unwrap_or(inner);
+        self.rest = self.text;
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, SyntaxError> {
+        self.skip_blanks()?;
+        match self.peek() {
+            None => Err(SyntaxError::End { what: "where a value is missing" }),
+            Some('{' | '[') if depth >= DEEPEST => Err(self.error("nested too deep")),
+            Some('{') => self.object(depth).map(Value::Object),
+            Some('[') => self.array(depth).map(Value::Array),
+            Some(quote @ ('"' | '\'')) => self.string(quote).map(Value::String),
+            Some('-' | '0'..='9') => self.number().map(Value::Number),
+            Some(_) => self.literal(),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Map<String, Value>, SyntaxError> {
+        self.advance();
+        let mut map = Map::new();
+        while self.has_item('}')? {
+            let at = self.rest;
+            let key = self.key()?;
+            if map.contains_key(&key) {
+                self.rest = at;
+                return Err(self.error("the same key for the second time"));
+            }
+            self.skip_blanks()?;
+            match self.peek() {
+                Some(':') => self.advance(),
+                Some(_) => return Err(self.error("no colon after a key")),
+                None => return Err(SyntaxError::End { what: "after a key" }),
+            }
+            let value = self.value(depth + 1)?;
+            map.insert(key, value);
+            self.separator('}')?;
+        }
+        Ok(map)
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Vec<Value>, SyntaxError> {
+        self.advance();
+        let mut items = Vec::new();
+        while self.has_item(']')? {
+            items.push(self.value(depth + 1)?);
+            self.separator(']')?;
+        }
+        Ok(items)
+    }
+
+    /// Returns whether an item follows, else takes the closing bracket.
+    fn has_item(&mut self, close: char) -> Result<bool, SyntaxError> {
+        self.skip_blanks()?;
+        match self.peek() {
+            None => {
+                self.mended(Mend::Unclosed);
+                Ok(false)
+            }
+            Some(c) if c == close => {
+                self.advance();
+                Ok(false)
+            }
+            Some(_) => Ok(true),
+        }
+    }
+
+    /// Takes the comma between two items.
+    fn separator(&mut self, close: char) -> Result<(), SyntaxError> {
+        self.skip_blanks()?;
+        match self.peek() {
+            Some(',') => {
+                self.advance();
+                self.skip_blanks()?;
+                if self.peek().is_none_or(|c| c == close) {
+                    self.mended(Mend::TrailingComma);
+                }
+                Ok(())
+            }
+            Some(c) if c != close => Err(self.error("no comma or closing bracket after a value")),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn key(&mut self) -> Result<String, SyntaxError> {
+        match self.peek() {
+            Some(quote @ ('"' | '\'')) => self.string(quote),
+            Some(c) if c.is_alphabetic() || c == '_' || c == '$' => {
+                self.mended(Mend::BareKey);
+                let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
+                Ok(self.take_while(word).to_owned())
+            }
+            Some(_) | None => Err(self.error("no key")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Number, SyntaxError> {
+        let at = self.rest;
+        let digits =
+            self.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E'));
+        serde_json::from_str(digits).map_err(|_| {
+            self.rest = at;
+            self.error("not a number")
+        })
+    }
+
+    fn literal(&mut self) -> Result<Value, SyntaxError> {
+        let at = self.rest;
+        let word = self.take_while(|c| c.is_alphanumeric() || c == '_');
+        let (value, is_python) = match word {
+            "true" => (Value::Bool(true), false),
+            "false" => (Value::Bool(false), false),
+            "null" => (Value::Null, false),
+            "True" => (Value::Bool(true), true),
+            "False" => (Value::Bool(false), true),
+            "None" => (Value::Null, true),
+            _ => {
+                self.rest = at;
+                return Err(self.error("not a value"));
+            }
+        };
+        if is_python {
+            self.mended(Mend::PythonLiteral);
+        }
+        Ok(value)
+    }
+
+    fn string(&mut self, quote: char) -> Result<String, SyntaxError> {
+        self.advance();
+        if quote == '\'' {
+            self.mended(Mend::SingleQuotes);
+        }
+        let mut content = String::new();
+        loop {
+            content.push_str(self.take_while(|c| c != quote && c != '\\' && c >= ' '));
+            match self.peek() {
+                None => return self.unclosed(content),
+                Some('\\') => {
+                    self.advance();
+                    self.escape(quote, &mut content)?;
+                }
+                Some(c) => {
+                    self.advance();
+                    if c == quote {
+                        return Ok(content);
+                    }
+                    self.mended(Mend::ControlCharacter);
+                    content.push(c);
+                }
+            }
+        }
+    }
+
+    /// Closes a string at the end of the text, unless its last characters could be what closes the value around it.
+    fn unclosed(&mut self, content: String) -> Result<String, SyntaxError> {
+        if content.trim_end().ends_with(['}', ']', '"', '\'', '`']) {
+            return Err(SyntaxError::End { what: "inside a string that was never closed" });
+        }
+        self.mended(Mend::Unclosed);
+        Ok(content)
+    }
+
+    fn escape(&mut self, quote: char, content: &mut String) -> Result<(), SyntaxError> {
+        let Some(c) = self.peek() else {
+            return Err(SyntaxError::End { what: "inside an escape" });
+        };
+        let escaped = match c {
+            '"' | '\\' | '/' => c,
+            '\'' => {
+                if quote == '"' {
+                    self.mended(Mend::Escape);
+                }
+                c
+            }
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => self.unicode()?,
+            // A regular expression or a path whose backslashes were not doubled. Python reads them otherwise.
+            _ if quote == '"' => {
+                self.mended(Mend::Escape);
+                content.push('\\');
+                return Ok(());
+            }
+            _ => return Err(self.error("an escape that JSON does not know")),
+        };
+        self.advance();
+        content.push(escaped);
+        Ok(())
+    }
+
+    /// Reads `uXXXX` up to its last digit, and the second half of a surrogate pair.
+    fn unicode(&mut self) -> Result<char, SyntaxError> {
+        let invalid = "an invalid \\u escape";
+        let first = self.hex().ok_or_else(|| self.error(invalid))?;
+        if let Some(c) = char::from_u32(first) {
+            return Ok(c);
+        }
+        self.advance();
+        let second = self.rest.strip_prefix('\\').and_then(|rest| {
+            self.rest = rest;
+            self.hex()
+        });
+        let pair = second.and_then(|second| char::decode_utf16(halves(first, second)).next());
+        pair.and_then(Result::ok).ok_or_else(|| self.error(invalid))
+    }
+
+    /// Takes `uXXX` of `uXXXX`, so that the caller's step takes the last digit.
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.rest.strip_prefix('u')?.get(..4)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.rest = self.rest.get(4..)?;
+        u32::from_str_radix(digits, 16).ok()
+    }
+
+    /// Takes blanks and comments.
+    fn skip_blanks(&mut self) -> Result<(), SyntaxError> {
+        loop {
+            self.rest =
+                self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+            if self.rest.starts_with("//") || self.rest.starts_with('#') {
+                self.take_while(|c| c != '\n');
+            } else if let Some(comment) = self.rest.strip_prefix("/*") {
+                let Some((_, after)) = comment.split_once("*/") else {
+                    return Err(SyntaxError::End { what: "inside a comment" });
+                };
+                self.rest = after;
+            } else {
+                return Ok(());
+            }
+            self.mended(Mend::Comment);
+        }
+    }
+
+    /// Takes what may follow the value.
+    fn end(&mut self) -> Result<(), SyntaxError> {
+        self.skip_blanks()?;
+        let extra = self.take_while(|c| matches!(c, '}' | ']') || c.is_whitespace());
+        if !extra.is_empty() {
+            self.mended(Mend::ExtraBrackets);
+        }
+        if self.rest.is_empty() { Ok(()) } else { Err(self.error("text after the end")) }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    fn advance(&mut self) {
+        let mut chars = self.rest.chars();
+        chars.next();
+        self.rest = chars.as_str();
+    }
+
+    fn take_while(&mut self, taken: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !taken(c)).unwrap_or(self.rest.len());
+        let (front, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        front
+    }
+
+    fn mended(&mut self, mend: Mend) {
+        if !self.mends.contains(&mend) {
+            self.mends.push(mend);
+        }
+    }
+
+    fn error(&self, what: &'static str) -> SyntaxError {
+        let before = self.text.get(..self.text.len() - self.rest.len()).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        SyntaxError::At {
+            what,
+            line: before.matches('\n').count() + 1,
+            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+            before: self.rest.chars().take(SHOWN).collect(),
+        }
+    }
+}
+
+/// The halves of a surrogate pair as UTF-16.
+fn halves(first: u32, second: u32) -> [u16; 2] {
+    [first, second].map(|half| u16::try_from(half).unwrap_or_default())
+}

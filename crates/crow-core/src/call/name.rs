@@ -1,0 +1,164 @@
+//! Which tool a model means.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use super::keys::squash;
+use crate::tool::{Tool, ToolRegistry};
+
+/// How much of an unknown name is looked at and shown.
+const LONGEST_NAME: usize = 64;
+/// How many similar names are proposed.
+const NEAREST: usize = 3;
+
+/// What other agents call the tools, squashed. Used only where the tool exists.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("read_file", &["read", "view", "cat", "openfile", "viewfile", "fileread", "readtextfile"]),
+    (
+        "write_file",
+        &["write", "createfile", "createnewfile", "filewrite", "savefile", "writetofile"],
+    ),
+    (
+        "edit_file",
+        &[
+            "edit",
+            "strreplace",
+            "replace",
+            "searchreplace",
+            "replaceinfile",
+            "replacestringinfile",
+            "fileedit",
+            "multiedit",
+        ],
+    ),
+    (
+        "bash",
+        &[
+            "shell",
+            "sh",
+            "exec",
+            "execute",
+            "runcommand",
+            "execcommand",
+            "executecommand",
+            "executebash",
+            "runbash",
+            "runshellcommand",
+            "runterminalcmd",
+            "runinterminal",
+            "shellcommand",
+            "terminal",
+        ],
+    ),
+    (
+        "grep",
+        &[
+            "search",
+            "grepsearch",
+            "searchfiles",
+            "searchfilecontent",
+            "searchtext",
+            "searchcode",
+            "codesearch",
+            "ripgrep",
+            "rg",
+        ],
+    ),
+    ("glob", &["findfiles", "filesearch", "globfiles", "globsearch"]),
+    ("list_directory", &["ls", "list", "listdir", "listfiles", "dir"]),
+    ("todo_write", &["todo", "writetodos", "updatetodos", "updatetodolist", "managetodolist"]),
+    ("todo_read", &["readtodos", "gettodos"]),
+    ("web_fetch", &["fetch", "fetchurl", "fetchwebpage", "urlfetch", "readurl"]),
+    ("web_search", &["searchweb", "googlewebsearch", "googlesearch", "internetsearch"]),
+    ("think", &["thinking", "thought"]),
+    ("task", &["agent", "subagent", "dispatchagent", "runsubagent", "newtask"]),
+    (
+        "task_complete",
+        &["attemptcompletion", "finish", "completetask", "taskdone", "taskcompleted"],
+    ),
+];
+
+/// Finds the tool that `given` means and tells what was read into the name, or says that there is none.
+pub(super) fn find<'a>(
+    registry: &'a ToolRegistry,
+    given: &str,
+) -> Result<(&'a Arc<dyn Tool>, Option<String>), String> {
+    if let Some(tool) = registry.get(given) {
+        return Ok((tool, None));
+    }
+    let bare = strip(given);
+    let name = unique(registry, |name| name.eq_ignore_ascii_case(given))
+        .or_else(|| registry.get(bare).map(|tool| tool.name()))
+        .or_else(|| unique(registry, |name| name.eq_ignore_ascii_case(bare)))
+        .or_else(|| {
+            let wanted = squash(bare);
+            unique(registry, |name| !wanted.is_empty() && squash(name) == wanted)
+        })
+        .or_else(|| alias(bare));
+    match name.and_then(|name| registry.get(name)) {
+        Some(tool) => {
+            let shown = shorten(given);
+            let repair = format!("The tool is named {}, not {shown}.", tool.name());
+            Ok((tool, Some(repair)))
+        }
+        None => Err(unknown(registry, given)),
+    }
+}
+
+/// Takes away what templates and other agents put around a name.
+fn strip(given: &str) -> &str {
+    let mut name = given.trim();
+    // gpt-oss leaks its channel marks, Kimi its call number.
+    name = name.split_once("<|").map_or(name, |(before, _)| before);
+    if let Some((before, number)) = name.rsplit_once(':')
+        && !number.is_empty()
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        name = before;
+    }
+    while let Some(shorter) = strip_prefix(name) {
+        name = shorter;
+    }
+    name
+}
+
+fn strip_prefix(name: &str) -> Option<&str> {
+    for prefix in ["functions.", "tools.", "default_api."] {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            return Some(rest);
+        }
+    }
+    let (_server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    Some(tool)
+}
+
+/// Returns the one name for which `matches` holds.
+fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&str> {
+    let mut names = registry.names().filter(|name| matches(name));
+    names.next().filter(|_| names.next().is_none())
+}
+
+fn alias(bare: &str) -> Option<&'static str> {
+    let wanted = squash(bare);
+    ALIASES.iter().find(|(_, others)| others.contains(&wanted.as_str())).map(|(name, _)| *name)
+}
+
+fn unknown(registry: &ToolRegistry, given: &str) -> String {
+    let shown = shorten(given);
+    let mut names: Vec<_> =
+        registry.names().map(|name| (strsim::jaro_winkler(&shown, name), name)).collect();
+    if names.is_empty() {
+        return format!("unknown_tool: there is no tool named {shown}; there are no tools at all.");
+    }
+    let all: Vec<_> = registry.names().collect();
+    names.sort_by(|one, other| other.0.partial_cmp(&one.0).unwrap_or(Ordering::Equal));
+    let nearest: Vec<_> = names.iter().take(NEAREST).map(|(_, name)| *name).collect();
+    format!(
+        "unknown_tool: there is no tool named {shown}. The nearest are: {}. All tools: {}.",
+        nearest.join(", "),
+        all.join(", ")
+    )
+}
+
+fn shorten(given: &str) -> String {
+    given.chars().take(LONGEST_NAME).collect()
+}

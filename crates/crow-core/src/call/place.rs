@@ -1,0 +1,49 @@
+//! Where in the arguments something is.
+
+use std::fmt;
+
+/// How deep values and schemas are looked into.
+const DEEPEST: u32 = 64;
+/// How much of a key is shown, in characters.
+const SHOWN: usize = 60;
+
+/// A place in the arguments, written `edits[0].old_string`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    path: String,
+    depth: u32,
+}
+
+impl Place {
+    /// Returns the same place, one schema node further down.
+    pub(super) fn within(&self) -> Self {
+        Self { path: self.path.clone(), depth: self.depth + 1 }
+    }
+
+    /// Returns the place of a field.
+    pub(super) fn field(&self, key: &str) -> Self {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        Self { path: format!("{}{dot}{}", self.path, short(key)), depth: self.depth + 1 }
+    }
+
+    /// Returns the place of an item.
+    pub(super) fn item(&self, index: usize) -> Self {
+        Self { path: format!("{}[{index}]", self.path), depth: self.depth + 1 }
+    }
+
+    /// Returns whether the place is deeper than anybody looks: a schema may refer to itself.
+    pub(super) fn is_too_deep(&self) -> bool {
+        self.depth >= DEEPEST
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.path.is_empty() { "arguments" } else { &self.path })
+    }
+}
+
+/// Returns a key, shortened.
+pub(super) fn short(key: &str) -> &str {
+    key.char_indices().nth(SHOWN).and_then(|(end, _)| key.get(..end)).unwrap_or(key)
+}

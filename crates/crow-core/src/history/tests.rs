@@ -1,0 +1,547 @@
+use std::{collections::HashSet, sync::Arc};
+
+use proptest::{prelude::*, sample::Index};
+use serde_json::json;
+
+use super::*;
+use crate::{
+    event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, NoticeLevel},
+    ids::{CallId, MessageId, ReplyId, SessionId},
+    message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
+    model::StopReason,
+    tool::ToolResult,
+    turn::TurnEnd,
+    usage::TokenUsage,
+};
+
+fn envelope(seq: u64, event: AgentEvent) -> Envelope {
+    Envelope {
+        seq: Some(seq),
+        time: jiff::Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap(),
+        session_id: SessionId::new("s"),
+        root_id: SessionId::new("s"),
+        agent: "builder".into(),
+        role: AgentRole::Primary,
+        parent: None,
+        round: 1,
+        event,
+    }
+}
+
+fn input(id: &str, source: InputSource, text: &str) -> AgentEvent {
+    AgentEvent::UserInput {
+        message_id: MessageId::new(id),
+        source,
+        context: None,
+        content: vec![Block::text(text)],
+    }
+}
+
+fn notice(audience: NoticeAudience, text: &str) -> AgentEvent {
+    AgentEvent::Notice { level: NoticeLevel::Info, audience, text: text.into() }
+}
+
+fn text(text: &str) -> ReplyBlock {
+    ReplyBlock::plain(ReplyContent::Text { text: text.into() })
+}
+
+fn call(id: &str) -> ReplyBlock {
+    ReplyBlock::plain(ReplyContent::Call(ToolCall {
+        id: CallId::new(id),
+        name: "bash".into(),
+        arguments: CallArguments::Json(json!({"command": id})),
+    }))
+}
+
+fn reply(id: &str, blocks: Vec<ReplyBlock>) -> AgentEvent {
+    AgentEvent::Reply {
+        reply_id: ReplyId::new(id),
+        blocks,
+        stop: StopReason::ToolUse,
+        origin: Origin {
+            dialect: "chat".into(),
+            provider: "p".into(),
+            base_url: "u".into(),
+            model: "m".into(),
+        },
+        response_id: None,
+    }
+}
+
+fn start(id: &str) -> AgentEvent {
+    AgentEvent::CallStart {
+        call_id: CallId::new(id),
+        reply_id: ReplyId::new("r"),
+        tool: "bash".into(),
+        title: id.into(),
+        arguments: json!({"command": id}),
+    }
+}
+
+fn result(id: &str, result: ToolResult) -> AgentEvent {
+    AgentEvent::CallEnd {
+        call_id: CallId::new(id),
+        reply_id: ReplyId::new("r"),
+        tool: "bash".into(),
+        result,
+        denial: None,
+    }
+}
+
+fn done(id: &str) -> AgentEvent {
+    result(id, ToolResult::success(format!("result of {id}")))
+}
+
+fn fold(events: Vec<AgentEvent>) -> Result<History, HistoryError> {
+    let lines: Vec<_> = (1..).zip(events).map(|(seq, event)| envelope(seq, event)).collect();
+    History::from_log(&lines)
+}
+
+/// Shows a history as one word for each message.
+fn shape(history: &History) -> String {
+    let words = history.messages().unwrap().iter().map(|message| match message.as_ref() {
+        Message::User(message) => {
+            let Some(Block::Text { text }) = message.content.first() else { return "?".to_owned() };
+            text.lines().nth(1).unwrap_or(text).to_owned()
+        }
+        Message::Assistant(message) => format!("reply({})", message.calls().count()),
+        Message::Results(message) => {
+            let ids: Vec<_> =
+                message.results.iter().map(|result| result.call_id.as_str()).collect();
+            format!("results({})", ids.join(","))
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+// Tables
+
+#[test]
+fn results_stand_in_the_order_of_the_calls_directly_after_their_reply() {
+    let history = fold(vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), text("and"), call("b")]),
+        start("a"),
+        start("b"),
+        done("b"),
+        done("a"),
+        reply("r2", vec![call("a")]),
+        done("a"),
+        reply("r3", vec![text("done")]),
+    ]);
+    assert_eq!(shape(&history.unwrap()), "go reply(2) results(a,b) reply(1) results(a) reply(0)");
+}
+
+#[test]
+fn what_is_said_while_calls_are_open_follows_their_results() {
+    let history = fold(vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), call("b")]),
+        input("m2", InputSource::Steering, "wait"),
+        done("a"),
+        notice(NoticeAudience::Model, "reminder"),
+        notice(NoticeAudience::User, "unseen"),
+        done("b"),
+    ]);
+    assert_eq!(shape(&history.unwrap()), "go reply(2) results(a,b) wait reminder");
+}
+
+#[test]
+fn messages_are_not_given_out_while_calls_are_open() {
+    let history = fold(vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), call("b"), call("c")]),
+        start("b"),
+        done("a"),
+    ])
+    .unwrap();
+    let open: Vec<_> = history
+        .messages()
+        .unwrap_err()
+        .into_iter()
+        .map(|open| (open.call_id.to_string(), open.tool, open.started))
+        .collect();
+    assert_eq!(
+        open,
+        [("b".to_owned(), "bash".to_owned(), true), ("c".to_owned(), "bash".to_owned(), false)]
+    );
+    assert_eq!(history.open_reply(), Some(&ReplyId::new("r1")));
+}
+
+#[test]
+fn lines_that_cannot_follow_are_errors_and_change_nothing() {
+    let log = vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), call("b")]),
+        done("a"),
+    ];
+    let not_open = |id| HistoryError::NotOpen { call_id: CallId::new(id) };
+    for (event, error) in [
+        (done("a"), not_open("a")),
+        (done("x"), not_open("x")),
+        (
+            reply("r2", vec![text("too early")]),
+            HistoryError::CallsOpen { reply_id: ReplyId::new("r2") },
+        ),
+    ] {
+        let mut history = fold(log.clone()).unwrap();
+        assert_eq!(history.apply(&envelope(9, event)), Err(error));
+        assert_eq!(history.entries(), fold(log.clone()).unwrap().entries());
+        history.apply(&envelope(10, done("b"))).unwrap();
+        assert_eq!(shape(&history), "go reply(2) results(a,b)");
+    }
+    let mut closed = fold(vec![input("m1", InputSource::Prompt, "go")]).unwrap();
+    assert_eq!(closed.apply(&envelope(9, done("a"))), Err(not_open("a")));
+    assert_eq!(
+        closed.apply(&envelope(9, reply("r1", vec![call("a"), call("a")]))),
+        Err(HistoryError::SameId { reply_id: ReplyId::new("r1"), call_id: CallId::new("a") })
+    );
+    assert_eq!(shape(&closed), "go");
+}
+
+#[test]
+fn a_result_carries_its_pictures_and_whether_it_failed() {
+    let image = Image { media_type: "image/png".into(), data: "AAAA".into() };
+    let mut with_image = ToolResult::success("seen");
+    with_image.images.push(image.clone());
+    let history = fold(vec![
+        reply("r1", vec![call("a"), call("b"), call("c")]),
+        result("a", with_image),
+        result("b", ToolResult::failure("no")),
+        result("c", ToolResult::cancelled()),
+    ])
+    .unwrap();
+    let Some(Message::Results(message)) = history.messages().unwrap().last().map(Arc::as_ref)
+    else {
+        panic!("no results")
+    };
+    let seen: Vec<_> =
+        message.results.iter().map(|result| (result.content.len(), result.is_error)).collect();
+    assert_eq!(seen, [(2, false), (1, true), (1, true)]);
+    assert_eq!(message.results[0].content[1], Block::Image(image));
+}
+
+#[test]
+fn the_context_of_an_input_comes_before_its_words() {
+    let event = AgentEvent::UserInput {
+        message_id: MessageId::new("m1"),
+        source: InputSource::Prompt,
+        context: Some("facts".into()),
+        content: vec![Block::text("words")],
+    };
+    let history = fold(vec![event]).unwrap();
+    let Message::User(message) = history.messages().unwrap()[0].as_ref() else { panic!("no user") };
+    assert_eq!(message.content, [Block::text("facts"), Block::text("words")]);
+}
+
+#[test]
+fn the_timeline_shows_what_the_model_does_not_see() {
+    let history = fold(vec![
+        AgentEvent::SessionStart { format_version: 1, model: "p/m".into(), cwd: "/p".into() },
+        AgentEvent::TurnStart { turn: 1 },
+        input("m1", InputSource::Prompt, "go"),
+        reply(
+            "r1",
+            vec![
+                ReplyBlock::plain(ReplyContent::Thinking { text: "hm".into() }),
+                ReplyBlock::plain(ReplyContent::Thinking { text: String::new() }),
+                ReplyBlock::plain(ReplyContent::Opaque),
+                text("I will."),
+                call("a"),
+                call("b"),
+            ],
+        ),
+        AgentEvent::Usage { reply_id: ReplyId::new("r1"), usage: usage(10) },
+        done("b"),
+        input("m2", InputSource::Steering, "faster"),
+        done("a"),
+        AgentEvent::Usage { reply_id: ReplyId::new("r2"), usage: usage(30) },
+        AgentEvent::TurnComplete { turn: 1, end: TurnEnd::MaxSteps { steps: 1 } },
+        AgentEvent::TurnComplete { turn: 2, end: TurnEnd::DoomLoop { reason: "r".into() } },
+        AgentEvent::TurnComplete { turn: 3, end: TurnEnd::Text },
+        AgentEvent::Handoff { from: "x".into(), to: "y".into(), prompt: "p".into() },
+        AgentEvent::TaskComplete { summary: "s".into(), verified: true },
+        AgentEvent::Error { error: "e".into(), provider: None },
+        AgentEvent::Cancelled,
+    ])
+    .unwrap();
+    let words: Vec<_> = history.entries().iter().map(word).collect();
+    assert_eq!(
+        words,
+        [
+            "session start",
+            "user go",
+            "thinking hm",
+            "text I will.",
+            "call a",
+            "result a",
+            "call b",
+            "result b",
+            "user faster",
+            "max iterations",
+            "doom loop",
+            "handoff x y",
+            "complete s",
+            "error e",
+            "cancelled"
+        ]
+    );
+    assert_eq!((history.usage(), history.last_usage()), (usage(40), Some(usage(30))));
+    assert_eq!((history.turns(), history.last_seq()), (1, 16));
+    let results: Vec<_> = history.results().map(|(_, result)| result.output.as_str()).collect();
+    assert_eq!(results, ["result of a", "result of b"]);
+}
+
+#[test]
+fn a_timeline_survives_json() {
+    let history = fold(vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a")]),
+        done("a"),
+        AgentEvent::Cancelled,
+    ])
+    .unwrap();
+    let entries = history.entries();
+    let json = serde_json::to_string(&entries).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<HistoryEntry>>(&json).unwrap(), entries);
+}
+
+fn usage(input_tokens: u64) -> TokenUsage {
+    TokenUsage { input_tokens, ..TokenUsage::default() }
+}
+
+fn word(entry: &HistoryEntry) -> String {
+    match entry {
+        HistoryEntry::User { content, .. } => format!("user {content}"),
+        HistoryEntry::AssistantText { content, .. } => format!("text {content}"),
+        HistoryEntry::Thinking { content, .. } => format!("thinking {content}"),
+        HistoryEntry::ToolCall { id, .. } => format!("call {id}"),
+        HistoryEntry::ToolResult { call_id, .. } => format!("result {call_id}"),
+        HistoryEntry::Handoff { from_agent, to_agent, .. } => {
+            format!("handoff {from_agent} {to_agent}")
+        }
+        HistoryEntry::System { event, .. } => match event {
+            SystemEvent::SessionStart => "session start".to_owned(),
+            SystemEvent::Cancelled => "cancelled".to_owned(),
+            SystemEvent::DoomLoopDetected => "doom loop".to_owned(),
+            SystemEvent::MaxIterationsReached => "max iterations".to_owned(),
+            SystemEvent::TaskComplete { final_response } => format!("complete {final_response}"),
+            SystemEvent::Error { error } => format!("error {error}"),
+        },
+    }
+}
+
+// Any log
+
+/// One thing that happens next. Indices choose among the open calls.
+#[derive(Debug, Clone)]
+enum Move {
+    Input(String),
+    Notice,
+    UserNotice,
+    Reply {
+        calls: usize,
+        words: String,
+        reuse_ids: bool,
+    },
+    Start(Index),
+    Answer(Index),
+    Usage,
+    Handoff,
+    /// The process dies; the log is read again and the open calls are closed.
+    Crash,
+    /// A line that cannot follow.
+    DoubleResult(Index),
+    ForeignResult,
+    EarlyReply,
+    SameIds,
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        2 => "\\PC{0,8}".prop_map(Move::Input),
+        1 => Just(Move::Notice),
+        1 => Just(Move::UserNotice),
+        4 => (0usize..5, "\\PC{0,8}", any::<bool>())
+            .prop_map(|(calls, words, reuse_ids)| Move::Reply { calls, words, reuse_ids }),
+        2 => any::<Index>().prop_map(Move::Start),
+        8 => any::<Index>().prop_map(Move::Answer),
+        1 => Just(Move::Usage),
+        1 => Just(Move::Handoff),
+        1 => Just(Move::Crash),
+        1 => any::<Index>().prop_map(Move::DoubleResult),
+        1 => Just(Move::ForeignResult),
+        1 => Just(Move::EarlyReply),
+        1 => Just(Move::SameIds),
+    ]
+}
+
+/// A session under test: the log, the history beside it and what is known to be open.
+#[derive(Default)]
+struct Session {
+    log: Vec<Envelope>,
+    history: History,
+    open: Vec<String>,
+    answered: Vec<String>,
+    replies: usize,
+    given_out: Vec<Arc<Message>>,
+}
+
+impl Session {
+    fn log(&mut self, event: AgentEvent) {
+        let line = envelope(self.log.len() as u64 + 1, event);
+        self.history.apply(&line).unwrap();
+        self.log.push(line);
+    }
+
+    fn refuses(&mut self, event: AgentEvent) {
+        let before = self.history.entries();
+        let line = envelope(self.log.len() as u64 + 1, event);
+        assert!(self.history.apply(&line).is_err());
+        assert_eq!(self.history.entries(), before);
+    }
+
+    fn reread(&self) -> History {
+        let text: Vec<_> =
+            self.log.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+        let lines: Vec<Envelope> =
+            text.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines, self.log);
+        History::from_log(&lines).unwrap()
+    }
+
+    fn answer(&mut self, id: &str) {
+        self.log(done(id));
+        self.open.retain(|open| open != id);
+        self.answered.push(id.to_owned());
+    }
+
+    fn make(&mut self, next: &Move) {
+        let seq = self.log.len();
+        match next {
+            Move::Input(text) => {
+                self.log(input(&format!("m{seq}"), InputSource::Steering, text));
+            }
+            Move::Notice => self.log(notice(NoticeAudience::Model, "n")),
+            Move::UserNotice => self.log(notice(NoticeAudience::User, "n")),
+            Move::Reply { calls, words, reuse_ids } if self.open.is_empty() => {
+                self.replies += 1;
+                let prefix = if *reuse_ids { 0 } else { self.replies };
+                self.open = (0..*calls).map(|index| format!("c{prefix}-{index}")).collect();
+                self.answered.clear();
+                let mut blocks = vec![text(words)];
+                blocks.extend(self.open.iter().map(|id| call(id)));
+                self.log(reply(&format!("r{seq}"), blocks));
+            }
+            Move::Start(index) if !self.open.is_empty() => {
+                let id = index.get(&self.open).clone();
+                self.log(start(&id));
+            }
+            Move::Answer(index) if !self.open.is_empty() => {
+                let id = index.get(&self.open).clone();
+                self.answer(&id);
+            }
+            Move::Usage => {
+                self.log(AgentEvent::Usage { reply_id: ReplyId::new("r"), usage: usage(1) });
+            }
+            Move::Handoff => self.log(AgentEvent::Handoff {
+                from: "a".into(),
+                to: "b".into(),
+                prompt: "p".into(),
+            }),
+            Move::Crash => {
+                self.history = self.reread();
+                for open in self.history.open_calls() {
+                    self.answer(open.call_id.as_str());
+                }
+            }
+            Move::DoubleResult(index) if !self.answered.is_empty() => {
+                let id = index.get(&self.answered).clone();
+                self.refuses(done(&id));
+            }
+            Move::ForeignResult => self.refuses(done("foreign")),
+            Move::EarlyReply if !self.open.is_empty() => {
+                self.refuses(reply("early", vec![text("early")]));
+            }
+            Move::SameIds => self.refuses(reply("same", vec![call("x"), call("x")])),
+            Move::Reply { .. }
+            | Move::Start(_)
+            | Move::Answer(_)
+            | Move::DoubleResult(_)
+            | Move::EarlyReply => {}
+        }
+    }
+
+    fn check(&mut self) {
+        match self.history.messages() {
+            Err(open) => {
+                let open: Vec<_> = open.iter().map(|call| call.call_id.to_string()).collect();
+                assert_eq!(open, self.open);
+            }
+            Ok(messages) => {
+                assert!(self.open.is_empty());
+                assert_eq!(messages.get(..self.given_out.len()), Some(self.given_out.as_slice()));
+                self.given_out = messages.to_vec();
+                check_messages(messages);
+            }
+        }
+        check_timeline(&self.history.entries(), &self.open);
+        let reread = self.reread();
+        assert_eq!(reread.messages(), self.history.messages());
+        assert_eq!(reread.entries(), self.history.entries());
+        assert_eq!(reread.usage(), self.history.usage());
+    }
+}
+
+/// Every call has exactly one result in the message after it, and no two messages share an id.
+fn check_messages(messages: &[Arc<Message>]) {
+    let ids: HashSet<_> = messages.iter().map(|message| message.id()).collect();
+    assert_eq!(ids.len(), messages.len());
+    let mut wanted: Vec<CallId> = Vec::new();
+    for message in messages {
+        match message.as_ref() {
+            Message::Results(results) => {
+                let answered: Vec<_> =
+                    results.results.iter().map(|result| result.call_id.clone()).collect();
+                assert_eq!(answered, std::mem::take(&mut wanted));
+                assert!(!answered.is_empty());
+            }
+            Message::Assistant(message) => {
+                assert!(wanted.is_empty());
+                wanted = message.calls().map(|call| call.id.clone()).collect();
+            }
+            Message::User(_) => assert!(wanted.is_empty()),
+        }
+    }
+    assert!(wanted.is_empty());
+}
+
+/// Every answered call is directly followed by its result.
+fn check_timeline(entries: &[HistoryEntry], open: &[String]) {
+    let mut unanswered = Vec::new();
+    let mut calls = 0;
+    for (entry, next) in entries.iter().zip(entries.iter().skip(1).map(Some).chain([None])) {
+        if let HistoryEntry::ToolCall { id, .. } = entry {
+            calls += 1;
+            match next {
+                Some(HistoryEntry::ToolResult { call_id, .. }) => assert_eq!(id, call_id),
+                Some(_) | None => unanswered.push(id.to_string()),
+            }
+        }
+    }
+    let results =
+        entries.iter().filter(|entry| matches!(entry, HistoryEntry::ToolResult { .. })).count();
+    assert_eq!(results + open.len(), calls);
+    assert_eq!(unanswered, open);
+}
+
+proptest! {
+    #[test]
+    fn any_log_keeps_the_invariants_of_the_history(moves in prop::collection::vec(any_move(), 0..40)) {
+        let mut session = Session::default();
+        for next in &moves {
+            session.make(next);
+            session.check();
+        }
+    }
+}

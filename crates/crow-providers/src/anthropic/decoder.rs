@@ -1,0 +1,280 @@
+//! Reads a reply.
+
+use crow_core::{
+    ids::CallId,
+    message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::event::{Delta, Event, Usage};
+use crate::{classify::error_event, codec::Decoder};
+
+/// Reads one reply. Blocks are kept in the order in which they begin.
+pub(super) struct AnthropicDecoder {
+    origin: Origin,
+    blocks: Vec<OpenBlock>,
+    usage: Usage,
+    stop: Option<String>,
+    response_id: Option<String>,
+    is_complete: bool,
+}
+
+/// A block that is being read.
+struct OpenBlock {
+    index: u64,
+    kind: Kind,
+    /// The block as it began.
+    item: Map<String, Value>,
+    /// Text, reasoning, or the arguments' JSON so far.
+    text: String,
+    signature: String,
+}
+
+/// What a block says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    Call,
+    /// Redacted thinking, and what is not known.
+    Opaque,
+}
+
+impl AnthropicDecoder {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            blocks: Vec::new(),
+            usage: Usage::default(),
+            stop: None,
+            response_id: None,
+            is_complete: false,
+        }
+    }
+
+    fn on_message(&mut self, message: &Value) {
+        self.response_id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+        if let Some(usage) = message.get("usage") {
+            self.usage.merge(serde_json::from_value(usage.clone()).unwrap_or_default());
+        }
+    }
+
+    fn on_block(&mut self, index: u64, item: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (kind, begun) = match text("type") {
+            "text" => (Kind::Text, text("text").to_owned()),
+            "thinking" => (Kind::Thinking, text("thinking").to_owned()),
+            "tool_use" => (Kind::Call, String::new()),
+            _ => (Kind::Opaque, String::new()),
+        };
+        let signature = text("signature").to_owned();
+        if kind == Kind::Call {
+            out.push(ModelEvent::CallStarted { name: text("name").to_owned() });
+        }
+        push_delta(kind, &begun, out);
+        self.blocks.push(OpenBlock { index, kind, item, text: begun, signature });
+    }
+
+    fn on_delta(&mut self, index: u64, delta: Delta, out: &mut Vec<ModelEvent>) {
+        let Delta { text, thinking, signature, partial_json, stop_reason: _ } = delta;
+        let block = self.block_for(index, text.is_some(), thinking.is_some());
+        let Some(block) = block else { return };
+        if let Some(more) = text.or(thinking) {
+            block.text.push_str(&more);
+            match block.kind {
+                Kind::Text if !more.is_empty() => out.push(ModelEvent::TextDelta(more)),
+                Kind::Thinking if !more.is_empty() => out.push(ModelEvent::ThinkingDelta(more)),
+                Kind::Text | Kind::Thinking | Kind::Call | Kind::Opaque => {}
+            }
+        }
+        block.text.push_str(&partial_json.unwrap_or_default());
+        block.signature.push_str(&signature.unwrap_or_default());
+    }
+
+    /// The open block of this index. Some servers begin a block without saying so.
+    fn block_for(
+        &mut self,
+        index: u64,
+        is_text: bool,
+        is_thinking: bool,
+    ) -> Option<&mut OpenBlock> {
+        let known = self.blocks.iter().rposition(|block| block.index == index);
+        if known.is_none() {
+            let (kind, name) = match (is_text, is_thinking) {
+                (true, _) => (Kind::Text, "text"),
+                (false, true) => (Kind::Thinking, "thinking"),
+                (false, false) => return None,
+            };
+            let item = Map::from_iter([("type".to_owned(), json!(name))]);
+            let (text, signature) = (String::new(), String::new());
+            self.blocks.push(OpenBlock { index, kind, item, text, signature });
+        }
+        match known {
+            Some(place) => self.blocks.get_mut(place),
+            None => self.blocks.last_mut(),
+        }
+    }
+
+    fn stop(&self, has_calls: bool) -> StopReason {
+        let stop = match self.stop.as_deref() {
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::MaxTokens,
+            Some("stop_sequence") => StopReason::StopSequence,
+            Some("pause_turn") => StopReason::Pause,
+            Some("refusal") => StopReason::Refusal,
+            Some(_) | None => StopReason::EndTurn,
+        };
+        if stop == StopReason::EndTurn && has_calls { StopReason::ToolUse } else { stop }
+    }
+}
+
+impl Decoder for AnthropicDecoder {
+    fn on_event(
+        &mut self,
+        event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let parsed = match serde_json::from_str::<Event>(data) {
+            Ok(parsed) => parsed,
+            // Of another event nothing is known, not even that it is JSON.
+            Err(_) if data == "[DONE]" || !is_known(event) => return Ok(()),
+            Err(error) => {
+                let message = format!("event \"{event}\" cannot be read: {error}");
+                return Err(ProviderError::new(ProviderErrorKind::Decode, message));
+            }
+        };
+        let Event { kind, index, delta, content_block, message, usage, error } = parsed;
+        let index = index.unwrap_or(0);
+        match (kind.as_deref().unwrap_or(event), delta) {
+            ("content_block_delta", Some(delta)) => self.on_delta(index, delta, out),
+            ("content_block_start", _) => {
+                self.on_block(index, content_block.unwrap_or_default(), out);
+            }
+            ("message_start", _) => self.on_message(&message.unwrap_or_default()),
+            ("message_delta", delta) => {
+                self.stop = delta.and_then(|delta| delta.stop_reason).or(self.stop.take());
+                self.usage.merge(usage.unwrap_or_default());
+            }
+            ("message_stop", _) => self.is_complete = true,
+            ("error", _) => {
+                let mut error = error_event(&json!({"error": error}));
+                error.request_id = request_id(data).or(error.request_id);
+                return Err(error);
+            }
+            ("content_block_stop" | "ping", _) => {}
+            (unknown, _) => tracing::debug!(event = unknown, "skipped an unknown event"),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ModelReply, ProviderError> {
+        if !self.is_complete {
+            return Err(ProviderError::new(
+                ProviderErrorKind::Truncated,
+                "the stream ended without message_stop",
+            ));
+        }
+        let is_cut = self.stop(false) == StopReason::MaxTokens;
+        let mut blocks = Vec::new();
+        for block in std::mem::take(&mut self.blocks) {
+            blocks.extend(block.finish(is_cut, &blocks));
+        }
+        let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+        Ok(ModelReply {
+            blocks,
+            stop: self.stop(has_calls),
+            usage: self.usage.total(),
+            origin: self.origin.clone(),
+            response_id: self.response_id.take(),
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+impl OpenBlock {
+    /// Makes the block, unless it says nothing.
+    fn finish(self, is_cut: bool, before: &[ReplyBlock]) -> Option<ReplyBlock> {
+        let Self { kind, mut item, text, signature, .. } = self;
+        match kind {
+            Kind::Text if text.is_empty() => None,
+            Kind::Text => Some(ReplyBlock::plain(ReplyContent::Text { text })),
+            Kind::Thinking if text.is_empty() && signature.is_empty() => None,
+            // Cut reasoning has no signature; the service would refuse it.
+            Kind::Thinking if signature.is_empty() && is_cut => {
+                Some(ReplyBlock::plain(ReplyContent::Thinking { text }))
+            }
+            Kind::Thinking => {
+                // The text need not be kept twice.
+                item.shift_remove("thinking");
+                item.insert("signature".to_owned(), json!(signature));
+                let content = ReplyContent::Thinking { text };
+                Some(ReplyBlock::with_native(content, Value::Object(item)))
+            }
+            Kind::Call => Some(ReplyBlock::plain(ReplyContent::Call(call(&item, &text, before)))),
+            Kind::Opaque if item.is_empty() => None,
+            Kind::Opaque => {
+                // The input of a tool that runs at the provider.
+                if let Ok(input) = serde_json::from_str::<Value>(&text) {
+                    item.insert("input".to_owned(), input);
+                }
+                Some(ReplyBlock::with_native(ReplyContent::Opaque, Value::Object(item)))
+            }
+        }
+    }
+}
+
+fn call(item: &Map<String, Value>, json: &str, before: &[ReplyBlock]) -> ToolCall {
+    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+    // Some servers send the whole input at once.
+    let whole = item.get("input").filter(|input| json.is_empty() && !input.is_null());
+    let arguments = match whole {
+        Some(input) => CallArguments::Json(input.clone()),
+        None => CallArguments::parse(json),
+    };
+    let is_taken = |id: &str| {
+        before.iter().any(
+            |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == id),
+        )
+    };
+    let id = match text("id") {
+        id if id.is_empty() || is_taken(id) => {
+            CallId::new(format!("call_{}", Uuid::now_v7().simple()))
+        }
+        id => CallId::new(id),
+    };
+    ToolCall { id, name: text("name").to_owned(), arguments }
+}
+
+fn push_delta(kind: Kind, text: &str, out: &mut Vec<ModelEvent>) {
+    match kind {
+        Kind::Text if !text.is_empty() => out.push(ModelEvent::TextDelta(text.to_owned())),
+        Kind::Thinking if !text.is_empty() => {
+            out.push(ModelEvent::ThinkingDelta(text.to_owned()));
+        }
+        Kind::Text | Kind::Thinking | Kind::Call | Kind::Opaque => {}
+    }
+}
+
+/// An event without a name may be any.
+fn is_known(event: &str) -> bool {
+    matches!(
+        event,
+        "" | "message_start"
+            | "content_block_start"
+            | "content_block_delta"
+            | "content_block_stop"
+            | "message_delta"
+            | "message_stop"
+            | "error"
+    )
+}
+
+fn request_id(data: &str) -> Option<String> {
+    let event: Value = serde_json::from_str(data).ok()?;
+    event.get("request_id").and_then(Value::as_str).map(str::to_owned)
+}

@@ -1,0 +1,126 @@
+//! The wire bytes of one message.
+
+use bytes::Bytes;
+use crow_core::message::{AssistantMessage, Message, Origin, ReplyBlock, ReplyContent, ToolCall};
+use serde_json::{Value, json};
+
+use super::{
+    parts::{self, Vision},
+    wire_ids::WireIds,
+};
+use crate::codec::{EncodedMessage, Route};
+
+/// Keeps the roles in order where a user message says nothing.
+const NO_WORDS: &str = "(empty message)";
+const LONGEST_NAME: usize = 128;
+
+/// Turns messages into wire bytes, in order.
+#[derive(Debug)]
+pub(super) struct MessageEncoder {
+    origin: Origin,
+    vision: Vision,
+    ids: WireIds,
+}
+
+impl MessageEncoder {
+    pub(super) fn new(route: &Route) -> Self {
+        let vision = if route.model.abilities.vision { Vision::Yes } else { Vision::No };
+        Self { origin: route.origin.clone(), vision, ids: WireIds::default() }
+    }
+
+    pub(super) fn encode(&mut self, message: &Message) -> EncodedMessage {
+        let (role, blocks) = match message {
+            Message::User(user) => {
+                let mut blocks = parts::blocks(&user.content, self.vision);
+                if blocks.is_empty() {
+                    blocks.extend(parts::text(NO_WORDS));
+                }
+                ("user", blocks)
+            }
+            Message::Assistant(reply) => ("assistant", self.reply(reply)),
+            Message::Results(message) => {
+                let named =
+                    message.results.iter().map(|result| (self.ids.of(&result.call_id), result));
+                ("user", parts::results(named, self.vision))
+            }
+        };
+        let (json, mark_at) = wire_message(role, &blocks);
+        EncodedMessage { id: message.id().clone(), json, mark_at }
+    }
+
+    /// The blocks of a reply. One that ends in thinking is refused: nothing came of that.
+    fn reply(&mut self, message: &AssistantMessage) -> Vec<Value> {
+        self.ids.on_reply(message);
+        let is_ours = message.origin == self.origin;
+        let blocks = message.blocks.iter().filter_map(|block| self.reply_block(block, is_ours));
+        let mut blocks: Vec<Value> = blocks.collect();
+        while blocks.last().is_some_and(is_thinking) {
+            blocks.pop();
+        }
+        blocks
+    }
+
+    fn reply_block(&self, block: &ReplyBlock, is_ours: bool) -> Option<Value> {
+        let native = block.native_item().filter(|_| is_ours);
+        match &block.content {
+            ReplyContent::Text { text } => parts::text(text),
+            ReplyContent::Thinking { text } => {
+                let mut item = native?.clone();
+                item.as_object_mut()?.insert("thinking".to_owned(), json!(text));
+                Some(item)
+            }
+            ReplyContent::Call(call) => Some(self.call(call)),
+            ReplyContent::Opaque => native.cloned(),
+        }
+    }
+
+    fn call(&self, call: &ToolCall) -> Value {
+        json!({
+            "type": "tool_use",
+            "id": self.ids.of(&call.id),
+            "name": wire_name(&call.name),
+            "input": call.arguments.to_object(),
+        })
+    }
+}
+
+/// A name that the service takes: a model may have called a tool by a name that no tool can have.
+fn wire_name(name: &str) -> String {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
+    let legal: String = legal.take(LONGEST_NAME).collect();
+    if legal.is_empty() { "unnamed".to_owned() } else { legal }
+}
+
+/// Writes a message, and finds where a cache mark fits into it: at the end of its last block that may bear one.
+fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
+    if blocks.is_empty() {
+        return (Bytes::new(), None);
+    }
+    let mut json = format!("{{\"role\":\"{role}\",\"content\":[").into_bytes();
+    let mut mark_at = None;
+    for (index, block) in blocks.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        // A block always has a JSON form.
+        json.append(&mut serde_json::to_vec(block).unwrap_or_default());
+        if may_bear_mark(block) {
+            mark_at = Some(json.len() - 1);
+        }
+    }
+    json.extend_from_slice(b"]}");
+    (Bytes::from(json), mark_at)
+}
+
+fn may_bear_mark(block: &Value) -> bool {
+    matches!(kind(block), "text" | "image" | "tool_use" | "tool_result")
+}
+
+fn is_thinking(block: &Value) -> bool {
+    matches!(kind(block), "thinking" | "redacted_thinking")
+}
+
+fn kind(block: &Value) -> &str {
+    block.get("type").and_then(Value::as_str).unwrap_or_default()
+}

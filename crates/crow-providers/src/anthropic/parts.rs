@@ -1,0 +1,71 @@
+//! Blocks of user messages and tool results.
+
+use crow_core::message::{Block, Image, ResultMessage};
+use serde_json::{Value, json};
+
+/// Stands for a picture that a model cannot see.
+const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
+const NO_OUTPUT: &str = "(no output)";
+
+/// Whether pictures are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vision {
+    Yes,
+    No,
+}
+
+/// Returns a text block, unless the text is blank: the service refuses those.
+pub(super) fn text(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+/// Returns the blocks of a user message.
+pub(super) fn blocks(content: &[Block], vision: Vision) -> Vec<Value> {
+    let one = |block: &Block| match block {
+        Block::Text { text: words } => text(words),
+        Block::Image(image) => Some(picture(image, vision)),
+    };
+    content.iter().filter_map(one).collect()
+}
+
+/// Returns the blocks for all results of a reply. They come first; what cannot stand inside them follows.
+pub(super) fn results<'a>(
+    results: impl Iterator<Item = (&'a str, &'a ResultMessage)>,
+    vision: Vision,
+) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    let mut behind = Vec::new();
+    for (id, result) in results {
+        let mut inside = Vec::new();
+        for block in &result.content {
+            match block {
+                Block::Text { text: words } => inside.extend(text(words)),
+                // The result of a failed call may hold text only.
+                Block::Image(image) if result.is_error && vision == Vision::Yes => {
+                    behind.push(picture(image, vision));
+                }
+                Block::Image(image) => inside.push(picture(image, vision)),
+            }
+        }
+        if inside.is_empty() {
+            inside.extend(text(NO_OUTPUT));
+        }
+        let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": inside});
+        if let (true, Some(fields)) = (result.is_error, block.as_object_mut()) {
+            fields.insert("is_error".to_owned(), Value::Bool(true));
+        }
+        blocks.push(block);
+    }
+    blocks.append(&mut behind);
+    blocks
+}
+
+fn picture(image: &Image, vision: Vision) -> Value {
+    match vision {
+        Vision::Yes => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": image.media_type, "data": image.data},
+        }),
+        Vision::No => json!({"type": "text", "text": NO_VISION}),
+    }
+}

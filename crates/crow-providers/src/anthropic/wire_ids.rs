@@ -1,0 +1,46 @@
+//! Call ids as this format takes them: `[a-zA-Z0-9_-]+`, none twice in a conversation.
+
+use std::collections::{HashMap, HashSet};
+
+use crow_core::{ids::CallId, message::AssistantMessage};
+
+/// The ids that calls have on the wire. The same conversation gets the same ids again.
+#[derive(Debug, Default)]
+pub(super) struct WireIds {
+    used: HashSet<String>,
+    /// Those of the last reply, which the results that follow name.
+    open: HashMap<CallId, String>,
+}
+
+impl WireIds {
+    /// Gives an id to each call of a reply.
+    pub(super) fn on_reply(&mut self, message: &AssistantMessage) {
+        self.open.clear();
+        for call in message.calls() {
+            let mut wire = call.id.as_str().to_owned();
+            let mut round = 0_u32;
+            while !is_valid(&wire) || self.used.contains(&wire) {
+                wire = format!("call_{:016x}", fnv1a(&format!("{}#{round}", call.id)));
+                round += 1;
+            }
+            self.used.insert(wire.clone());
+            self.open.insert(call.id.clone(), wire);
+        }
+    }
+
+    /// Returns the id of a call of the last reply.
+    pub(super) fn of<'a>(&'a self, id: &'a CallId) -> &'a str {
+        self.open.get(id).map_or(id.as_str(), String::as_str)
+    }
+}
+
+fn is_valid(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// The same on every machine and in every version, unlike the standard library's hashes.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,102 @@
+//! The models that are known, as of 21 November 2026.
+//!
+//! Prices are those of the crate `genai-prices` 0.2.1 (MIT licence), in US dollars per million tokens: input, output,
+//! cache read, cache write, cache write for an hour. Where a vendor charges more above a prompt length, the window stands
+//! at that length, so that a cost is never told too low; `context_window` in the provider's TOML widens it. Limits of
+//! output are those of the vendors' model pages.
+
+use crow_core::model::{Abilities, Price};
+
+use super::KnownModel;
+
+/// Anthropic, the recommended first.
+pub(super) const ANTHROPIC: &[KnownModel] = &[
+    model("claude-sonnet-5-5", 1_000_000, 128_000, BOTH, [2.0, 10.0, 0.1, 2.5, 4.0]),
+    model("claude-opus-5-5", 1_000_000, 128_000, BOTH, [4.0, 20.0, 0.2, 5.0, 8.0]),
+    model("claude-haiku-5-5", 100_000, 64_000, BOTH, [0.1, 0.5, 0.01, 0.125, 0.2]),
+    model("claude-fable-5-1", 1_000_000, 128_000, BOTH, [10.0, 50.0, 0.25, 12.5, 20.0]),
+    model("claude-sonnet-5", 1_000_000, 128_000, BOTH, [2.0, 10.0, 0.2, 2.5, 4.0]),
+    model("claude-opus-5", 1_000_000, 128_000, BOTH, [5.0, 25.0, 0.5, 6.25, 10.0]),
+    model("claude-fable-5", 1_000_000, 128_000, BOTH, [10.0, 50.0, 1.0, 12.5, 20.0]),
+    model("claude-opus-4-8", 1_000_000, 128_000, BOTH, [5.0, 25.0, 0.5, 6.25, 10.0]),
+    model("claude-opus-4-7", 1_000_000, 128_000, BOTH, [5.0, 25.0, 0.5, 6.25, 10.0]),
+    model("claude-opus-4-6", 1_000_000, 128_000, BOTH, [5.0, 25.0, 0.5, 6.25, 10.0]),
+    model("claude-sonnet-4-6", 1_000_000, 64_000, BOTH, [3.0, 15.0, 0.3, 3.75, 6.0]),
+    model("claude-opus-4-5", 200_000, 64_000, BOTH, [5.0, 25.0, 0.5, 6.25, 10.0]),
+    model("claude-sonnet-4-5", 200_000, 64_000, BOTH, [3.0, 15.0, 0.3, 3.75, 6.0]),
+    model("claude-haiku-4-5", 200_000, 64_000, BOTH, [1.0, 5.0, 0.1, 1.25, 2.0]),
+    model("claude-opus-4-1", 200_000, 32_000, BOTH, [15.0, 75.0, 1.5, 18.75, 30.0]),
+    model("claude-opus-4-0", 200_000, 32_000, BOTH, [15.0, 75.0, 1.5, 18.75, 30.0]),
+    model("claude-opus-4", 200_000, 32_000, BOTH, [15.0, 75.0, 1.5, 18.75, 30.0]),
+    model("claude-sonnet-4-0", 200_000, 64_000, BOTH, [3.0, 15.0, 0.3, 3.75, 6.0]),
+    model("claude-sonnet-4", 200_000, 64_000, BOTH, [3.0, 15.0, 0.3, 3.75, 6.0]),
+];
+
+/// `OpenAI`, the recommended first.
+pub(super) const OPENAI: &[KnownModel] = &[
+    model("gpt-6.1-sol", 272_000, 128_000, BOTH, [2.0, 10.0, 0.1, 2.5, 2.5]),
+    model("gpt-6.1-terra", 272_000, 128_000, BOTH, [1.0, 5.0, 0.05, 1.25, 1.25]),
+    model("gpt-6-astra", 272_000, 128_000, BOTH, [10.0, 50.0, 1.0, 12.5, 12.5]),
+    model("gpt-6-sol", 272_000, 128_000, BOTH, [2.0, 10.0, 0.2, 2.5, 2.5]),
+    model("gpt-6-luna", 272_000, 128_000, BOTH, [0.1, 0.5, 0.01, 0.125, 0.125]),
+    model("gpt-5.6-sol", 272_000, 128_000, BOTH, [4.0, 20.0, 0.4, 5.0, 5.0]),
+    model("gpt-5.6-terra", 272_000, 128_000, BOTH, [2.0, 12.0, 0.2, 2.5, 2.5]),
+    model("gpt-5.6-luna", 272_000, 128_000, BOTH, [0.2, 1.2, 0.02, 0.25, 0.25]),
+    model("gpt-5.5", 272_000, 128_000, BOTH, [5.0, 30.0, 0.5, 5.0, 5.0]),
+    model("gpt-5.4", 272_000, 128_000, BOTH, [2.5, 15.0, 0.25, 2.5, 2.5]),
+    model("gpt-5.4-mini", 400_000, 128_000, BOTH, [0.75, 4.5, 0.075, 0.75, 0.75]),
+    model("gpt-5.4-nano", 400_000, 128_000, BOTH, [0.2, 1.25, 0.02, 0.2, 0.2]),
+    model("gpt-5.3-codex", 400_000, 128_000, BOTH, [1.75, 14.0, 0.175, 1.75, 1.75]),
+    model("gpt-5.2", 400_000, 128_000, BOTH, [1.75, 14.0, 0.175, 1.75, 1.75]),
+    model("gpt-5.2-codex", 400_000, 128_000, BOTH, [1.75, 14.0, 0.175, 1.75, 1.75]),
+    model("gpt-5.1", 400_000, 128_000, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gpt-5.1-codex", 400_000, 128_000, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gpt-5.1-codex-max", 400_000, 128_000, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gpt-5.1-codex-mini", 400_000, 128_000, BOTH, [0.25, 2.0, 0.025, 0.25, 0.25]),
+    model("gpt-5", 400_000, 128_000, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gpt-5-codex", 400_000, 128_000, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gpt-5-mini", 400_000, 128_000, BOTH, [0.25, 2.0, 0.025, 0.25, 0.25]),
+    model("gpt-5-nano", 400_000, 128_000, BOTH, [0.05, 0.4, 0.005, 0.05, 0.05]),
+    model("o3", 200_000, 100_000, BOTH, [2.0, 8.0, 0.5, 2.0, 2.0]),
+    model("o4-mini", 200_000, 100_000, BOTH, [1.1, 4.4, 0.275, 1.1, 1.1]),
+    model("o3-mini", 200_000, 100_000, THINKS, [1.1, 4.4, 0.55, 1.1, 1.1]),
+    model("o1", 200_000, 100_000, BOTH, [15.0, 60.0, 7.5, 15.0, 15.0]),
+    model("gpt-4.1", 1_047_576, 32_768, SEES, [2.0, 8.0, 0.5, 2.0, 2.0]),
+    model("gpt-4.1-mini", 1_047_576, 32_768, SEES, [0.4, 1.6, 0.1, 0.4, 0.4]),
+    model("gpt-4.1-nano", 1_047_576, 32_768, SEES, [0.1, 0.4, 0.025, 0.1, 0.1]),
+    model("gpt-4o", 128_000, 16_384, SEES, [2.5, 10.0, 1.25, 2.5, 2.5]),
+    model("gpt-4o-mini", 128_000, 16_384, SEES, [0.15, 0.6, 0.075, 0.15, 0.15]),
+];
+
+/// Google, the recommended first.
+pub(super) const GOOGLE: &[KnownModel] = &[
+    model("gemini-4-argon", 1_048_576, 65_536, BOTH, [4.0, 20.0, 0.2, 4.0, 4.0]),
+    model("gemini-3.8-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
+    model("gemini-3.7-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
+    model("gemini-3.6-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
+    model("gemini-3.5-flash", 1_048_576, 65_536, BOTH, [1.5, 9.0, 0.15, 1.5, 1.5]),
+    model("gemini-3.5-flash-lite", 1_048_576, 65_536, BOTH, [0.3, 2.5, 0.03, 0.3, 0.3]),
+    model("gemini-3.1-pro-preview", 200_000, 65_536, BOTH, [2.0, 12.0, 0.2, 2.0, 2.0]),
+    model("gemini-3.1-flash-lite", 1_048_576, 65_536, BOTH, [0.25, 1.5, 0.025, 0.25, 0.25]),
+    model("gemini-3-pro-preview", 200_000, 65_536, BOTH, [2.0, 12.0, 0.2, 2.0, 2.0]),
+    model("gemini-3-flash-preview", 1_048_576, 65_536, BOTH, [0.5, 3.0, 0.05, 0.5, 0.5]),
+    model("gemini-2.5-pro", 200_000, 65_536, BOTH, [1.25, 10.0, 0.125, 1.25, 1.25]),
+    model("gemini-2.5-flash", 1_048_576, 65_536, BOTH, [0.3, 2.5, 0.03, 0.3, 0.3]),
+    model("gemini-2.5-flash-lite", 1_048_576, 65_536, BOTH, [0.1, 0.4, 0.01, 0.1, 0.1]),
+    model("gemini-2.0-flash", 1_048_576, 8_192, SEES, [0.1, 0.4, 0.025, 0.1, 0.1]),
+];
+
+const SEES: Abilities = Abilities { tools: true, vision: true, thinking: false };
+const THINKS: Abilities = Abilities { tools: true, vision: false, thinking: true };
+const BOTH: Abilities = Abilities { tools: true, vision: true, thinking: true };
+
+const fn model(
+    id: &'static str,
+    context_window: u64,
+    max_output_tokens: u64,
+    abilities: Abilities,
+    [input, output, cache_read, cache_write, cache_write_1h]: [f64; 5],
+) -> KnownModel {
+    let price = Price { input, output, cache_read, cache_write, cache_write_1h };
+    KnownModel { id, context_window, max_output_tokens, abilities, price }
+}

@@ -1,0 +1,117 @@
+//! Reads the error objects of all vendors.
+
+use std::time::Duration;
+
+use crow_core::model::ProviderError;
+use serde_json::Value;
+
+use super::{kind::kind_of, text::one_line, wait};
+
+/// What a server says went wrong.
+#[derive(Debug, Default)]
+pub(super) struct Complaint {
+    codes: Vec<String>,
+    message: String,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+}
+
+impl Complaint {
+    /// Reads an error body or event; nothing if it holds no error.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let error = value
+            .get("error")
+            .or_else(|| value.pointer("/response/error"))
+            .filter(|error| !error.is_null())
+            .unwrap_or(value);
+        let mut complaint = Self::default();
+        match error {
+            Value::String(text) => complaint.message = one_line(text),
+            Value::Object(_) => complaint.read_object(error),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+        }
+        if complaint.message.is_empty() && complaint.codes.is_empty() {
+            return None;
+        }
+        complaint.retry_after =
+            complaint.retry_after.or_else(|| wait::from_message(&complaint.message));
+        complaint.request_id = value.get("request_id").and_then(Value::as_str).map(str::to_owned);
+        Some(complaint)
+    }
+
+    fn read_object(&mut self, error: &Value) {
+        for name in ["code", "type", "status"] {
+            match error.get(name) {
+                // An event's own name is no code.
+                Some(Value::String(code)) if code != "error" && !code.is_empty() => {
+                    self.codes.push(code.clone());
+                }
+                Some(Value::Number(number)) => {
+                    self.status =
+                        number.as_u64().and_then(|n| u16::try_from(n).ok()).or(self.status);
+                }
+                _ => {}
+            }
+        }
+        self.message = ["message", "detail", "error", "msg"]
+            .iter()
+            .find_map(|name| text_of(error.get(*name)?))
+            .unwrap_or_default();
+        // What a router's upstream said.
+        if let Some(raw) = error.pointer("/metadata/raw").and_then(text_of) {
+            self.message = format!("{}: {raw}", self.message);
+        }
+        let details = error.get("details").and_then(Value::as_array);
+        for detail in details.into_iter().flatten() {
+            self.read_detail(detail);
+        }
+    }
+
+    /// One of Gemini's details: a reason, the quota that is used up, or how long to wait.
+    fn read_detail(&mut self, detail: &Value) {
+        let violations = detail.get("violations").and_then(Value::as_array);
+        let quotas =
+            violations.into_iter().flatten().filter_map(|violation| violation.get("quotaId"));
+        let codes = quotas.chain(detail.get("reason")).filter_map(Value::as_str);
+        self.codes.extend(codes.map(str::to_owned));
+        if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
+            self.retry_after = wait::span(delay);
+        }
+    }
+
+    /// Makes the error. An HTTP status counts more than one in the body.
+    pub(super) fn into_error(self, http_status: Option<u16>) -> ProviderError {
+        let status = http_status.or(self.status);
+        let codes: Vec<&str> = self.codes.iter().map(String::as_str).collect();
+        let mut error = ProviderError::new(kind_of(status, &codes, &self.message), self.message);
+        error.status = status;
+        error.code = self.codes.into_iter().next();
+        error.retry_after = self.retry_after;
+        error.request_id = self.request_id;
+        error
+    }
+}
+
+/// Reads an error that came as an event of a stream.
+pub(crate) fn error_event(event: &Value) -> ProviderError {
+    let complaint = Complaint::read(event).unwrap_or_else(|| Complaint {
+        message: "the provider reported an error without saying which".to_owned(),
+        ..Complaint::default()
+    });
+    complaint.into_error(None)
+}
+
+/// A text, the message in an object, or the first message in a list.
+fn text_of(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => one_line(text),
+        Value::Array(list) => list.iter().find_map(text_of)?,
+        Value::Object(_) => {
+            ["message", "msg"].iter().find_map(|name| text_of(value.get(*name)?))?
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,93 @@
+//! Failures below HTTP, worded for a person.
+
+use std::{error::Error, io, time::Duration};
+
+use crow_core::model::{ProviderError, ProviderErrorKind};
+
+use super::text::one_line;
+use crate::retry::{Failure, Reach};
+
+/// A request to `host` got no answer.
+pub(crate) fn not_sent(error: &reqwest::Error, host: &str, connect_timeout: Duration) -> Failure {
+    let causes = Causes::of(error);
+    let is_connect = error.is_connect();
+    let (reach, message) = if let Some(message) = causes.tls(host) {
+        (Reach::Wrong, message)
+    } else if is_connect && error.is_timeout() {
+        let seconds = connect_timeout.as_secs_f32();
+        (Reach::Nobody, format!("no connection to {host} within {seconds} s"))
+    } else if causes.has(io::ErrorKind::ConnectionRefused) {
+        let message = format!("{host} refused the connection; is the server running there?");
+        (Reach::Nobody, message)
+    } else if causes.mention("dns error") || causes.mention("lookup address") {
+        let message = format!(
+            "the name {host} cannot be resolved; is the network up, and is the base URL right?"
+        );
+        (Reach::Nobody, message)
+    } else if is_connect {
+        (Reach::Nobody, format!("no connection to {host}: {}", causes.deepest()))
+    } else {
+        // Often a kept connection that the server closed just then.
+        let message =
+            format!("the connection to {host} broke before an answer came: {}", causes.deepest());
+        (Reach::Answered, message)
+    };
+    Failure { error: ProviderError::new(ProviderErrorKind::Network, message), reach }
+}
+
+/// The reply's body broke off.
+pub(crate) fn broken_reply(error: &reqwest::Error) -> ProviderError {
+    let message = format!("the connection broke: {}", Causes::of(error).deepest());
+    ProviderError::new(ProviderErrorKind::Network, message)
+}
+
+/// An error and what caused it, the outermost first.
+struct Causes<'a>(Vec<&'a (dyn Error + 'static)>);
+
+impl<'a> Causes<'a> {
+    fn of(error: &'a (dyn Error + 'static)) -> Self {
+        const DEEPEST: usize = 16;
+        let mut causes = Vec::new();
+        let mut next = Some(error);
+        while let Some(cause) = next.filter(|_| causes.len() < DEEPEST) {
+            causes.push(cause);
+            // An I/O error names as its source the source of what it wraps, not the wrapped error.
+            let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = match inner {
+                Some(inner) => Some(inner),
+                None => cause.source(),
+            };
+        }
+        Self(causes)
+    }
+
+    fn has(&self, kind: io::ErrorKind) -> bool {
+        self.0.iter().any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == kind)
+        })
+    }
+
+    fn mention(&self, word: &str) -> bool {
+        self.0.iter().any(|cause| cause.to_string().contains(word))
+    }
+
+    fn deepest(&self) -> String {
+        self.0.last().map(|cause| one_line(&cause.to_string())).unwrap_or_default()
+    }
+
+    fn tls(&self, host: &str) -> Option<String> {
+        let error = self.0.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "a library's open list of causes")]
+        let message = match error {
+            rustls::Error::InvalidCertificate(reason) => format!(
+                "the certificate of {host} is not trusted: {}",
+                one_line(&reason.to_string())
+            ),
+            rustls::Error::InvalidMessage(_) => format!(
+                "{host} does not speak TLS; should the base URL begin with http:// in place of https://?"
+            ),
+            other => format!("no secure connection to {host}: {}", one_line(&other.to_string())),
+        };
+        Some(message)
+    }
+}

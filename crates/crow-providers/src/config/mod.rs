@@ -1,0 +1,19 @@
+//! Which providers there are and how they are reached: the built-in ones, and those that provider TOML describes.
+//!
+//! Nothing here reads a file or the environment: text comes with the path it is from, variables by a lookup.
+
+mod address;
+mod built_in;
+mod error;
+mod key;
+mod provider;
+mod raw;
+mod resolve;
+
+pub(crate) use address::{base_url, host};
+pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
+pub use error::ConfigError;
+pub(crate) use error::nearest;
+pub(crate) use key::{FoundKey, KeySource, find as find_key};
+pub use provider::ProviderConfig;
+pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};

@@ -1,0 +1,160 @@
+//! From the TOML as it was written to a provider that can be used.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use toml::Spanned;
+
+use super::{
+    BUILT_IN, ConfigError, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind,
+    address, built_in, error,
+    error::Source,
+    key,
+    raw::{RawIdentity, RawKey, RawModel, RawPrice, RawProvider},
+};
+use crate::{Dialect, ExtraHeader};
+
+pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderConfig, ConfigError> {
+    let name = name(&raw.provider.name, source)?;
+    let base_url = match &raw.provider.base_url {
+        Some(url) => Some(address::base_url(url.get_ref()).map_err(|reason| {
+            source.error(&url.span(), format!("base_url cannot be used: {reason}"))
+        })?),
+        None => None,
+    };
+    let kind = kind(&raw.provider, source)?;
+    let models = raw
+        .models
+        .into_iter()
+        .map(|(id, model)| Ok((id, model_settings(&model, source)?)))
+        .collect::<Result<_, _>>()?;
+    let headers = raw
+        .headers
+        .iter()
+        .map(|(name, value)| header(name, value, source))
+        .collect::<Result<_, _>>()?;
+    Ok(ProviderConfig {
+        name,
+        kind,
+        base_url,
+        key: key_source(raw.auth.api_key, source)?,
+        default_model: raw.defaults.model.map(|model| not_blank(model, source)).transpose()?,
+        max_tokens: positive(raw.defaults.max_tokens.as_ref(), source)?,
+        models,
+        headers,
+        idle_timeout: positive(raw.timeouts.idle_seconds.as_ref(), source)?
+            .map(Duration::from_secs),
+    })
+}
+
+/// A name stands before the slash of a model reference and in messages.
+fn name(name: &Spanned<String>, source: Source<'_>) -> Result<String, ConfigError> {
+    let text = name.get_ref();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || !text.chars().all(is_plain) {
+        let message =
+            format!("name \"{text}\" must consist of letters, digits, \"-\", \"_\" and \".\"");
+        return Err(source.error(&name.span(), message));
+    }
+    Ok(text.clone())
+}
+
+/// A word that names both a built-in provider and a dialect is the built-in provider, unless a base URL says that it is
+/// another place.
+fn kind(raw: &RawIdentity, source: Source<'_>) -> Result<ProviderKind, ConfigError> {
+    let text = raw.kind.get_ref().as_str();
+    let found = (built_in::find(text), Dialect::find(text), &raw.base_url);
+    match found {
+        (_, Some(dialect), Some(_)) => Ok(ProviderKind::Dialect(dialect)),
+        (Some(built_in), _, _) => Ok(ProviderKind::BuiltIn(built_in)),
+        (None, Some(_), None) => {
+            let message = format!("type \"{text}\" is a wire format and needs a base_url");
+            Err(source.error(&raw.kind.span(), message))
+        }
+        (None, None, _) => {
+            let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+            for dialect in Dialect::names() {
+                if !known.contains(&dialect) {
+                    known.push(dialect);
+                }
+            }
+            Err(source.error(&raw.kind.span(), error::unknown("type", text, &known)))
+        }
+    }
+}
+
+fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySource, ConfigError> {
+    let Some(raw) = raw else { return Ok(KeySource::BuiltIn) };
+    let span = raw.span();
+    match raw.into_inner() {
+        RawKey::Variable(name) if name.trim().is_empty() || name.contains('=') => {
+            Err(source.error(&span, format!("\"{name}\" cannot name a variable")))
+        }
+        RawKey::Variable(name) => Ok(KeySource::Variable(name)),
+        RawKey::Direct(text) => match key::check(&text) {
+            Ok(key) => Ok(KeySource::Direct(key)),
+            Err(reason) => Err(source.error(&span, format!("api_key {reason}"))),
+        },
+    }
+}
+
+fn model_settings(raw: &RawModel, source: Source<'_>) -> Result<ModelSettings, ConfigError> {
+    Ok(ModelSettings {
+        context_window: positive(raw.context_window.as_ref(), source)?,
+        max_output_tokens: positive(raw.max_output_tokens.as_ref(), source)?,
+        tools: raw.supports_tools,
+        vision: raw.supports_vision,
+        thinking: raw.supports_extended_thinking,
+        price: raw.price.as_ref().map(|price| price_settings(price, source)).transpose()?,
+    })
+}
+
+fn price_settings(raw: &RawPrice, source: Source<'_>) -> Result<PriceSettings, ConfigError> {
+    let amount = |value: &Spanned<f64>| {
+        let number = *value.get_ref();
+        if number.is_finite() && number >= 0.0 {
+            return Ok(number);
+        }
+        let message = format!("{number} is not a price in US dollars per million tokens");
+        Err(source.error(&value.span(), message))
+    };
+    Ok(PriceSettings {
+        input: amount(&raw.input)?,
+        output: amount(&raw.output)?,
+        cache_read: raw.cache_read.as_ref().map(amount).transpose()?,
+        cache_write: raw.cache_write.as_ref().map(amount).transpose()?,
+    })
+}
+
+fn header(
+    name: &Spanned<String>,
+    value: &Spanned<String>,
+    source: Source<'_>,
+) -> Result<ExtraHeader, ConfigError> {
+    if HeaderName::try_from(name.get_ref()).is_err() {
+        let message = format!("\"{}\" cannot name a header", name.get_ref());
+        return Err(source.error(&name.span(), message));
+    }
+    if HeaderValue::try_from(value.get_ref()).is_err() {
+        let message = "a header holds letters, digits and signs of ASCII only";
+        return Err(source.error(&value.span(), message));
+    }
+    Ok(ExtraHeader { name: name.get_ref().clone(), value: value.get_ref().clone() })
+}
+
+fn not_blank(text: Spanned<String>, source: Source<'_>) -> Result<String, ConfigError> {
+    if text.get_ref().trim().is_empty() {
+        return Err(source.error(&text.span(), "model is empty; leave it out to have no default"));
+    }
+    Ok(text.into_inner())
+}
+
+fn positive(number: Option<&Spanned<u64>>, source: Source<'_>) -> Result<Option<u64>, ConfigError> {
+    match number {
+        Some(number) if *number.get_ref() == 0 => {
+            Err(source.error(&number.span(), "0 is not possible here; leave the key out instead"))
+        }
+        Some(number) => Ok(Some(*number.get_ref())),
+        None => Ok(None),
+    }
+}

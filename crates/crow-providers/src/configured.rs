@@ -1,0 +1,313 @@
+//! One provider with everything that is said about it: built in, configured, and in the environment.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+};
+
+use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
+use reqwest::Url;
+
+use crate::{
+    Dialect, Endpoint, HttpClient, HttpProvider, RetryPolicy, Timeouts,
+    catalogue::{KnownModel, Vendor},
+    config::{
+        self, Address, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings, PriceSettings,
+        ProviderConfig, ProviderKind,
+    },
+    defaults::WithDefaults,
+    http::shown,
+    models::{Credentials, ModelSummary, ProviderSummary},
+    secret::ApiKey,
+};
+
+type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// One provider.
+#[derive(Debug)]
+pub(crate) struct Configured {
+    config: ProviderConfig,
+    source: Source,
+    provider: OnceLock<Arc<dyn Provider>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    BuiltIn,
+    File,
+}
+
+/// What looking for a provider's key has brought.
+#[derive(Debug)]
+pub(crate) enum KeyState {
+    Found(ApiKey),
+    NotNeeded,
+    Missing { variable: String },
+    Unusable { reason: String },
+}
+
+impl Configured {
+    pub(crate) fn built_in(built_in: &'static BuiltIn) -> Self {
+        Self::with_source(ProviderConfig::of_built_in(built_in), Source::BuiltIn)
+    }
+
+    pub(crate) fn new(config: ProviderConfig) -> Self {
+        Self::with_source(config, Source::File)
+    }
+
+    fn with_source(config: ProviderConfig, source: Source) -> Self {
+        Self { config, source, provider: OnceLock::new() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(crate) fn is_configured(&self) -> bool {
+        self.source == Source::File
+    }
+
+    pub(crate) fn is_replay(&self) -> bool {
+        self.dialect().is_none()
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.address(), Some(Address::Local { .. }))
+    }
+
+    /// Nothing is spoken with a recording.
+    fn dialect(&self) -> Option<Dialect> {
+        match self.config.kind {
+            ProviderKind::BuiltIn(built_in) => built_in.dialect,
+            ProviderKind::Dialect(dialect) => Some(dialect),
+        }
+    }
+
+    fn address(&self) -> Option<Address> {
+        match self.config.kind {
+            ProviderKind::BuiltIn(built_in) => Some(built_in.address),
+            ProviderKind::Dialect(_) => None,
+        }
+    }
+
+    fn vendor(&self) -> Vendor {
+        match self.config.kind {
+            ProviderKind::BuiltIn(built_in) => built_in.vendor,
+            ProviderKind::Dialect(_) => Vendor::Unknown,
+        }
+    }
+
+    fn key_rule(&self) -> KeyRule {
+        match self.config.kind {
+            ProviderKind::BuiltIn(built_in) => built_in.key,
+            ProviderKind::Dialect(_) => KeyRule::None,
+        }
+    }
+
+    /// The file names the address, or a variable, or it is where it always is. The error is a sentence.
+    pub(crate) fn base_url(&self, lookup: Look<'_>) -> Result<String, String> {
+        if let Some(url) = &self.config.base_url {
+            return Ok(url.clone());
+        }
+        let look = |variable: &str| lookup(variable).filter(|value| !value.trim().is_empty());
+        match self.address() {
+            Some(Address::Cloud { url, variable }) => match look(variable) {
+                Some(value) => config::base_url(&value)
+                    .map_err(|reason| format!("{variable} cannot be used: {reason}")),
+                None => Ok(url.to_owned()),
+            },
+            Some(Address::Local { port, variable }) => {
+                let value = look(variable).unwrap_or_else(|| "127.0.0.1".to_owned());
+                config::host(&value, port)
+                    .map_err(|reason| format!("{variable} cannot be used: {reason}"))
+            }
+            Some(Address::File) | None => Ok(String::new()),
+        }
+    }
+
+    pub(crate) fn key(&self, lookup: Look<'_>) -> KeyState {
+        match config::find_key(&self.config.key, self.key_rule(), lookup) {
+            Ok(FoundKey::Key(key)) => KeyState::Found(key),
+            Ok(FoundKey::NotNeeded) => KeyState::NotNeeded,
+            Ok(FoundKey::Missing { variable }) => KeyState::Missing { variable },
+            Err(reason) => KeyState::Unusable { reason },
+        }
+    }
+
+    pub(crate) fn default_model(&self) -> Option<ModelRef> {
+        let built_in = match self.config.kind {
+            ProviderKind::BuiltIn(built_in) => built_in.default_model,
+            ProviderKind::Dialect(_) => None,
+        };
+        let model = self.config.default_model.as_deref().or(built_in)?;
+        Some(ModelRef { provider: self.config.name.clone(), model: model.to_owned() })
+    }
+
+    /// Makes the provider, once.
+    pub(crate) fn provider(
+        &self,
+        lookup: Look<'_>,
+        client: &HttpClient,
+    ) -> Result<Arc<dyn Provider>, ModelsError> {
+        if let Some(provider) = self.provider.get() {
+            return Ok(Arc::clone(provider));
+        }
+        let made = self.make_provider(lookup, client)?;
+        Ok(Arc::clone(self.provider.get_or_init(|| made)))
+    }
+
+    fn make_provider(
+        &self,
+        lookup: Look<'_>,
+        client: &HttpClient,
+    ) -> Result<Arc<dyn Provider>, ModelsError> {
+        let name = || self.config.name.clone();
+        let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
+        let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
+        let key = match self.key(lookup) {
+            KeyState::Found(key) => Some(key),
+            KeyState::NotNeeded => None,
+            KeyState::Missing { variable } => {
+                return Err(ModelsError::NoCredentials { provider: name(), variable });
+            }
+            KeyState::Unusable { reason } => return Err(unusable(reason)),
+        };
+        let endpoint = Endpoint {
+            provider: name(),
+            dialect,
+            base_url: self.base_url(lookup).map_err(unusable)?,
+            key,
+            headers: self.config.headers.clone(),
+        };
+        let mut timeouts = Timeouts::default();
+        timeouts.idle = self.config.idle_timeout.unwrap_or(timeouts.idle);
+        let provider =
+            HttpProvider::with_patience(endpoint, client.clone(), RetryPolicy::default(), timeouts)
+                .map_err(|error| unusable(error.to_string()))?;
+        Ok(match self.config.max_tokens {
+            Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
+            None => Arc::new(provider),
+        })
+    }
+
+    /// What is known about a model: the file first, then the table.
+    pub(crate) fn info(&self, reference: &ModelRef) -> ModelInfo {
+        let settings = self.settings(&reference.model);
+        let known = self.known(&reference.model);
+        let abilities =
+            known.map_or_else(|| self.vendor().abilities_of_unknown(), |known| known.abilities);
+        ModelInfo {
+            reference: reference.clone(),
+            context_window: settings
+                .and_then(|settings| settings.context_window)
+                .or(known.map(|known| known.context_window)),
+            max_output_tokens: settings
+                .and_then(|settings| settings.max_output_tokens)
+                .or(known.map(|known| known.max_output_tokens)),
+            abilities: settings.map_or(abilities, |settings| with_settings(abilities, settings)),
+        }
+    }
+
+    pub(crate) fn price(&self, model: &str) -> Option<Price> {
+        let settings = self.settings(model).and_then(|settings| settings.price);
+        settings.map(price).or_else(|| match self.known(model) {
+            Some(known) => Some(known.price),
+            None => self.vendor().price_of_unknown(),
+        })
+    }
+
+    /// What the user should know about a model that little is known about.
+    pub(crate) fn warning(&self, model: &str) -> Option<String> {
+        let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
+        let lacks_window = self.info(&reference).context_window.is_none();
+        let missing = match (lacks_window, self.price(model).is_none()) {
+            (false, false) => return None,
+            (true, false) => "its window is",
+            (false, true) => "its price is",
+            (true, true) => "its window and its price are",
+        };
+        let known: BTreeSet<&str> = self.known_ids().collect();
+        let near = config::nearest(model, known.into_iter())
+            .map(|near| format!(" Did you mean \"{near}\"?"))
+            .unwrap_or_default();
+        Some(format!(
+            "{reference} is not among the known models: {missing} unknown.{near} They can be given under \
+             [models.\"{model}\"] in the provider's TOML."
+        ))
+    }
+
+    pub(crate) fn summary(&self, lookup: Look<'_>) -> ProviderSummary {
+        let models = self.known_ids().map(|id| {
+            let reference = ModelRef { provider: self.config.name.clone(), model: id.to_owned() };
+            ModelSummary { info: self.info(&reference), price: self.price(id) }
+        });
+        ProviderSummary {
+            name: self.config.name.clone(),
+            dialect: self.dialect().map_or("replay", Dialect::name),
+            base_url: self.base_url(lookup).map(|url| without_secret(&url)),
+            credentials: match self.key(lookup) {
+                KeyState::Found(_) => Credentials::Present,
+                KeyState::NotNeeded => Credentials::NotNeeded,
+                KeyState::Missing { variable } => Credentials::Missing { variable },
+                KeyState::Unusable { reason } => Credentials::Unusable { reason },
+            },
+            default_model: self.default_model().map(|reference| reference.model),
+            models: models.collect(),
+        }
+    }
+
+    /// The models of the file, then those of the table that are not among them.
+    fn known_ids(&self) -> impl Iterator<Item = &str> {
+        let own = &self.config.models;
+        let table = self.vendor().models().iter().map(|known| known.id);
+        own.keys().map(String::as_str).chain(table.filter(|id| !own.contains_key(*id)))
+    }
+
+    fn settings(&self, model: &str) -> Option<&ModelSettings> {
+        self.config.models.get(model)
+    }
+
+    fn known(&self, model: &str) -> Option<&'static KnownModel> {
+        self.vendor().find(model)
+    }
+}
+
+impl ProviderConfig {
+    fn of_built_in(built_in: &'static BuiltIn) -> Self {
+        Self {
+            name: built_in.name.to_owned(),
+            kind: ProviderKind::BuiltIn(built_in),
+            base_url: None,
+            key: KeySource::BuiltIn,
+            default_model: None,
+            max_tokens: None,
+            models: BTreeMap::new(),
+            headers: Vec::new(),
+            idle_timeout: None,
+        }
+    }
+}
+
+fn with_settings(abilities: Abilities, settings: &ModelSettings) -> Abilities {
+    Abilities {
+        tools: settings.tools.unwrap_or(abilities.tools),
+        vision: settings.vision.unwrap_or(abilities.vision),
+        thinking: settings.thinking.unwrap_or(abilities.thinking),
+    }
+}
+
+fn price(settings: PriceSettings) -> Price {
+    let PriceSettings { input, output, cache_read, cache_write } = settings;
+    let cache_write = cache_write.unwrap_or(input);
+    Price {
+        input,
+        output,
+        cache_read: cache_read.unwrap_or(input),
+        cache_write,
+        cache_write_1h: cache_write,
+    }
+}
+
+fn without_secret(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| String::new(), |url| shown(&url))
+}

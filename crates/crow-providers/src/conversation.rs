@@ -1,0 +1,86 @@
+//! One session's talk with one model over HTTP.
+
+use std::sync::Arc;
+
+use crow_core::{
+    message::Message,
+    model::{Conversation, ModelRequest, ModelStream},
+};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderValue},
+};
+
+use crate::{
+    codec::{Codec, EncodedMessage, Frame, Route},
+    http::{Outgoing, exchange},
+    provider::Link,
+};
+
+/// One session's talk with one model.
+///
+/// Invariant: `encoded` holds what the codec was given since it was made, in order. A history that does not begin with
+/// just these messages is a maintenance point: codec and bytes are made anew.
+pub(crate) struct HttpConversation {
+    link: Arc<Link>,
+    route: Route,
+    url: Url,
+    headers: HeaderMap,
+    codec: Box<dyn Codec>,
+    encoded: Vec<EncodedMessage>,
+}
+
+impl HttpConversation {
+    pub(crate) fn new(link: Arc<Link>, route: Route) -> Self {
+        let codec = link.dialect.codec(route.clone());
+        let url = link.url(&codec.path());
+        let mut headers = link.headers.clone();
+        for (name, value) in codec.headers() {
+            // The user's own headers win.
+            if let (false, Ok(value)) = (headers.contains_key(name), HeaderValue::from_str(&value))
+            {
+                headers.insert(name, value);
+            }
+        }
+        Self { link, route, url, headers, codec, encoded: Vec::new() }
+    }
+
+    fn encode(&mut self, messages: &[Arc<Message>]) {
+        let is_known =
+            |(encoded, message): (&EncodedMessage, &Arc<Message>)| encoded.id == *message.id();
+        let continues =
+            self.encoded.len() <= messages.len() && self.encoded.iter().zip(messages).all(is_known);
+        if !continues {
+            self.codec = self.link.dialect.codec(self.route.clone());
+            self.encoded.clear();
+        }
+        for message in messages.iter().skip(self.encoded.len()) {
+            let encoded = self.codec.encode_message(message);
+            self.encoded.push(encoded);
+        }
+    }
+}
+
+impl Conversation for HttpConversation {
+    fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
+        self.encode(request.messages);
+        let frame = Frame {
+            system: request.system,
+            tools: request.tools,
+            config: request.config,
+            tool_choice: request.tool_choice,
+        };
+        let outgoing = Outgoing {
+            client: self.link.client.clone(),
+            provider: self.link.provider.clone(),
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            body: self.codec.assemble(frame, &self.encoded),
+            timeouts: self.link.timeouts,
+            secrets: self.link.secrets.clone(),
+        };
+        let attempts = self.link.retry.attempts.max(1);
+        let decoders = (0..attempts).map(|_| self.codec.decoder()).collect();
+        exchange(outgoing, decoders, self.link.retry.clone())
+    }
+}

@@ -1,0 +1,78 @@
+//! The wire formats that a provider may speak.
+
+use reqwest::header::{AUTHORIZATION, HeaderName};
+
+use crate::{
+    anthropic::AnthropicCodec,
+    codec::{Codec, Route},
+    gemini::GeminiCodec,
+    openai::{ChatCodec, ChatVariant, ResponsesCodec},
+};
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Anthropic Messages, which llama.cpp and several vendors speak as well.
+    AnthropicMessages,
+    /// Gemini's `streamGenerateContent`.
+    Gemini,
+    /// `OpenAI` Responses.
+    OpenAiResponses,
+    /// `OpenAI` Chat Completions, which most servers speak, each in its own way.
+    OpenAiChat(ChatVariant),
+}
+
+impl Dialect {
+    /// Returns the name in configuration and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::Gemini => "gemini",
+            Self::OpenAiResponses => "openai-responses",
+            Self::OpenAiChat(_) => "openai-chat",
+        }
+    }
+
+    /// Finds a format by its name.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|dialect| dialect.name() == name)
+    }
+
+    /// Returns the names of all formats.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMED.into_iter().map(Self::name)
+    }
+
+    /// What each name stands for. Who speaks Chat and is not known by name gets what all understand.
+    const NAMED: [Self; 4] = [
+        Self::AnthropicMessages,
+        Self::OpenAiResponses,
+        Self::OpenAiChat(ChatVariant::COMPATIBLE),
+        Self::Gemini,
+    ];
+
+    /// Makes the codec of one conversation.
+    pub(crate) fn codec(self, route: Route) -> Box<dyn Codec> {
+        match self {
+            Self::AnthropicMessages => Box::new(AnthropicCodec::new(route)),
+            Self::Gemini => Box::new(GeminiCodec::new(route)),
+            Self::OpenAiResponses => Box::new(ResponsesCodec::new(route)),
+            Self::OpenAiChat(variant) => Box::new(ChatCodec::new(route, variant)),
+        }
+    }
+
+    /// Returns the header that carries the key, and what it says.
+    pub(crate) fn credential(self, key: &str) -> (HeaderName, String) {
+        match self {
+            // Tokens of a subscription log-in are bearer tokens, keys are not.
+            Self::AnthropicMessages if key.starts_with("sk-ant-oat") => bearer(key),
+            Self::AnthropicMessages => (HeaderName::from_static("x-api-key"), key.to_owned()),
+            Self::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+            Self::OpenAiResponses | Self::OpenAiChat(_) => bearer(key),
+        }
+    }
+}
+
+fn bearer(key: &str) -> (HeaderName, String) {
+    (AUTHORIZATION, format!("Bearer {key}"))
+}

@@ -1,0 +1,203 @@
+//! The wire bytes of one message.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use crow_core::{
+    ids::CallId,
+    message::{
+        AssistantMessage, Block, Image, Message, Origin, ReplyBlock, ReplyContent, ResultMessage,
+        ToolCall,
+    },
+};
+use serde_json::{Map, Value, json};
+
+use super::thinking::{NO_SIGNATURE, wants_signatures};
+use crate::codec::{EncodedMessage, Route};
+
+const NO_WORDS: &str = "(empty message)";
+/// Stands between two replies in a row: calls must follow a turn of the user.
+const GO_ON: &str = "Continue.";
+/// Stands for a picture that a model cannot see.
+const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
+/// One less than the service takes: an underscore may come in front.
+const LONGEST_NAME: usize = 63;
+
+/// Turns messages into wire bytes, in order.
+#[derive(Debug)]
+pub(super) struct ContentEncoder {
+    origin: Origin,
+    has_vision: bool,
+    wants_signatures: bool,
+    follows_user: bool,
+    /// How the calls of the last reply are named on the wire.
+    open: HashMap<CallId, WireCall>,
+}
+
+#[derive(Debug)]
+struct WireCall {
+    name: String,
+    /// The id that the service gave.
+    id: Option<String>,
+}
+
+impl ContentEncoder {
+    pub(super) fn new(route: &Route) -> Self {
+        Self {
+            origin: route.origin.clone(),
+            has_vision: route.model.abilities.vision,
+            wants_signatures: wants_signatures(&route.model.reference.model),
+            follows_user: false,
+            open: HashMap::new(),
+        }
+    }
+
+    pub(super) fn encode(&mut self, message: &Message) -> EncodedMessage {
+        let json = match message {
+            Message::User(user) => {
+                let mut parts: Vec<_> =
+                    user.content.iter().filter_map(|block| self.user_part(block)).collect();
+                if parts.is_empty() {
+                    parts.push(json!({"text": NO_WORDS}));
+                }
+                self.content("user", &parts)
+            }
+            Message::Assistant(reply) => {
+                let parts = self.reply(reply);
+                self.content("model", &parts)
+            }
+            Message::Results(message) => {
+                let parts = self.results(&message.results);
+                self.content("user", &parts)
+            }
+        };
+        EncodedMessage { id: message.id().clone(), json, mark_at: None }
+    }
+
+    fn content(&mut self, role: &str, parts: &[Value]) -> Bytes {
+        if parts.is_empty() {
+            return Bytes::new();
+        }
+        let is_model = role == "model";
+        let content = json!({"role": role, "parts": parts}).to_string();
+        let json = if is_model && !self.follows_user {
+            let between = json!({"role": "user", "parts": [{"text": GO_ON}]});
+            format!("{between},{content}")
+        } else {
+            content
+        };
+        self.follows_user = !is_model;
+        Bytes::from(json)
+    }
+
+    fn user_part(&self, block: &Block) -> Option<Value> {
+        match block {
+            Block::Text { text } => (!text.trim().is_empty()).then(|| json!({"text": text})),
+            Block::Image(image) => Some(self.picture(image)),
+        }
+    }
+
+    fn picture(&self, image: &Image) -> Value {
+        if self.has_vision {
+            json!({"inlineData": {"mimeType": image.media_type, "data": image.data}})
+        } else {
+            json!({"text": NO_VISION})
+        }
+    }
+
+    fn reply(&mut self, message: &AssistantMessage) -> Vec<Value> {
+        self.open.clear();
+        let is_ours = message.origin == self.origin;
+        let mut parts = Vec::new();
+        for block in &message.blocks {
+            let native = block.native_item().filter(|_| is_ours).and_then(Value::as_object);
+            parts.extend(self.reply_part(block, native.cloned()));
+        }
+        if self.wants_signatures {
+            sign_first_call(&mut parts);
+        }
+        parts
+    }
+
+    fn reply_part(
+        &mut self,
+        block: &ReplyBlock,
+        native: Option<Map<String, Value>>,
+    ) -> Option<Value> {
+        match (&block.content, native) {
+            (ReplyContent::Text { text }, Some(native)) => Some(with_text(native, text)),
+            (ReplyContent::Text { text }, None) => {
+                (!text.trim().is_empty()).then(|| json!({"text": text}))
+            }
+            // Reasoning without a signature is for people.
+            (ReplyContent::Thinking { text }, native) => Some(with_text(native?, text)),
+            (ReplyContent::Call(call), native) => Some(self.call(call, native)),
+            (ReplyContent::Opaque, native) => native.map(Value::Object),
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall, native: Option<Map<String, Value>>) -> Value {
+        let mut part = native.unwrap_or_default();
+        let mut function = match part.shift_remove("functionCall") {
+            Some(Value::Object(function)) => function,
+            _ => Map::from_iter([("name".to_owned(), json!(wire_name(&call.name)))]),
+        };
+        let text = |name: &str| function.get(name).and_then(Value::as_str).map(str::to_owned);
+        let wire = WireCall { name: text("name").unwrap_or_default(), id: text("id") };
+        self.open.insert(call.id.clone(), wire);
+        function.insert("args".to_owned(), call.arguments.to_object());
+        part.insert("functionCall".to_owned(), Value::Object(function));
+        Value::Object(part)
+    }
+
+    /// One response for each call, in order. Pictures follow, since not every model takes them inside.
+    fn results(&self, results: &[ResultMessage]) -> Vec<Value> {
+        let mut parts = Vec::new();
+        let mut behind = Vec::new();
+        for result in results {
+            let mut words = Vec::new();
+            for block in &result.content {
+                match block {
+                    Block::Text { text } => words.push(text.as_str()),
+                    Block::Image(image) => behind.push(self.picture(image)),
+                }
+            }
+            let wire = self.open.get(&result.call_id);
+            let name = wire.map_or_else(|| wire_name(&result.tool), |wire| wire.name.clone());
+            let field = if result.is_error { "error" } else { "output" };
+            let mut response = Map::from_iter([("name".to_owned(), json!(name))]);
+            if let Some(id) = wire.and_then(|wire| wire.id.as_ref()) {
+                response.insert("id".to_owned(), json!(id));
+            }
+            response.insert("response".to_owned(), json!({field: words.join("\n")}));
+            parts.push(json!({"functionResponse": response}));
+        }
+        parts.append(&mut behind);
+        parts
+    }
+}
+
+/// The service kept what is signed, so the part comes back with the text it had.
+fn with_text(mut part: Map<String, Value>, text: &str) -> Value {
+    part.insert("text".to_owned(), json!(text));
+    Value::Object(part)
+}
+
+/// The first call of a reply must bear a signature. One that another model made has none.
+fn sign_first_call(parts: &mut [Value]) {
+    let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
+    if let Some(part) = first.and_then(Value::as_object_mut)
+        && !part.contains_key("thoughtSignature")
+    {
+        part.insert("thoughtSignature".to_owned(), json!(NO_SIGNATURE));
+    }
+}
+
+/// A name that the service takes: a model may have called a tool by a name that no tool can have.
+fn wire_name(name: &str) -> String {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
+    let legal: String = legal.take(LONGEST_NAME).collect();
+    let begins_well = legal.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if begins_well { legal } else { format!("_{legal}") }
+}

@@ -1,0 +1,264 @@
+//! Reads a reply.
+
+use crow_core::{
+    ids::CallId,
+    message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::chunk::{Candidate, Chunk, PromptFeedback, Usage};
+use crate::{
+    classify::{error_event, one_line},
+    codec::Decoder,
+};
+
+/// Reads one reply.
+pub(super) struct GeminiDecoder {
+    origin: Origin,
+    blocks: Vec<ReplyBlock>,
+    /// Text that may still grow, and of which kind.
+    open: Option<(Voice, String)>,
+    usage: Usage,
+    finish: Option<String>,
+    response_id: Option<String>,
+}
+
+/// Whether a text is reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Thought,
+    Answer,
+}
+
+impl GeminiDecoder {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            blocks: Vec::new(),
+            open: None,
+            usage: Usage::default(),
+            finish: None,
+            response_id: None,
+        }
+    }
+
+    fn on_candidate(
+        &mut self,
+        candidate: Candidate,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let parts = candidate.content.and_then(|content| content.parts);
+        for part in parts.unwrap_or_default() {
+            self.on_part(part, out);
+        }
+        let Some(reason) = candidate.finish_reason else { return Ok(()) };
+        if is_failure(&reason) {
+            let said = candidate.finish_message.unwrap_or_default();
+            let message = format!("the model stopped with {reason}: {said}");
+            // Asked again, it will most likely do better.
+            let mut error = ProviderError::new(ProviderErrorKind::Server, one_line(&message));
+            error.code = Some(reason);
+            return Err(error);
+        }
+        self.finish = Some(reason);
+        Ok(())
+    }
+
+    fn on_part(&mut self, mut part: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        if part.contains_key("functionCall") {
+            self.close();
+            self.on_call(part, out);
+            return;
+        }
+        let text = match part.shift_remove("text") {
+            Some(Value::String(text)) => text,
+            _ if part.is_empty() => return,
+            // A kind of part that is not known.
+            _ => return self.keep(part),
+        };
+        let is_thought = part.get("thought").and_then(Value::as_bool) == Some(true);
+        let voice = if is_thought { Voice::Thought } else { Voice::Answer };
+        let is_signed = part.contains_key("thoughtSignature");
+        match (text.is_empty(), is_signed) {
+            (true, false) => {}
+            (true, true) => {
+                part.insert("text".to_owned(), json!(""));
+                self.keep(part);
+            }
+            (false, true) => {
+                push_delta(voice, &text, out);
+                self.close();
+                self.blocks.push(ReplyBlock::with_native(voice.content(text), Value::Object(part)));
+            }
+            (false, false) => {
+                push_delta(voice, &text, out);
+                self.grow(voice, &text);
+            }
+        }
+    }
+
+    /// A part that only the service can read comes back as it is.
+    fn keep(&mut self, part: Map<String, Value>) {
+        self.close();
+        self.blocks.push(ReplyBlock::with_native(ReplyContent::Opaque, Value::Object(part)));
+    }
+
+    /// Parts without a signature may be joined.
+    fn grow(&mut self, voice: Voice, more: &str) {
+        match &mut self.open {
+            Some((open, text)) if *open == voice => text.push_str(more),
+            Some(_) | None => {
+                self.close();
+                self.open = Some((voice, more.to_owned()));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((voice, text)) = self.open.take() {
+            self.blocks.push(ReplyBlock::plain(voice.content(text)));
+        }
+    }
+
+    fn on_call(&mut self, mut part: Map<String, Value>, out: &mut Vec<ModelEvent>) {
+        let Some(Value::Object(mut function)) = part.shift_remove("functionCall") else { return };
+        let arguments = match function.shift_remove("args") {
+            Some(Value::Null) | None => json!({}),
+            Some(arguments) => arguments,
+        };
+        let text = |name: &str| function.get(name).and_then(Value::as_str).unwrap_or_default();
+        let name = text("name").to_owned();
+        let id = self.call_id(text("id"));
+        out.push(ModelEvent::CallStarted { name: name.clone() });
+        let says_more = !part.is_empty() || function.len() > 1;
+        let call = ToolCall { id, name, arguments: CallArguments::Json(arguments) };
+        let content = ReplyContent::Call(call);
+        // The arguments need not be kept twice.
+        part.insert("functionCall".to_owned(), Value::Object(function));
+        self.blocks.push(if says_more {
+            ReplyBlock::with_native(content, Value::Object(part))
+        } else {
+            ReplyBlock::plain(content)
+        });
+    }
+
+    fn call_id(&self, given: &str) -> CallId {
+        let is_taken = self.blocks.iter().any(
+            |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == given),
+        );
+        if given.is_empty() || is_taken {
+            return CallId::new(format!("call_{}", Uuid::now_v7().simple()));
+        }
+        CallId::new(given)
+    }
+}
+
+impl Decoder for GeminiDecoder {
+    fn on_event(
+        &mut self,
+        _event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let chunk: Chunk = match serde_json::from_str(data) {
+            Ok(chunk) => chunk,
+            Err(_) if data == "[DONE]" => return Ok(()),
+            Err(error) => {
+                let message = format!("a chunk cannot be read: {error}");
+                return Err(ProviderError::new(ProviderErrorKind::Decode, message));
+            }
+        };
+        let Chunk { candidates, prompt_feedback, usage_metadata, response_id, error } = chunk;
+        if let Some(error) = error {
+            return Err(error_event(&json!({"error": error})));
+        }
+        if let Some(error) = prompt_feedback.and_then(blocked) {
+            return Err(error);
+        }
+        self.response_id = response_id.or(self.response_id.take());
+        self.usage.merge(&usage_metadata.unwrap_or_default());
+        match candidates.and_then(|candidates| candidates.into_iter().next()) {
+            Some(candidate) => self.on_candidate(candidate, out),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<ModelReply, ProviderError> {
+        let Some(reason) = self.finish.take() else {
+            return Err(ProviderError::new(
+                ProviderErrorKind::Truncated,
+                "the stream ended without a finishReason",
+            ));
+        };
+        self.close();
+        let blocks = std::mem::take(&mut self.blocks);
+        let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+        Ok(ModelReply {
+            blocks,
+            stop: stop_reason(&reason, has_calls),
+            usage: self.usage.total(),
+            origin: self.origin.clone(),
+            response_id: self.response_id.take(),
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.finish.is_some()
+    }
+}
+
+impl Voice {
+    fn content(self, text: String) -> ReplyContent {
+        match self {
+            Self::Thought => ReplyContent::Thinking { text },
+            Self::Answer => ReplyContent::Text { text },
+        }
+    }
+}
+
+fn push_delta(voice: Voice, text: &str, out: &mut Vec<ModelEvent>) {
+    out.push(match voice {
+        Voice::Thought => ModelEvent::ThinkingDelta(text.to_owned()),
+        Voice::Answer => ModelEvent::TextDelta(text.to_owned()),
+    });
+}
+
+fn blocked(feedback: PromptFeedback) -> Option<ProviderError> {
+    let reason = feedback.block_reason?;
+    let said = feedback.block_reason_message.unwrap_or_default();
+    let message = one_line(&format!("the prompt was blocked with {reason} {said}"));
+    let mut error = ProviderError::new(ProviderErrorKind::Refusal, message);
+    error.code = Some(reason);
+    Some(error)
+}
+
+/// The model failed, and nothing can be made of what it said.
+fn is_failure(reason: &str) -> bool {
+    matches!(
+        reason,
+        "MALFORMED_FUNCTION_CALL"
+            | "MALFORMED_RESPONSE"
+            | "UNEXPECTED_TOOL_CALL"
+            | "MISSING_THOUGHT_SIGNATURE"
+            | "TOO_MANY_TOOL_CALLS"
+            | "OTHER"
+    )
+}
+
+fn stop_reason(reason: &str, has_calls: bool) -> StopReason {
+    match reason {
+        "MAX_TOKENS" => StopReason::MaxTokens,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT" => StopReason::Refusal,
+        _ if has_calls => StopReason::ToolUse,
+        _ => StopReason::EndTurn,
+    }
+}

@@ -1,0 +1,113 @@
+//! How a model is told to think, which depends on its generation.
+
+use crow_core::model::{ModelConfig, ModelInfo, Thinking};
+use serde_json::{Value, json};
+
+/// Taken in place of a signature on a call that the model did not make itself.
+pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// How a model takes thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Generation {
+    /// Does not think.
+    Never,
+    /// A budget of tokens (2.5).
+    Budget,
+    /// A level (3 and later).
+    Level,
+}
+
+/// Returns the `thinkingConfig`, if there is something to say.
+pub(super) fn config(model: &ModelInfo, config: &ModelConfig) -> Option<Value> {
+    let name = model.reference.model.as_str();
+    let is_pro = name.contains("pro");
+    let told = match (generation(name), config.thinking) {
+        (Generation::Never, _) => return None,
+        (Generation::Budget | Generation::Level, None) => {
+            return model.abilities.thinking.then(|| json!({"includeThoughts": true}));
+        }
+        (Generation::Level, Some(Thinking::Off | Thinking::Tokens(0))) => {
+            // These models always think.
+            return Some(json!({"thinkingLevel": if is_pro { "low" } else { "minimal" }}));
+        }
+        (Generation::Budget, Some(Thinking::Off | Thinking::Tokens(0))) => {
+            return Some(json!({"thinkingBudget": if is_pro { 128 } else { 0 }}));
+        }
+        (Generation::Level, Some(Thinking::Low)) => ("thinkingLevel", json!("low")),
+        // The first of them knew but two levels.
+        (Generation::Level, Some(Thinking::Medium)) if name.contains("gemini-3-pro") => {
+            ("thinkingLevel", json!("high"))
+        }
+        (Generation::Level, Some(Thinking::Medium)) => ("thinkingLevel", json!("medium")),
+        (Generation::Level, Some(Thinking::High)) => ("thinkingLevel", json!("high")),
+        (Generation::Budget, Some(Thinking::Low)) => ("thinkingBudget", json!(2048)),
+        (Generation::Budget, Some(Thinking::Medium)) => ("thinkingBudget", json!(8192)),
+        (Generation::Budget, Some(Thinking::High)) => ("thinkingBudget", json!(24_576)),
+        (Generation::Budget | Generation::Level, Some(Thinking::Tokens(tokens))) => {
+            ("thinkingBudget", json!(tokens))
+        }
+    };
+    Some(json!({"includeThoughts": true, told.0: told.1}))
+}
+
+/// Returns whether the model refuses calls without a signature.
+pub(super) fn wants_signatures(model: &str) -> bool {
+    generation(model) == Generation::Level
+}
+
+fn generation(model: &str) -> Generation {
+    let Some((_, name)) = model.split_once("gemini-") else { return Generation::Never };
+    let version = name.split('-').next().unwrap_or_default();
+    match version.parse::<f32>() {
+        Ok(version) if version < 2.5 => Generation::Never,
+        Ok(version) if version < 3.0 => Generation::Budget,
+        // Names such as `gemini-flash-latest` are kept up to date.
+        Ok(_) | Err(_) => Generation::Level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::model::{Abilities, ModelRef};
+
+    use super::*;
+
+    fn of(model: &str, thinking: Option<Thinking>) -> Option<Value> {
+        let info = ModelInfo {
+            reference: ModelRef { provider: "gemini".to_owned(), model: model.to_owned() },
+            context_window: None,
+            max_output_tokens: None,
+            abilities: Abilities { tools: true, vision: true, thinking: true },
+        };
+        config(&info, &ModelConfig { thinking, ..ModelConfig::default() })
+    }
+
+    #[test]
+    fn each_generation_is_told_in_its_own_words() {
+        for (model, thinking, expected) in [
+            ("gemini-2.0-flash", Some(Thinking::High), Value::Null),
+            ("gemma-3", None, Value::Null),
+            ("gemini-2.5-flash", None, json!({"includeThoughts": true})),
+            ("gemini-2.5-flash", Some(Thinking::Off), json!({"thinkingBudget": 0})),
+            ("gemini-2.5-pro", Some(Thinking::Off), json!({"thinkingBudget": 128})),
+            (
+                "gemini-2.5-pro",
+                Some(Thinking::Tokens(500)),
+                json!({"includeThoughts": true, "thinkingBudget": 500}),
+            ),
+            (
+                "gemini-3-pro-preview",
+                Some(Thinking::Medium),
+                json!({"includeThoughts": true, "thinkingLevel": "high"}),
+            ),
+            (
+                "models/gemini-3.8-flash",
+                Some(Thinking::Medium),
+                json!({"includeThoughts": true, "thinkingLevel": "medium"}),
+            ),
+            ("gemini-flash-latest", Some(Thinking::Off), json!({"thinkingLevel": "minimal"})),
+        ] {
+            assert_eq!(of(model, thinking).unwrap_or_default(), expected, "{model} {thinking:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The client that all providers of a process share.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use reqwest::{Client, ClientBuilder, Url, redirect};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio::sync::OnceCell;
+
+use super::Proxies;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A kept connection outlives a long tool call; a server that closes it earlier costs a reconnect.
+const KEPT: Duration = Duration::from_mins(5);
+
+/// The HTTP client of a process. Clones share its connections.
+///
+/// Making one does no work: TLS is set up, and the system's certificates are read, when the first `https` address is
+/// asked. An `http` address needs neither.
+#[derive(Clone)]
+pub struct HttpClient(Arc<Inner>);
+
+struct Inner {
+    proxies: Proxies,
+    connect_timeout: Duration,
+    plain: OnceLock<Client>,
+    secure: OnceCell<Client>,
+}
+
+/// The HTTP client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("set up the HTTP client: {reason}")]
+pub struct HttpClientError {
+    reason: String,
+}
+
+impl Default for HttpClient {
+    fn default() -> Self {
+        Self::new(Proxies::default())
+    }
+}
+
+impl HttpClient {
+    /// Makes a client that asks through `proxies`.
+    pub fn new(proxies: Proxies) -> Self {
+        Self::with_connect_timeout(proxies, CONNECT_TIMEOUT)
+    }
+
+    /// Makes a client that waits this long for a connection.
+    pub fn with_connect_timeout(proxies: Proxies, connect_timeout: Duration) -> Self {
+        let (plain, secure) = (OnceLock::new(), OnceCell::new());
+        Self(Arc::new(Inner { proxies, connect_timeout, plain, secure }))
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.0.connect_timeout
+    }
+
+    /// Returns the client for an address.
+    pub(crate) async fn for_url(&self, url: &Url) -> Result<Client, HttpClientError> {
+        if url.scheme() == "https" {
+            let proxies = self.0.proxies.clone();
+            let connect_timeout = self.0.connect_timeout;
+            // Reads the certificates from disk.
+            let make = || async move {
+                let made = tokio::task::spawn_blocking(move || secure(&proxies, connect_timeout));
+                made.await.map_err(|error| HttpClientError { reason: error.to_string() })?
+            };
+            return self.0.secure.get_or_try_init(make).await.cloned();
+        }
+        if let Some(client) = self.0.plain.get() {
+            return Ok(client.clone());
+        }
+        let client = plain(&self.0.proxies, self.0.connect_timeout)?;
+        Ok(self.0.plain.get_or_init(|| client).clone())
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+fn builder(proxies: &Proxies, timeout: Duration) -> Result<ClientBuilder, HttpClientError> {
+    // The environment is for the binary to read.
+    let mut builder = Client::builder()
+        .no_proxy()
+        .user_agent(concat!("crow-agent/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .connect_timeout(timeout)
+        .tcp_nodelay(true)
+        .pool_idle_timeout(KEPT);
+    for proxy in proxies.to_reqwest().map_err(failed)? {
+        builder = builder.proxy(proxy);
+    }
+    Ok(builder)
+}
+
+/// A client for `http` addresses: no certificate is read. The proxy, too, is an `http` one.
+fn plain(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
+    install_crypto();
+    let proxies = Proxies { https: None, ..proxies.clone() };
+    builder(&proxies, timeout)?.tls_certs_only([]).build().map_err(failed)
+}
+
+fn secure(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
+    install_crypto();
+    // Fails where the system has no certificates.
+    if let Ok(client) = builder(proxies, timeout)?.build() {
+        return Ok(client);
+    }
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    builder(proxies, timeout)?.tls_backend_preconfigured(tls).build().map_err(failed)
+}
+
+/// Without a process-wide provider, building a client panics.
+fn install_crypto() {
+    // An error means that one is installed already, which serves as well.
+    drop(ring::default_provider().install_default());
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "is passed to map_err")]
+fn failed(error: reqwest::Error) -> HttpClientError {
+    HttpClientError { reason: error.to_string() }
+}

@@ -1,0 +1,132 @@
+//! One request and its reply, with retries.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
+use futures_util::stream;
+
+use super::{
+    outgoing::Outgoing,
+    reading::{Read, Reading},
+};
+use crate::{
+    codec::Decoder,
+    retry::{Failure, Reach, RetryPolicy, Schedule},
+};
+
+/// Sends a request and gives its reply as a stream. Nothing is sent before the stream is polled.
+///
+/// There is a decoder for each attempt, because the stream outlives the codec's borrow.
+pub(crate) fn exchange(
+    outgoing: Outgoing,
+    decoders: Vec<Box<dyn Decoder>>,
+    policy: RetryPolicy,
+) -> ModelStream {
+    let exchange = Exchange {
+        outgoing,
+        decoders,
+        policy,
+        schedule: None,
+        phase: Phase::Waiting(Duration::ZERO),
+        fresh: Vec::new(),
+        ready: VecDeque::new(),
+    };
+    Box::pin(stream::unfold(exchange, |mut exchange| async move {
+        let item = exchange.next().await?;
+        Some((item, exchange))
+    }))
+}
+
+struct Exchange {
+    outgoing: Outgoing,
+    decoders: Vec<Box<dyn Decoder>>,
+    policy: RetryPolicy,
+    /// Begins with the first attempt.
+    schedule: Option<Schedule>,
+    phase: Phase,
+    /// What the last read brought.
+    fresh: Vec<ModelEvent>,
+    /// What was not yet given out.
+    ready: VecDeque<ModelEvent>,
+}
+
+enum Phase {
+    /// Sends the request after a wait.
+    Waiting(Duration),
+    /// Reads the reply.
+    Reading(Box<Reading>),
+    /// Gives out the error.
+    Failed(ProviderError),
+    /// Has given out everything.
+    Over,
+}
+
+impl Exchange {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ProviderError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            match std::mem::replace(&mut self.phase, Phase::Over) {
+                Phase::Over => return None,
+                Phase::Failed(error) => return Some(Err(error)),
+                Phase::Waiting(wait) => self.send(wait).await,
+                Phase::Reading(reading) => self.read(reading).await,
+            }
+        }
+    }
+
+    async fn send(&mut self, wait: Duration) {
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        self.schedule.get_or_insert_with(|| Schedule::new(self.policy.clone()));
+        let Some(decoder) = self.decoders.pop() else { return };
+        match self.outgoing.send().await {
+            Ok(response) => {
+                self.phase = Phase::Reading(Box::new(Reading::new(response, decoder)));
+            }
+            Err(failure) => self.on_failure(failure),
+        }
+    }
+
+    async fn read(&mut self, mut reading: Box<Reading>) {
+        let outcome = reading.read(self.outgoing.timeouts.idle, &mut self.fresh).await;
+        for event in self.fresh.drain(..) {
+            push(&mut self.ready, event);
+        }
+        match outcome {
+            Ok(Read::More) => self.phase = Phase::Reading(reading),
+            Ok(Read::Complete(reply)) => self.ready.push_back(ModelEvent::Completed(*reply)),
+            Err(error) => self.on_failure(Failure { error, reach: Reach::Answered }),
+        }
+    }
+
+    fn on_failure(&mut self, failure: Failure) {
+        let error = self.outgoing.complete(failure.error);
+        let failure = Failure { error, reach: failure.reach };
+        let retry = self.schedule.as_mut().and_then(|schedule| schedule.next_retry(&failure));
+        self.phase = match retry {
+            Some(retry) if !self.decoders.is_empty() => self.on_retry(retry),
+            Some(_) | None => Phase::Failed(failure.error),
+        };
+    }
+
+    fn on_retry(&mut self, retry: Retry) -> Phase {
+        tracing::info!(attempt = retry.attempt, error = %retry.error, "retrying a model request");
+        let wait = retry.wait;
+        self.ready.push_back(ModelEvent::Retrying(retry));
+        Phase::Waiting(wait)
+    }
+}
+
+/// Adds an event. Deltas that came together are given out together: a slow consumer gets fewer, longer ones.
+fn push(ready: &mut VecDeque<ModelEvent>, event: ModelEvent) {
+    match (ready.back_mut(), event) {
+        (Some(ModelEvent::TextDelta(text)), ModelEvent::TextDelta(more))
+        | (Some(ModelEvent::ThinkingDelta(text)), ModelEvent::ThinkingDelta(more)) => {
+            text.push_str(&more);
+        }
+        (_, event) => ready.push_back(event),
+    }
+}

@@ -1,0 +1,178 @@
+//! From `provider/model` to a model that can be asked.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use crow_core::model::{ModelInfo, ModelRef, Models, ModelsError, Price, Provider, ResolvedModel};
+
+use crate::{
+    HttpClient,
+    config::{BUILT_IN, ProviderConfig, nearest},
+    configured::{Configured, KeyState},
+    replay::ReplayProvider,
+    secret::ApiKey,
+};
+
+/// Finds the value of an environment variable, or of what stands in its place.
+pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The providers that are built in and those that were configured.
+///
+/// A configured provider with the name of a built-in one takes its place. Nothing is read, connected or set up before a
+/// model is resolved.
+pub struct ProviderModels {
+    providers: Vec<Configured>,
+    lookup: Lookup,
+    client: HttpClient,
+}
+
+/// A provider as the `models` command shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderSummary {
+    /// What stands before the slash in a model reference.
+    pub name: String,
+    /// The wire format.
+    pub dialect: &'static str,
+    /// The address, or what is wrong with it. Without any secret.
+    pub base_url: Result<String, String>,
+    /// Whether its key is there.
+    pub credentials: Credentials,
+    /// The model that is asked when nobody names one.
+    pub default_model: Option<String>,
+    /// The models that are known without asking it.
+    pub models: Vec<ModelSummary>,
+}
+
+/// Whether a provider's key is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// It is, and can be sent.
+    Present,
+    /// None is needed.
+    NotNeeded,
+    /// It is looked for here, and is not there.
+    Missing {
+        /// The variable.
+        variable: String,
+    },
+    /// What is there cannot be sent.
+    Unusable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A model that is known without asking its provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSummary {
+    /// What is known about it.
+    pub info: ModelInfo,
+    /// What it costs.
+    pub price: Option<Price>,
+}
+
+impl ProviderModels {
+    /// Puts the configured providers beside the built-in ones.
+    ///
+    /// Variables are looked up when a provider is first needed. Two configurations with one name are an error.
+    pub fn new(
+        configs: Vec<ProviderConfig>,
+        lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        client: HttpClient,
+    ) -> Result<Self, ModelsError> {
+        let mut providers: Vec<Configured> = BUILT_IN.iter().map(Configured::built_in).collect();
+        let mut names: Vec<String> = Vec::new();
+        for config in configs {
+            if names.contains(&config.name) {
+                let reason = "it is configured twice".to_owned();
+                return Err(ModelsError::Unusable { provider: config.name, reason });
+            }
+            names.push(config.name.clone());
+            let place = providers.iter_mut().find(|provider| provider.name() == config.name);
+            let configured = Configured::new(config);
+            match place {
+                Some(place) => *place = configured,
+                None => providers.push(configured),
+            }
+        }
+        Ok(Self { providers, lookup: Arc::new(lookup), client })
+    }
+
+    /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
+    /// providers come before built-in ones, and what needs no key comes last.
+    pub fn default_model(&self) -> Option<ModelRef> {
+        let with_key =
+            |provider: &&Configured| matches!(provider.key(&*self.lookup), KeyState::Found(_));
+        let without =
+            |provider: &&Configured| matches!(provider.key(&*self.lookup), KeyState::NotNeeded);
+        let configured = || self.providers.iter().filter(|provider| provider.is_configured());
+        let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
+        configured()
+            .filter(with_key)
+            .chain(built_in().filter(with_key))
+            .chain(configured().filter(without))
+            .find_map(Configured::default_model)
+    }
+
+    /// Returns the model that a provider is asked for when only the provider is named.
+    pub fn default_model_of(&self, provider: &str) -> Result<Option<ModelRef>, ModelsError> {
+        self.find(provider).map(Configured::default_model)
+    }
+
+    /// Returns all providers with what is known about them, the built-in ones first. Asks nobody.
+    pub fn list(&self) -> Vec<ProviderSummary> {
+        self.providers.iter().map(|provider| provider.summary(&*self.lookup)).collect()
+    }
+
+    fn find(&self, name: &str) -> Result<&Configured, ModelsError> {
+        self.providers.iter().find(|provider| provider.name() == name).ok_or_else(|| {
+            let known = || self.providers.iter().map(Configured::name);
+            ModelsError::UnknownProvider {
+                name: name.to_owned(),
+                nearest: nearest(name, known()).map(str::to_owned),
+                known: known().map(str::to_owned).collect(),
+            }
+        })
+    }
+
+    /// The servers that may run on this machine: name, base URL and key. One whose address is no address is left out:
+    /// asking it will say what is wrong.
+    pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Option<ApiKey>)> {
+        self.providers.iter().filter(|provider| provider.is_local()).filter_map(|provider| {
+            let base_url = provider.base_url(&*self.lookup).ok()?;
+            let key = match provider.key(&*self.lookup) {
+                KeyState::Found(key) => Some(key),
+                KeyState::NotNeeded | KeyState::Missing { .. } | KeyState::Unusable { .. } => None,
+            };
+            Some((provider.name(), base_url, key))
+        })
+    }
+}
+
+#[async_trait]
+impl Models for ProviderModels {
+    async fn resolve(&self, reference: &ModelRef) -> Result<ResolvedModel, ModelsError> {
+        let configured = self.find(&reference.provider)?;
+        if configured.is_replay() {
+            let provider = ReplayProvider::read(&reference.model).await.map_err(|error| {
+                let (provider, reason) = (reference.provider.clone(), error.to_string());
+                ModelsError::Unusable { provider, reason }
+            })?;
+            let info = configured.info(reference);
+            return Ok(ResolvedModel { provider: Arc::new(provider), info, warning: None });
+        }
+        let provider: Arc<dyn Provider> = configured.provider(&*self.lookup, &self.client)?;
+        let info = configured.info(reference);
+        Ok(ResolvedModel { provider, info, warning: configured.warning(&reference.model) })
+    }
+
+    async fn price(&self, reference: &ModelRef) -> Option<Price> {
+        self.find(&reference.provider).ok()?.price(&reference.model)
+    }
+}
+
+impl fmt::Debug for ProviderModels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderModels").field("providers", &self.providers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,12 @@
+//! Chat Completions, `POST …/chat/completions`, as spoken by `OpenAI`, `OpenRouter`, `DeepSeek`, llama.cpp, `vLLM`, Ollama,
+//! LM Studio and many more.
+
+mod calls;
+mod decoder;
+mod encode;
+mod reasoning;
+mod reply;
+mod variant;
+
+pub(crate) use encode::ChatCodec;
+pub use variant::ChatVariant;

@@ -1,0 +1,97 @@
+//! The reply as it grows.
+
+use crow_core::{
+    message::{ReplyBlock, ReplyContent},
+    model::ModelEvent,
+};
+
+use super::{
+    calls::{CallPiece, Named, OpenCall},
+    reasoning::{OpenReasoning, ReasoningDelta},
+};
+use crate::openai::call_ids::CallIds;
+
+/// The blocks of a reply in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct OpenReply {
+    blocks: Vec<OpenBlock>,
+}
+
+#[derive(Debug)]
+enum OpenBlock {
+    Text(String),
+    Reasoning(OpenReasoning),
+    Call(OpenCall),
+}
+
+impl OpenReply {
+    pub(super) fn push_text(&mut self, more: &str, out: &mut Vec<ModelEvent>) {
+        if more.is_empty() {
+            return;
+        }
+        if let Some(OpenBlock::Text(text)) = self.blocks.last_mut() {
+            text.push_str(more);
+        } else {
+            self.blocks.push(OpenBlock::Text(more.to_owned()));
+        }
+        out.push(ModelEvent::TextDelta(more.to_owned()));
+    }
+
+    pub(super) fn push_reasoning(&mut self, delta: &ReasoningDelta<'_>, out: &mut Vec<ModelEvent>) {
+        if let Some(OpenBlock::Reasoning(reasoning)) = self.blocks.last_mut() {
+            reasoning.push(delta);
+        } else {
+            let mut reasoning = OpenReasoning::default();
+            reasoning.push(delta);
+            self.blocks.push(OpenBlock::Reasoning(reasoning));
+        }
+        if !delta.text.is_empty() {
+            out.push(ModelEvent::ThinkingDelta(delta.text.clone().into_owned()));
+        }
+    }
+
+    pub(super) fn push_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<ModelEvent>) {
+        let owner = self.blocks.iter_mut().rev().find_map(|block| match block {
+            OpenBlock::Call(call) if call.may_own(piece) => Some(call),
+            OpenBlock::Call(_) | OpenBlock::Text(_) | OpenBlock::Reasoning(_) => None,
+        });
+        if let Some(call) = owner.filter(|call| !call.is_followed_by(piece)) {
+            announce(call.push(piece), call, out);
+        } else {
+            let mut call = OpenCall::default();
+            announce(call.push(piece), &call, out);
+            self.blocks.push(OpenBlock::Call(call));
+        }
+    }
+
+    pub(super) fn into_blocks(self, ids: &mut CallIds) -> Vec<ReplyBlock> {
+        self.blocks
+            .into_iter()
+            .map(|block| match block {
+                OpenBlock::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
+                OpenBlock::Reasoning(reasoning) => reasoning_block(reasoning),
+                OpenBlock::Call(call) => ReplyBlock::plain(ReplyContent::Call(call.into_call(ids))),
+            })
+            .collect()
+    }
+}
+
+fn announce(named: Named, call: &OpenCall, out: &mut Vec<ModelEvent>) {
+    match named {
+        Named::Now => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
+        Named::No => {}
+    }
+}
+
+fn reasoning_block(reasoning: OpenReasoning) -> ReplyBlock {
+    let native = reasoning.native();
+    let content = if reasoning.text.is_empty() {
+        ReplyContent::Opaque
+    } else {
+        ReplyContent::Thinking { text: reasoning.text }
+    };
+    match native {
+        Some(item) => ReplyBlock::with_native(content, item),
+        None => ReplyBlock::plain(content),
+    }
+}

@@ -1,0 +1,20 @@
+//! The two wire formats of `OpenAI`: Responses, and Chat Completions with its many speakers.
+//!
+//! Both decode leniently from JSON values: unknown events and fields are skipped, and what servers leave out is filled in.
+
+mod body;
+mod call_ids;
+mod chat;
+mod content;
+mod effort;
+mod failure;
+mod number;
+mod responses;
+mod usage;
+
+#[cfg(test)]
+mod testing;
+
+pub(crate) use chat::ChatCodec;
+pub use chat::ChatVariant;
+pub(crate) use responses::ResponsesCodec;

@@ -1,0 +1,193 @@
+//! From the stream to our reply.
+
+use crow_core::{
+    message::{Origin, ReplyBlock, ReplyContent},
+    model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, StopReason},
+    usage::TokenUsage,
+};
+use serde_json::Value;
+
+use super::{
+    item::{ItemKind, text},
+    output::{Output, Source},
+};
+use crate::{
+    classify,
+    codec::Decoder,
+    openai::{call_ids::CallIds, failure, usage},
+};
+
+/// Reads one reply.
+#[derive(Debug)]
+pub(super) struct ResponsesDecoder {
+    origin: Origin,
+    ids: CallIds,
+    output: Output,
+    refusal: Refusal,
+    end: Option<End>,
+    usage: TokenUsage,
+    response_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    None,
+    Said,
+}
+
+/// How the reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Completed,
+    TooLong,
+    Filtered,
+}
+
+impl ResponsesDecoder {
+    pub(super) fn new(origin: Origin, ids: CallIds) -> Self {
+        Self {
+            origin,
+            ids,
+            output: Output::default(),
+            refusal: Refusal::None,
+            end: None,
+            usage: TokenUsage::default(),
+            response_id: None,
+        }
+    }
+
+    fn on_response(
+        &mut self,
+        kind: &str,
+        event: &Value,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let response = event.get("response").unwrap_or(&Value::Null);
+        let id = text(response, "id");
+        if !id.is_empty() {
+            self.response_id = Some(id.to_owned());
+        }
+        if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = usage::read(usage, usage::RESPONSES);
+        }
+        // The status says how it ended; servers that leave it out say it by the event's name.
+        let status = match text(response, "status") {
+            "" => kind.trim_start_matches("response."),
+            status => status,
+        };
+        match (kind, status) {
+            ("response.created" | "response.in_progress" | "response.queued", _) => return Ok(()),
+            (_, "failed") => return Err(failed(event, response)),
+            (_, "incomplete") => self.end = Some(why_incomplete(response)),
+            (_, _) => self.end = Some(End::Completed),
+        }
+        if let Some(output) = response.get("output").and_then(Value::as_array) {
+            self.output.on_all(output, out);
+        }
+        Ok(())
+    }
+
+    fn stop(&self, blocks: &[ReplyBlock], is_refused: bool) -> StopReason {
+        let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+        match self.end {
+            Some(End::TooLong) => StopReason::MaxTokens,
+            Some(End::Filtered) => StopReason::Refusal,
+            Some(End::Completed) | None if has_calls => StopReason::ToolUse,
+            Some(End::Completed) | None if is_refused => StopReason::Refusal,
+            Some(End::Completed) | None => StopReason::EndTurn,
+        }
+    }
+}
+
+impl Decoder for ResponsesDecoder {
+    fn on_event(
+        &mut self,
+        event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let data = data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(());
+        }
+        let value = failure::parse(data)?;
+        let kind = match text(&value, "type") {
+            "" => event,
+            kind => kind,
+        };
+        match kind {
+            "response.output_item.added" => self.output.on_added(&value, out),
+            "response.output_item.done" => self.output.on_done(&value, out),
+            "response.output_text.delta" => {
+                self.output.on_delta(ItemKind::Message, Source::Content, &value, out);
+            }
+            "response.refusal.delta" => {
+                self.refusal = Refusal::Said;
+                self.output.on_delta(ItemKind::Message, Source::Content, &value, out);
+            }
+            "response.reasoning_summary_part.added" => self.output.on_summary_part(&value, out),
+            "response.reasoning_summary_text.delta" => {
+                self.output.on_delta(ItemKind::Reasoning, Source::Summary, &value, out);
+            }
+            "response.reasoning_text.delta" => {
+                self.output.on_delta(ItemKind::Reasoning, Source::Content, &value, out);
+            }
+            "response.function_call_arguments.delta" => {
+                self.output.on_delta(ItemKind::Call, Source::Content, &value, out);
+            }
+            "response.created"
+            | "response.in_progress"
+            | "response.queued"
+            | "response.completed"
+            | "response.incomplete"
+            | "response.failed" => {
+                self.on_response(kind, &value, out)?;
+            }
+            "error" => return Err(classify::error_event(&value)),
+            kind => {
+                if let Some(error) = failure::of_event(&value) {
+                    return Err(error);
+                }
+                tracing::trace!(kind, "an event that says nothing new is skipped");
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ModelReply, ProviderError> {
+        if self.end.is_none() {
+            let message = "the stream ended without response.completed";
+            return Err(ProviderError::new(ProviderErrorKind::Truncated, message));
+        }
+        let output = std::mem::take(&mut self.output);
+        let is_refused = self.refusal == Refusal::Said || output.has_refusal();
+        let blocks = output.into_blocks(&mut self.ids);
+        Ok(ModelReply {
+            stop: self.stop(&blocks, is_refused),
+            blocks,
+            usage: self.usage,
+            origin: self.origin.clone(),
+            response_id: self.response_id.take(),
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.end.is_some()
+    }
+}
+
+fn failed(event: &Value, response: &Value) -> ProviderError {
+    if response.get("error").is_some_and(|error| !error.is_null()) {
+        return classify::error_event(event);
+    }
+    ProviderError::new(ProviderErrorKind::Server, "the response failed without saying why")
+}
+
+fn why_incomplete(response: &Value) -> End {
+    let reason = response.get("incomplete_details").map_or("", |details| text(details, "reason"));
+    if reason == "content_filter" { End::Filtered } else { End::TooLong }
+}
+
+#[cfg(test)]
+#[path = "decoder_tests.rs"]
+mod tests;

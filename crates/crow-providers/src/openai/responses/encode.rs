@@ -1,0 +1,220 @@
+//! From our messages to the request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crow_core::{
+    message::{
+        AssistantMessage, Block, CallArguments, Message, ReplyBlock, ReplyContent, ResultMessage,
+        ToolCall,
+    },
+    model::{ToolChoice, ToolDefinition},
+};
+use serde_json::{Map, Value, json};
+
+use super::{decoder::ResponsesDecoder, item};
+use crate::{
+    codec::{Codec, Decoder, EncodedMessage, Frame, Route},
+    openai::{
+        body,
+        call_ids::CallIds,
+        content::{self, Part},
+        effort::effort,
+        number,
+    },
+};
+
+/// The format in one conversation.
+#[derive(Debug)]
+pub(crate) struct ResponsesCodec {
+    route: Route,
+    ids: CallIds,
+}
+
+impl ResponsesCodec {
+    pub(crate) fn new(route: Route) -> Self {
+        Self { route, ids: CallIds::default() }
+    }
+
+    fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<Part<'a>> {
+        content::parts(blocks, self.route.model.abilities.vision)
+    }
+
+    fn user(&self, blocks: &[Block]) -> Vec<Value> {
+        let parts = self.parts(blocks);
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        let content: Vec<Value> = parts.iter().map(input_part).collect();
+        vec![json!({ "type": "message", "role": "user", "content": content })]
+    }
+
+    /// Sends the items as they came where they belong and are whole, and says the same in our words otherwise. An item
+    /// with its id is refused when the reasoning that came before it is missing: so either all items keep their ids,
+    /// or none.
+    fn assistant(&self, message: &AssistantMessage) -> Vec<Value> {
+        let is_ours = message.origin == self.route.origin;
+        let mut items: Vec<Value> = if is_ours && has_all_reasoning(&message.blocks) {
+            message.blocks.iter().filter_map(as_it_came).collect()
+        } else {
+            message.blocks.iter().filter_map(|block| in_our_words(&block.content)).collect()
+        };
+        // Reasoning is refused without the item that it led to.
+        while items.last().is_some_and(item::is_reasoning) {
+            items.pop();
+        }
+        items
+    }
+
+    fn result(&self, result: &ResultMessage) -> Value {
+        let parts = self.parts(&result.content);
+        let text = content::result_text(result, &parts);
+        let pictures: Vec<Value> =
+            content::pictures(&parts).map(|url| input_part(&Part::Image(url.to_owned()))).collect();
+        let output = if pictures.is_empty() {
+            json!(text)
+        } else {
+            let text = (!text.is_empty()).then(|| input_part(&Part::Text(&text)));
+            text.into_iter().chain(pictures).collect()
+        };
+        json!({ "type": "function_call_output", "call_id": result.call_id, "output": output })
+    }
+
+    fn head(&self, frame: Frame<'_>) -> Map<String, Value> {
+        let mut head = Map::new();
+        let mut set = |name: &str, value: Value| head.insert(name.to_owned(), value);
+        let model = &self.route.model;
+        set("model", json!(model.reference.model));
+        if !frame.system.trim().is_empty() {
+            set("instructions", json!(frame.system));
+        }
+        set("stream", json!(true));
+        set("store", json!(false));
+        set("prompt_cache_key", json!(self.route.session));
+        if let Some(limit) = frame.config.max_tokens {
+            set("max_output_tokens", json!(limit));
+        }
+        if model.abilities.thinking {
+            // Models that do not think refuse this.
+            set("include", json!(["reasoning.encrypted_content"]));
+            if let Some(thinking) = frame.config.thinking {
+                let effort = effort(thinking, &model.reference.model);
+                set("reasoning", json!({ "effort": effort, "summary": "auto" }));
+            }
+        } else if let Some(temperature) = frame.config.temperature {
+            // Models that think refuse this.
+            set("temperature", number::decimal(temperature));
+        }
+        if !frame.tools.is_empty() && model.abilities.tools {
+            set("tools", frame.tools.iter().map(tool).collect());
+            set("parallel_tool_calls", json!(true));
+            match frame.tool_choice {
+                ToolChoice::Auto => {}
+                ToolChoice::None => {
+                    set("tool_choice", json!("none"));
+                }
+            }
+        }
+        head
+    }
+}
+
+impl Codec for ResponsesCodec {
+    fn path(&self) -> String {
+        "/responses".to_owned()
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn encode_message(&mut self, message: &Arc<Message>) -> EncodedMessage {
+        let items = match &**message {
+            Message::User(user) => self.user(&user.content),
+            Message::Assistant(assistant) => {
+                self.ids.on_message(assistant);
+                self.assistant(assistant)
+            }
+            Message::Results(results) => {
+                results.results.iter().map(|result| self.result(result)).collect()
+            }
+        };
+        EncodedMessage { id: message.id().clone(), json: body::joined(&items), mark_at: None }
+    }
+
+    fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
+        body::with_array(&self.head(frame), "input", None, messages)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(ResponsesDecoder::new(self.route.origin.clone(), self.ids.clone()))
+    }
+}
+
+/// Whether every piece of reasoning can be sent back.
+fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
+    blocks.iter().all(|block| match &block.content {
+        ReplyContent::Text { .. } | ReplyContent::Call(_) => true,
+        ReplyContent::Thinking { .. } | ReplyContent::Opaque => {
+            block.native_item().is_some_and(item::can_be_sent_back)
+        }
+    })
+}
+
+fn as_it_came(block: &ReplyBlock) -> Option<Value> {
+    let Some(native) = block.native_item() else {
+        return in_our_words(&block.content);
+    };
+    match &block.content {
+        ReplyContent::Text { text } if text.trim().is_empty() => None,
+        ReplyContent::Call(ToolCall {
+            arguments: CallArguments::Json(Value::Object(_)), ..
+        })
+        | ReplyContent::Text { .. }
+        | ReplyContent::Thinking { .. }
+        | ReplyContent::Opaque => Some(native.clone()),
+        ReplyContent::Call(call) => {
+            let mut item = native.clone();
+            if let Some(fields) = item.as_object_mut() {
+                fields.insert("arguments".to_owned(), json!(arguments_text(call)));
+            }
+            Some(item)
+        }
+    }
+}
+
+fn in_our_words(content: &ReplyContent) -> Option<Value> {
+    match content {
+        ReplyContent::Text { text } if text.trim().is_empty() => None,
+        ReplyContent::Text { text } => {
+            Some(json!({ "type": "message", "role": "assistant", "content": text }))
+        }
+        ReplyContent::Call(call) => Some(json!({
+            "type": "function_call", "call_id": call.id,
+            "name": content::wire_name(&call.name), "arguments": arguments_text(call),
+        })),
+        ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,
+    }
+}
+
+fn arguments_text(call: &ToolCall) -> String {
+    call.arguments.to_object().to_string()
+}
+
+fn input_part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({ "type": "input_text", "text": text }),
+        Part::Image(url) => json!({ "type": "input_image", "image_url": url, "detail": "auto" }),
+    }
+}
+
+fn tool(tool: &ToolDefinition) -> Value {
+    json!({
+        "type": "function", "name": tool.name, "description": tool.description,
+        "parameters": tool.parameters, "strict": false,
+    })
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! What an output item says.
+
+use crow_core::message::{CallArguments, ReplyBlock, ReplyContent, ToolCall};
+use serde_json::{Value, json};
+
+use crate::openai::call_ids::CallIds;
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemKind {
+    /// Text or a refusal.
+    Message,
+    /// Reasoning.
+    Reasoning,
+    /// A call of one of our tools.
+    Call,
+    /// Something that nobody asked for: a tool of the provider's own.
+    Other,
+}
+
+impl ItemKind {
+    pub(super) fn of(item: &Value) -> Self {
+        match text(item, "type") {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Call,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether the item is reasoning.
+pub(super) fn is_reasoning(item: &Value) -> bool {
+    ItemKind::of(item) == ItemKind::Reasoning
+}
+
+/// Whether an item that is kept only verbatim means anything to a server without state: reasoning does if it brings
+/// its content, encrypted or, from open models, in the clear.
+pub(super) fn can_be_sent_back(item: &Value) -> bool {
+    !is_reasoning(item)
+        || !text(item, "encrypted_content").is_empty()
+        || !list(item, "content").is_empty()
+}
+
+/// Whether a message item holds a refusal.
+pub(super) fn is_refusal(item: &Value) -> bool {
+    list(item, "content").iter().any(|part| text(part, "type") == "refusal")
+}
+
+/// What is shown of an item: the text of a message, or the readable part of reasoning.
+pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
+    match kind {
+        ItemKind::Message => list(item, "content")
+            .iter()
+            .map(|part| {
+                if text(part, "type") == "refusal" {
+                    text(part, "refusal")
+                } else {
+                    text(part, "text")
+                }
+            })
+            .collect(),
+        ItemKind::Reasoning => {
+            let summary: Vec<&str> =
+                list(item, "summary").iter().map(|part| text(part, "text")).collect();
+            if summary.is_empty() {
+                list(item, "content").iter().map(|part| text(part, "text")).collect()
+            } else {
+                summary.join("\n\n")
+            }
+        }
+        ItemKind::Call | ItemKind::Other => String::new(),
+    }
+}
+
+/// Turns a complete item into a block that keeps it.
+pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut CallIds) -> ReplyBlock {
+    let content = match kind {
+        ItemKind::Message => ReplyContent::Text { text: shown(&item, kind) },
+        ItemKind::Reasoning => {
+            let text = shown(&item, kind);
+            if text.is_empty() { ReplyContent::Opaque } else { ReplyContent::Thinking { text } }
+        }
+        ItemKind::Call => {
+            let call = call(&item, ids);
+            if let Some(fields) = item.as_object_mut() {
+                fields.insert("call_id".to_owned(), json!(call.id));
+            }
+            ReplyContent::Call(call)
+        }
+        ItemKind::Other => ReplyContent::Opaque,
+    };
+    ReplyBlock::with_native(content, item)
+}
+
+/// Reads a call.
+pub(super) fn call(item: &Value, ids: &mut CallIds) -> ToolCall {
+    let arguments = match item.get("arguments") {
+        Some(Value::String(text)) => CallArguments::parse(text),
+        Some(Value::Null) | None => CallArguments::parse(""),
+        Some(whole) => CallArguments::Json(whole.clone()),
+    };
+    ToolCall {
+        id: ids.assign(Some(text(item, "call_id"))),
+        name: text(item, "name").to_owned(),
+        arguments,
+    }
+}
+
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,8 @@
+//! Responses, `POST …/responses`, without state on the server: every request carries the whole conversation.
+
+mod decoder;
+mod encode;
+mod item;
+mod output;
+
+pub(crate) use encode::ResponsesCodec;

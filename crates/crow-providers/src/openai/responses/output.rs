@@ -1,0 +1,191 @@
+//! The output items of a reply as they come in.
+
+use crow_core::{
+    message::{CallArguments, ReplyBlock, ReplyContent},
+    model::ModelEvent,
+};
+use serde_json::Value;
+
+use super::item::{self, ItemKind, text};
+use crate::openai::call_ids::CallIds;
+
+/// One item, which may still be coming in.
+#[derive(Debug)]
+struct OpenItem {
+    kind: ItemKind,
+    index: Option<u64>,
+    /// As it was announced, then as it came in the end.
+    item: Value,
+    /// What was shown of it so far; the arguments of a call.
+    streamed: String,
+    source: Option<Source>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Done,
+}
+
+/// Reasoning can be told twice: in the clear and in summary. The first that comes is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Text, refusal, arguments, reasoning in the clear.
+    Content,
+    /// The summary of reasoning.
+    Summary,
+}
+
+impl OpenItem {
+    fn new(kind: ItemKind, index: Option<u64>, item: Value) -> Self {
+        Self { kind, index, item, streamed: String::new(), source: None, state: State::Open }
+    }
+
+    fn announce(&self, out: &mut Vec<ModelEvent>) {
+        let name = text(&self.item, "name");
+        if self.kind == ItemKind::Call && !name.is_empty() {
+            out.push(ModelEvent::CallStarted { name: name.to_owned() });
+        }
+    }
+
+    fn show(&mut self, more: &str, out: &mut Vec<ModelEvent>) {
+        if more.is_empty() {
+            return;
+        }
+        self.streamed.push_str(more);
+        match self.kind {
+            ItemKind::Message => out.push(ModelEvent::TextDelta(more.to_owned())),
+            ItemKind::Reasoning => out.push(ModelEvent::ThinkingDelta(more.to_owned())),
+            ItemKind::Call | ItemKind::Other => {}
+        }
+    }
+
+    /// Takes the item as it came in the end and shows what no delta has shown.
+    fn complete(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
+        let was_named = !text(&self.item, "name").is_empty();
+        self.item = item;
+        self.state = State::Done;
+        if !was_named {
+            self.announce(out);
+        }
+        let whole = item::shown(&self.item, self.kind);
+        if let Some(rest) = whole.strip_prefix(&self.streamed) {
+            self.show(rest, out);
+        }
+    }
+
+    fn into_block(self, ids: &mut CallIds) -> Option<ReplyBlock> {
+        if self.state == State::Done {
+            return Some(item::into_block(self.item, self.kind, ids));
+        }
+        // No end came for it: what was streamed is all there is.
+        let content = match self.kind {
+            ItemKind::Message => ReplyContent::Text { text: self.streamed },
+            ItemKind::Reasoning => ReplyContent::Thinking { text: self.streamed },
+            ItemKind::Call => {
+                let mut call = item::call(&self.item, ids);
+                if !self.streamed.is_empty() {
+                    call.arguments = CallArguments::parse(&self.streamed);
+                }
+                ReplyContent::Call(call)
+            }
+            ItemKind::Other => return None,
+        };
+        Some(ReplyBlock::plain(content))
+    }
+}
+
+/// The items in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    items: Vec<OpenItem>,
+}
+
+impl Output {
+    /// An item begins.
+    pub(super) fn on_added(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
+        let Some(item) = event.get("item") else { return };
+        let open = OpenItem::new(ItemKind::of(item), index(event), item.clone());
+        open.announce(out);
+        self.items.push(open);
+    }
+
+    /// An item is complete.
+    pub(super) fn on_done(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
+        let Some(item) = event.get("item") else { return };
+        let (kind, id) = (ItemKind::of(item), text(item, "id"));
+        self.open_item(kind, id, index(event)).complete(item.clone(), out);
+    }
+
+    /// More of an item comes.
+    pub(super) fn on_delta(
+        &mut self,
+        kind: ItemKind,
+        source: Source,
+        event: &Value,
+        out: &mut Vec<ModelEvent>,
+    ) {
+        let item = self.open_item(kind, text(event, "item_id"), index(event));
+        if *item.source.get_or_insert(source) == source {
+            item.show(text(event, "delta"), out);
+        }
+    }
+
+    /// Another part of a summary begins: a blank line parts it from the one before.
+    pub(super) fn on_summary_part(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
+        let item = self.open_item(ItemKind::Reasoning, text(event, "item_id"), index(event));
+        if item.source == Some(Source::Summary) && !item.streamed.is_empty() {
+            item.show("\n\n", out);
+        }
+    }
+
+    /// The whole output at the end fills in what did not come before.
+    pub(super) fn on_all(&mut self, output: &[Value], out: &mut Vec<ModelEvent>) {
+        for (position, item) in output.iter().enumerate() {
+            let kind = ItemKind::of(item);
+            match self.items.get_mut(position) {
+                Some(open) if open.state == State::Open && open.kind == kind => {
+                    open.complete(item.clone(), out);
+                }
+                Some(_) => {}
+                None => {
+                    let mut open = OpenItem::new(kind, None, Value::Null);
+                    open.complete(item.clone(), out);
+                    self.items.push(open);
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_refusal(&self) -> bool {
+        self.items.iter().any(|open| item::is_refusal(&open.item))
+    }
+
+    pub(super) fn into_blocks(self, ids: &mut CallIds) -> Vec<ReplyBlock> {
+        self.items.into_iter().filter_map(|item| item.into_block(ids)).collect()
+    }
+
+    /// Finds the item that an event is about: by its id, by its position, else the last one that is still open.
+    ///
+    /// llama.cpp leaves the position out, some gateways give another id with every event.
+    fn open_item(&mut self, kind: ItemKind, id: &str, index: Option<u64>) -> &mut OpenItem {
+        let is_open = |item: &OpenItem| item.kind == kind && item.state == State::Open;
+        let find = |test: &dyn Fn(&OpenItem) -> bool| {
+            self.items.iter().rposition(|item| is_open(item) && test(item))
+        };
+        let found = find(&|item| !id.is_empty() && text(&item.item, "id") == id)
+            .or_else(|| find(&|item| index.is_some() && item.index == index))
+            .or_else(|| find(&|item| index.is_none() || item.index.is_none()));
+        let position = found.unwrap_or_else(|| {
+            self.items.push(OpenItem::new(kind, index, Value::Null));
+            self.items.len() - 1
+        });
+        #[expect(clippy::indexing_slicing, reason = "the position was found or made just now")]
+        &mut self.items[position]
+    }
+}
+
+fn index(event: &Value) -> Option<u64> {
+    event.get("output_index").and_then(Value::as_u64)
+}

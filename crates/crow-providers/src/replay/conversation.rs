@@ -1,0 +1,127 @@
+//! The recording in one session.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use crow_core::{
+    message::{Block, Message, Origin, ReplyBlock, ReplyContent},
+    model::{
+        Conversation, ModelEvent, ModelReply, ModelRequest, ModelStream, ProviderError,
+        ProviderErrorKind,
+    },
+};
+use futures_util::stream;
+
+use super::recording::{RecordedReply, Recording};
+
+type Item = Result<ModelEvent, ProviderError>;
+
+/// The recording in one session.
+#[derive(Debug)]
+pub(super) struct ReplayConversation {
+    recording: Arc<Recording>,
+    pace: Duration,
+    origin: Origin,
+    /// The reply that comes next; not known before the first request, since the session may be a resumed one.
+    next: Option<usize>,
+}
+
+impl ReplayConversation {
+    pub(super) fn new(recording: Arc<Recording>, pace: Duration, origin: Origin) -> Self {
+        Self { recording, pace, origin, next: None }
+    }
+
+    fn answer(&self, number: usize, messages: &[Arc<Message>]) -> Result<Vec<Item>, String> {
+        let replies = &self.recording.replies;
+        let reply = replies.get(number).ok_or_else(|| {
+            format!("it has {} replies and was asked for reply {}", replies.len(), number + 1)
+        })?;
+        if let Some(expect) = &reply.expect {
+            check(expect, number, messages)?;
+        }
+        let mut items: Vec<Item> = reply.blocks.iter().flat_map(deltas).map(Ok).collect();
+        items.push(Ok(ModelEvent::Completed(self.complete(reply))));
+        Ok(items)
+    }
+
+    fn complete(&self, reply: &RecordedReply) -> ModelReply {
+        ModelReply {
+            blocks: reply.blocks.clone(),
+            stop: reply.stop,
+            usage: reply.usage,
+            origin: self.origin.clone(),
+            response_id: None,
+        }
+    }
+}
+
+impl Conversation for ReplayConversation {
+    fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
+        let number = self.next.unwrap_or_else(|| replies_in(request.messages));
+        self.next = Some(number + 1);
+        let items = self.answer(number, request.messages).unwrap_or_else(|reason| {
+            let message = format!("the recording does not fit: {reason}");
+            let mut error = ProviderError::new(ProviderErrorKind::InvalidRequest, message);
+            self.origin.provider.clone_into(&mut error.provider);
+            vec![Err(error)]
+        });
+        play(items.into(), self.pace)
+    }
+}
+
+fn replies_in(messages: &[Arc<Message>]) -> usize {
+    messages.iter().filter(|message| matches!(&***message, Message::Assistant(_))).count()
+}
+
+/// Checks that the world answers as it did when the recording was made.
+fn check(expect: &str, number: usize, messages: &[Arc<Message>]) -> Result<(), String> {
+    let last = messages.iter().rev().find_map(|message| match &**message {
+        Message::Results(results) => Some(results),
+        Message::User(_) | Message::Assistant(_) => None,
+    });
+    let results = last.map_or(&[][..], |results| results.results.as_slice());
+    let texts = results.iter().flat_map(|result| &result.content).filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        Block::Image(_) => None,
+    });
+    let said = texts.collect::<Vec<_>>().join("\n");
+    if said.contains(expect) {
+        return Ok(());
+    }
+    Err(format!(
+        "reply {} expects \"{expect}\" in the results before it, which say \"{}\"",
+        number + 1,
+        shortened(&said)
+    ))
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 200;
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(MOST).collect();
+    if chars.next().is_some() { format!("{start}…") } else { start }
+}
+
+/// A word at a time.
+fn deltas(block: &ReplyBlock) -> Vec<ModelEvent> {
+    let words = |text: &str| -> Vec<String> {
+        text.split_inclusive(char::is_whitespace).map(str::to_owned).collect()
+    };
+    match &block.content {
+        ReplyContent::Text { text } => words(text).into_iter().map(ModelEvent::TextDelta).collect(),
+        ReplyContent::Thinking { text } => {
+            words(text).into_iter().map(ModelEvent::ThinkingDelta).collect()
+        }
+        ReplyContent::Call(call) => vec![ModelEvent::CallStarted { name: call.name.clone() }],
+        ReplyContent::Opaque => Vec::new(),
+    }
+}
+
+fn play(items: VecDeque<Item>, pace: Duration) -> ModelStream {
+    Box::pin(stream::unfold(items, move |mut items| async move {
+        let item = items.pop_front()?;
+        if !pace.is_zero() {
+            tokio::time::sleep(pace).await;
+        }
+        Some((item, items))
+    }))
+}

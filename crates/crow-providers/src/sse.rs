@@ -1,0 +1,215 @@
+//! Reads server-sent events from bytes that may be cut anywhere.
+
+use crow_core::model::{ProviderError, ProviderErrorKind};
+
+/// The most bytes of one line or of one event's data. A whole reply may come in one event.
+const MAX_EVENT: usize = 32 * 1024 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What takes in an event: its name, which may be empty, and its data.
+pub(crate) type EventSink<'a> = dyn FnMut(&str, &str) -> Result<(), ProviderError> + 'a;
+
+/// An incremental reader of an event stream.
+#[derive(Debug)]
+pub(crate) struct EventReader {
+    /// The part of a line whose end has not come.
+    line: Vec<u8>,
+    /// The last byte was a carriage return, so a line feed would belong to it.
+    after_return: bool,
+    is_first_line: bool,
+    name: String,
+    data: String,
+    has_data: bool,
+    limit: usize,
+}
+
+impl EventReader {
+    /// Starts to read a stream.
+    pub(crate) fn new() -> Self {
+        Self::with_limit(MAX_EVENT)
+    }
+
+    fn with_limit(limit: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            after_return: false,
+            is_first_line: true,
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+            limit,
+        }
+    }
+
+    /// Takes in bytes and hands over each event that they complete.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut EventSink<'_>,
+    ) -> Result<(), ProviderError> {
+        let mut rest = bytes;
+        while let Some((first, tail)) = rest.split_first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                rest = tail;
+                continue;
+            }
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let Some((head, [end, tail @ ..])) = end.and_then(|end| rest.split_at_checked(end))
+            else {
+                self.check_size(rest.len())?;
+                self.line.extend_from_slice(rest);
+                return Ok(());
+            };
+            self.after_return = *end == b'\r';
+            self.end_line(head, sink)?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    /// Takes in the end of the stream. Some servers leave out the last line ends, so what is there is handed over.
+    pub(crate) fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
+        if !self.line.is_empty() {
+            self.end_line(&[], sink)?;
+        }
+        self.dispatch(sink)
+    }
+
+    /// A line is complete: what was kept of it, and `tail`.
+    fn end_line(&mut self, tail: &[u8], sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
+        self.check_size(tail.len())?;
+        if self.line.is_empty() {
+            return self.on_line(tail, sink);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(tail);
+        let outcome = self.on_line(&line, sink);
+        line.clear();
+        self.line = line;
+        outcome
+    }
+
+    fn on_line(&mut self, line: &[u8], sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
+        let is_first = std::mem::take(&mut self.is_first_line);
+        let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line);
+        if line.is_empty() {
+            return self.dispatch(sink);
+        }
+        let line = std::str::from_utf8(line)
+            .map_err(|_| decode_error("the event stream is not valid UTF-8"))?;
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {
+                if self.has_data {
+                    self.data.push('\n');
+                }
+                self.has_data = true;
+                self.data.push_str(value);
+            }
+            "event" => value.clone_into(&mut self.name),
+            // Comments, ids and reconnection times say nothing about a reply.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
+        let outcome = if self.has_data { sink(&self.name, &self.data) } else { Ok(()) };
+        self.name.clear();
+        self.data.clear();
+        self.has_data = false;
+        outcome
+    }
+
+    fn check_size(&self, more: usize) -> Result<(), ProviderError> {
+        if self.line.len() + self.data.len() + more > self.limit {
+            let limit = self.limit;
+            return Err(decode_error(&format!("an event has more than {limit} bytes")));
+        }
+        Ok(())
+    }
+}
+
+fn decode_error(message: &str) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Decode, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut events = Vec::new();
+        let mut reader = EventReader::new();
+        let mut sink = |name: &str, data: &str| {
+            events.push((name.to_owned(), data.to_owned()));
+            Ok(())
+        };
+        for piece in pieces {
+            reader.feed(piece, &mut sink).unwrap();
+        }
+        reader.finish(&mut sink).unwrap();
+        events
+    }
+
+    fn event(name: &str, data: &str) -> (String, String) {
+        (name.to_owned(), data.to_owned())
+    }
+
+    #[test]
+    fn fields_are_read_as_the_specification_says() {
+        for (stream, expected) in [
+            ("data: a\n\n", vec![event("", "a")]),
+            ("event: x\ndata: a\n\n", vec![event("x", "a")]),
+            ("data:a\n\n", vec![event("", "a")]),
+            ("data:  a\n\n", vec![event("", " a")]),
+            ("data: a\ndata: b\n\n", vec![event("", "a\nb")]),
+            ("data\n\n", vec![event("", "")]),
+            (": comment\n\ndata: a\n\n", vec![event("", "a")]),
+            ("event: x\n\ndata: a\n\n", vec![event("", "a")]),
+            ("id: 1\nretry: 5\nnovel: z\ndata: a\n\n", vec![event("", "a")]),
+            ("data: a\r\n\r\ndata: b\r\r", vec![event("", "a"), event("", "b")]),
+            ("\u{feff}data: a\n\n", vec![event("", "a")]),
+            ("data: a\n\n\n\ndata: b", vec![event("", "a"), event("", "b")]),
+            ("", vec![]),
+        ] {
+            assert_eq!(read(&[stream.as_bytes()]), expected, "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn a_stream_may_be_cut_anywhere() {
+        for end in ["\n", "\r\n", "\r"] {
+            let stream = "\u{feff}: hi\nevent: é\ndata: grün 🐦\ndata: zwei\n\ndata: x\n\n"
+                .replace('\n', end);
+            let bytes = stream.as_bytes();
+            let whole = read(&[bytes]);
+            assert_eq!(whole, [event("é", "grün 🐦\nzwei"), event("", "x")]);
+            for first in 0..=bytes.len() {
+                for second in first..=bytes.len() {
+                    let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                    assert_eq!(read(&pieces), whole, "{end:?} at {first} and {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_or_an_event_without_end_is_refused() {
+        for piece in ["data: aaaaaaaaaaaa", "data: aaaa\n"] {
+            let mut reader = EventReader::with_limit(64);
+            let outcome =
+                (0..64).try_for_each(|_| reader.feed(piece.as_bytes(), &mut |_, _| Ok(())));
+            assert_eq!(outcome.unwrap_err().kind, ProviderErrorKind::Decode, "{piece}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_refused() {
+        let mut reader = EventReader::new();
+        let outcome = reader.feed(b"data: \xff\n\n", &mut |_, _| Ok(()));
+        assert_eq!(outcome.unwrap_err().kind, ProviderErrorKind::Decode);
+    }
+}

@@ -1,0 +1,86 @@
+//! What goes over the wire beside the body.
+
+use crow_providers::{ApiKey, Endpoint, ExtraHeader, HttpClient, HttpProvider};
+use crow_testkit::{Chunk, ModelServer, Reply, Script, Step, VendorError};
+
+use crate::support::{DIALECTS, KEY, Talk, model};
+
+#[tokio::test]
+async fn three_hundred_requests_share_one_connection() {
+    for dialect in DIALECTS {
+        let server = ModelServer::start(Script::repeating(Reply::new().text("Hi"))).await;
+        let mut talk = Talk::with(&server, dialect);
+        for _ in 0..300 {
+            assert!(talk.ask().await.reply.is_ok());
+        }
+        assert_eq!(server.connections(), 1);
+        assert_eq!(server.finish().await.unwrap().len(), 300);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_request_leaves_the_connection_open() {
+    let script = vec![Step::Error(VendorError::Overloaded), Step::from(Reply::new().text("Hi"))];
+    let server = ModelServer::start(script).await;
+    Talk::with(&server, DIALECTS[0]).step().await;
+    assert_eq!(server.connections(), 1);
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn the_body_has_a_length_and_the_key_its_header() {
+    for (dialect, header) in [(DIALECTS[0], "x-api-key"), (DIALECTS[1], "x-goog-api-key")] {
+        let server = ModelServer::start([Reply::new().text("Hi")]).await;
+        Talk::with(&server, dialect).step().await;
+        let requests = server.finish().await.unwrap();
+        let request = &requests[0];
+        assert_eq!(request.header(header), Some(KEY));
+        assert_eq!(
+            request.header("content-length"),
+            Some(request.raw_body.len().to_string().as_str())
+        );
+        assert!(request.header("user-agent").unwrap().starts_with("crow-agent/"));
+        let values = request.headers.iter().filter(|(_, value)| value.contains(KEY));
+        assert_eq!(values.count(), 1);
+        assert!(!String::from_utf8_lossy(&request.raw_body).contains(KEY));
+    }
+}
+
+#[tokio::test]
+async fn headers_of_the_user_win() {
+    let server = ModelServer::start([Reply::new().text("Hi")]).await;
+    let header =
+        |name: &str, value: &str| ExtraHeader { name: name.to_owned(), value: value.to_owned() };
+    let endpoint = Endpoint {
+        provider: "tested".to_owned(),
+        dialect: DIALECTS[0].0,
+        base_url: server.base_url(DIALECTS[0].1),
+        key: ApiKey::new(KEY),
+        headers: vec![header("Anthropic-Version", "2099-01-01"), header("X-Team", "crows")],
+    };
+    let provider = HttpProvider::new(endpoint, HttpClient::default()).unwrap();
+    Talk::of(&provider, model("test-model")).step().await;
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests[0].header("anthropic-version"), Some("2099-01-01"));
+    assert_eq!(requests[0].header("x-team"), Some("crows"));
+}
+
+/// Recorded from a llama.cpp server's `/v1/messages`, shortened: no `message_start`, numbers at the end only.
+#[tokio::test]
+async fn a_stream_without_a_beginning_is_read() {
+    let stream = concat!(
+        "event: content_block_start\n",
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+        "event: content_block_delta\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n",
+        "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+        "event: message_delta\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":2}}\n\n",
+        "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+    );
+    let server = ModelServer::start([Step::Raw(vec![Chunk::data(stream)])]).await;
+    let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
+    assert_eq!(outcome.streamed_text(), "Hi");
+    assert_eq!(outcome.reply.unwrap().usage.output_tokens, 2);
+    server.assert_clean();
+}

@@ -1,0 +1,193 @@
+//! Streams that are cut, slowed or spoiled.
+
+use std::time::Duration;
+
+use crow_core::model::ModelRequest;
+use crow_core::model::{ModelEvent, ProviderErrorKind};
+use crow_providers::{RetryPolicy, Timeouts};
+use crow_testkit::{
+    AnswerState, Ending, Fault, Gate, LineEnd, ModelServer, Reply, Step, VendorError,
+};
+use futures_util::StreamExt as _;
+use serde_json::json;
+
+use crate::support::{DIALECTS, Talk};
+
+fn reply() -> Reply {
+    Reply::new().thinking("Hm, 🤔.", "signature").text("Grüße, 🐦!").call(
+        "call_1",
+        "read_file",
+        &json!({"path": "ä"}),
+    )
+}
+
+#[tokio::test]
+async fn a_stream_may_be_shaped_in_any_legal_way() {
+    for dialect in DIALECTS {
+        let server = ModelServer::start([reply()]).await;
+        let plain = Talk::with(&server, dialect).ask().await.reply.unwrap();
+        for faults in [
+            vec![Fault::every_byte()],
+            vec![Fault::UnknownEvents],
+            vec![Fault::Comments, Fault::ByteOrderMark],
+            vec![Fault::LineEnds(LineEnd::CrLf), Fault::every_byte()],
+            vec![Fault::LineEnds(LineEnd::Cr), Fault::UnknownEvents],
+            vec![Fault::LineEnds(LineEnd::Lf), Fault::SplitEach(vec![1, 7, 20])],
+        ] {
+            let server =
+                ModelServer::start([Step::Faulty { reply: reply(), faults: faults.clone() }]).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            assert_eq!(outcome.retries(), 0);
+            assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
+            let shaped = outcome.reply.unwrap();
+            assert_eq!(
+                (shaped.blocks, shaped.stop),
+                (plain.blocks.clone(), plain.stop),
+                "{faults:?}"
+            );
+            server.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_anywhere_too_early_is_truncated() {
+    for dialect in DIALECTS {
+        for bytes in (0..900).step_by(13) {
+            let cut = reply().with(Fault::CutAt { bytes, ending: Ending::Clean });
+            let server = ModelServer::start([cut, Step::from(reply())]).await;
+            let mut talk = Talk::with(&server, dialect);
+            let outcome = talk.ask().await;
+            if outcome.retries() == 0 {
+                // The end mark came before the cut.
+                assert!(bytes > 400, "{dialect:?} cut at {bytes}");
+            } else {
+                let retry = outcome.events.iter().find_map(|event| match event {
+                    ModelEvent::Retrying(retry) => Some(retry),
+                    _ => None,
+                });
+                let error = &retry.unwrap().error;
+                assert_eq!(error.kind, ProviderErrorKind::Truncated, "{dialect:?} cut at {bytes}");
+            }
+            assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
+            assert_eq!(outcome.reply.unwrap().calls().count(), 1);
+            server.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_end_mark_is_what_counts() {
+    for dialect in DIALECTS {
+        let endless = Reply::new().text("Hi").with(Fault::WithoutTerminal(Ending::Clean));
+        let script = [endless.clone(), endless.clone(), endless];
+        let server = ModelServer::start(script).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert_eq!(outcome.retries(), 2);
+        let error = outcome.error();
+        assert_eq!(error.kind, ProviderErrorKind::Truncated);
+        assert!(error.mid_stream);
+        assert_eq!(error.provider, "tested");
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_retried_and_what_came_is_void() {
+    for dialect in DIALECTS {
+        for ending in [Ending::Close, Ending::Reset] {
+            let broken = reply().with(Fault::EndAfter { events: 4, ending });
+            let server = ModelServer::start([broken, Step::from(reply())]).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            let retry = outcome.events.iter().find_map(|event| match event {
+                ModelEvent::Retrying(retry) => Some(retry),
+                _ => None,
+            });
+            assert_eq!(retry.unwrap().error.kind, ProviderErrorKind::Network);
+            assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
+            assert!(outcome.reply.is_ok());
+            server.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_the_stream_is_sorted_like_any_other() {
+    for dialect in DIALECTS {
+        for (error, kind, retries) in [
+            (VendorError::Overloaded, ProviderErrorKind::Overloaded, 1),
+            (VendorError::Server, ProviderErrorKind::Server, 1),
+            (VendorError::ContextLength, ProviderErrorKind::ContextLength, 0),
+            (VendorError::Quota, ProviderErrorKind::Quota, 0),
+        ] {
+            let broken = reply().with(Fault::ErrorAfter { events: 4, error });
+            let server = ModelServer::start([broken, Step::from(reply())]).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            assert_eq!(outcome.retries(), retries, "{dialect:?} {kind:?}");
+            if retries == 0 {
+                let error = outcome.error();
+                assert_eq!((error.kind, error.mid_stream), (kind, true));
+                assert!(!error.message.is_empty());
+            }
+            server.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stalled_stream_times_out() {
+    for dialect in DIALECTS {
+        let gate = Gate::new();
+        let stalled = reply().with(Fault::StallAfter { events: 4, gate: gate.clone() });
+        let server = ModelServer::start([stalled]).await;
+        let timeouts =
+            Timeouts { first_byte: Duration::from_secs(5), idle: Duration::from_millis(50) };
+        let base_url = server.base_url(dialect.1);
+        let mut talk = Talk::at(&base_url, dialect.0, RetryPolicy::never(), timeouts);
+        let error = talk.ask().await.error();
+        assert_eq!((error.kind, error.mid_stream), (ProviderErrorKind::Timeout, true));
+        assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_times_out() {
+    let silence = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let server = ModelServer::start([silence]).await;
+    let timeouts = Timeouts { first_byte: Duration::from_millis(50), ..Timeouts::default() };
+    let base_url = server.base_url(DIALECTS[0].1);
+    let mut talk = Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::never(), timeouts);
+    let error = talk.ask().await.error();
+    assert_eq!((error.kind, error.mid_stream), (ProviderErrorKind::Timeout, false));
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn dropping_the_stream_ends_the_request() {
+    let gate = Gate::new();
+    let stalled = reply().with(Fault::StallAfter { events: 5, gate: gate.clone() });
+    let server = ModelServer::start([stalled]).await;
+    let mut talk = Talk::with(&server, DIALECTS[0]);
+    let mut stream = talk.conversation.stream(ModelRequest {
+        system: &talk.system,
+        tools: &talk.tools,
+        messages: &talk.messages,
+        config: &talk.config,
+        tool_choice: talk.tool_choice,
+    });
+    assert!(stream.next().await.is_some());
+    drop(stream);
+    assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_server_that_never_closes_the_body_does_not_hold_up_the_reply() {
+    let gate = Gate::new();
+    let open = Reply::new().text("Hi").with(Fault::StallAfter { events: 100, gate: gate.clone() });
+    let server = ModelServer::start([open]).await;
+    let reply = Talk::with(&server, DIALECTS[0]).ask().await.reply;
+    assert!(reply.is_ok());
+    server.assert_clean();
+}

@@ -1,0 +1,199 @@
+//! What a scripted reply becomes.
+
+use crow_core::{
+    message::{CallArguments, ReplyContent},
+    model::{ModelEvent, ModelReply, StopReason, ToolChoice},
+    usage::TokenUsage,
+};
+use crow_testkit::{ModelServer, Reply, ReplyUsage, Stop};
+use serde_json::json;
+
+use crate::support::{DIALECTS, Talk};
+
+fn texts(reply: &ModelReply) -> String {
+    let text = |content: &ReplyContent| match content {
+        ReplyContent::Text { text } => Some(text.clone()),
+        ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
+    };
+    reply.blocks.iter().filter_map(|block| text(&block.content)).collect()
+}
+
+fn thoughts(reply: &ModelReply) -> String {
+    let text = |content: &ReplyContent| match content {
+        ReplyContent::Thinking { text } => Some(text.clone()),
+        ReplyContent::Text { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
+    };
+    reply.blocks.iter().filter_map(|block| text(&block.content)).collect()
+}
+
+#[tokio::test]
+async fn a_text_arrives_in_deltas_and_complete() {
+    for dialect in DIALECTS {
+        let said = "Grüße, 🐦! ".repeat(20);
+        let server = ModelServer::start([Reply::new().text(&said)]).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert_eq!(outcome.streamed_text(), said);
+        let reply = outcome.reply.unwrap();
+        assert_eq!((texts(&reply), reply.stop), (said, StopReason::EndTurn));
+        assert_eq!(reply.origin.dialect, dialect.0.name());
+        assert!(reply.response_id.is_some());
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_keep_order_ids_and_arguments() {
+    for dialect in DIALECTS {
+        let reply = Reply::new()
+            .text("I look.")
+            .call("call_1", "read_file", &json!({"path": "ä", "n": [1, 2.5, null]}))
+            .call("call_2", "write_file", &json!({}));
+        let server = ModelServer::start([reply]).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        let started = outcome.events.iter().filter_map(|event| match event {
+            ModelEvent::CallStarted { name } => Some(name.as_str()),
+            _ => None,
+        });
+        assert_eq!(started.collect::<Vec<_>>(), ["read_file", "write_file"]);
+        let reply = outcome.reply.unwrap();
+        assert_eq!(reply.stop, StopReason::ToolUse);
+        let calls: Vec<_> = reply.calls().collect();
+        assert_eq!(calls[0].id.as_str(), "call_1");
+        assert_eq!(
+            calls[0].arguments,
+            CallArguments::Json(json!({"path": "ä", "n": [1, 2.5, null]}))
+        );
+        assert_eq!((calls[1].id.as_str(), calls[1].name.as_str()), ("call_2", "write_file"));
+        assert_eq!(calls[1].arguments, CallArguments::Json(json!({})));
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn malformed_arguments_are_kept_as_they_came() {
+    let reply = Reply::new().raw_call("call_1", "read_file", "{\"path\": ");
+    let server = ModelServer::start([reply]).await;
+    let mut talk = Talk::with(&server, DIALECTS[0]);
+    let reply = talk.ask().await.reply.unwrap();
+    let arguments = &reply.calls().next().unwrap().arguments;
+    assert_eq!(arguments, &CallArguments::Malformed("{\"path\": ".to_owned()));
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_call_without_an_id_gets_one() {
+    for dialect in DIALECTS {
+        let arguments = json!({"path": "a"});
+        let reply =
+            Reply::new().call("", "read_file", &arguments).call("", "read_file", &arguments);
+        let server = ModelServer::start([reply, Reply::new().text("Fine.")]).await;
+        let mut talk = Talk::with(&server, dialect);
+        let reply = talk.step().await;
+        let ids: Vec<_> = reply.calls().map(|call| call.id.as_str()).collect();
+        assert!(!ids[0].is_empty() && !ids[1].is_empty() && ids[0] != ids[1], "{ids:?}");
+        talk.step().await;
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn reasoning_comes_back_on_its_place_over_many_steps() {
+    for dialect in DIALECTS {
+        let call = |n: usize| {
+            Reply::new()
+                .thinking(format!("First {n}."), format!("signature-a-{n}"))
+                .text("Now.")
+                .thinking(format!("Second {n}."), format!("signature-b-{n}"))
+                .call(format!("call_{n}"), "read_file", &json!({"path": n.to_string()}))
+        };
+        let script = vec![
+            call(1),
+            call(2).redacted("only-for-the-vendor").call("call_2b", "write_file", &json!({})),
+            Reply::new().thinking("Last.", "signature-c").text("Done."),
+            call(3),
+            Reply::new().text("Bye."),
+        ];
+        let server = ModelServer::start(script).await;
+        let mut talk = Talk::with(&server, dialect);
+        let first = talk.step().await;
+        assert_eq!(thoughts(&first), "First 1.Second 1.");
+        for _ in 0..4 {
+            talk.step().await;
+        }
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn usage_counts_all_input_and_names_its_parts() {
+    let usage =
+        ReplyUsage { input: 10, output: 50, reasoning: 0, cache_read: 100, cache_write: 20 };
+    let server = ModelServer::start([Reply::new().text("Hi").with_usage(usage)]).await;
+    let reply = Talk::with(&server, DIALECTS[0]).ask().await.reply.unwrap();
+    let expected = TokenUsage {
+        input_tokens: 130,
+        output_tokens: 50,
+        reasoning_tokens: None,
+        cache_read_tokens: 100,
+        cache_write_tokens: 20,
+        cache_write_1h_tokens: 0,
+    };
+    assert_eq!(reply.usage, expected);
+
+    let usage =
+        ReplyUsage { input: 10, output: 50, reasoning: 30, cache_read: 100, cache_write: 0 };
+    let server = ModelServer::start([Reply::new().text("Hi").with_usage(usage)]).await;
+    let reply = Talk::with(&server, DIALECTS[1]).ask().await.reply.unwrap();
+    let expected = TokenUsage {
+        input_tokens: 110,
+        output_tokens: 50,
+        reasoning_tokens: Some(30),
+        cache_read_tokens: 100,
+        cache_write_tokens: 0,
+        cache_write_1h_tokens: 0,
+    };
+    assert_eq!(reply.usage, expected);
+}
+
+#[tokio::test]
+async fn the_reason_for_stopping_is_told() {
+    for dialect in DIALECTS {
+        for (stop, expected) in [
+            (Stop::EndTurn, StopReason::EndTurn),
+            (Stop::MaxTokens, StopReason::MaxTokens),
+            (Stop::Refusal, StopReason::Refusal),
+            (Stop::ContentFilter, StopReason::Refusal),
+        ] {
+            let server = ModelServer::start([Reply::new().text("Hm").with_stop(stop)]).await;
+            let reply = Talk::with(&server, dialect).ask().await.reply.unwrap();
+            assert_eq!(reply.stop, expected, "{dialect:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_reply_is_complete() {
+    for dialect in DIALECTS {
+        let server = ModelServer::start([Reply::new(), Reply::new().text("Hi")]).await;
+        let mut talk = Talk::with(&server, dialect);
+        assert!(talk.step().await.blocks.is_empty());
+        talk.step().await;
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn tools_stay_in_the_request_when_they_may_not_be_called() {
+    for (dialect, pointer, expected) in [
+        (DIALECTS[0], "/tool_choice/type", "none"),
+        (DIALECTS[1], "/toolConfig/functionCallingConfig/mode", "NONE"),
+    ] {
+        let server = ModelServer::start([Reply::new().text("Hi")]).await;
+        let mut talk = Talk::with(&server, dialect);
+        talk.tool_choice = ToolChoice::None;
+        talk.step().await;
+        let requests = server.finish().await.unwrap();
+        assert_eq!(requests[0].at(pointer), expected);
+        assert!(requests[0].at("/tools").is_array());
+    }
+}

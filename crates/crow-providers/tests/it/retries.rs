@@ -1,0 +1,128 @@
+//! Requests that are sent again.
+
+use std::time::{Duration, Instant};
+
+use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind, Retry};
+use crow_providers::{RetryPolicy, Timeouts};
+use crow_testkit::{ModelServer, Reply, Step, VendorError, refused_base_url};
+use futures_util::StreamExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+use crate::support::{DIALECTS, Outcome, Talk};
+
+fn retries(outcome: &Outcome) -> Vec<&Retry> {
+    let retry = |event| match event {
+        &ModelEvent::Retrying(ref retry) => Some(retry),
+        _ => None,
+    };
+    outcome.events.iter().filter_map(retry).collect()
+}
+
+#[tokio::test]
+async fn the_same_bytes_are_sent_again() {
+    for dialect in DIALECTS {
+        for error in [
+            VendorError::RateLimited { retry_after: None },
+            VendorError::Server,
+            VendorError::Overloaded,
+        ] {
+            let script = vec![Step::Error(error), Step::from(Reply::new().text("Hi"))];
+            let server = ModelServer::start(script).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            assert!(outcome.reply.is_ok());
+            assert_eq!(retries(&outcome)[0].attempt, 1);
+            let requests = server.finish().await.unwrap();
+            assert_eq!(requests[0].raw_body, requests[1].raw_body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_provider_is_waited_for_as_long_as_it_asks() {
+    for dialect in DIALECTS {
+        let wait = Duration::from_secs(1);
+        let limited = VendorError::RateLimited { retry_after: Some(wait) };
+        let script = vec![Step::Error(limited), Step::from(Reply::new().text("Hi"))];
+        let server = ModelServer::start(script).await;
+        let began = Instant::now();
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert!(outcome.reply.is_ok());
+        assert_eq!(retries(&outcome)[0].wait, wait);
+        assert!(began.elapsed() >= wait);
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
+    let wait = Duration::from_secs(600);
+    let limited = VendorError::RateLimited { retry_after: Some(wait) };
+    let server = ModelServer::start([Step::Error(limited)]).await;
+    let error = Talk::with(&server, DIALECTS[0]).ask().await.error();
+    assert_eq!((error.kind, error.retry_after), (ProviderErrorKind::RateLimited, Some(wait)));
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn attempts_are_bounded() {
+    let script: Vec<_> = (0..3).map(|_| Step::Error(VendorError::Overloaded)).collect();
+    let server = ModelServer::start(script).await;
+    let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
+    assert_eq!(outcome.retries(), 2);
+    assert_eq!(outcome.error().status, Some(529));
+    assert_eq!(server.finish().await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_dead_address_says_so_at_once() {
+    let base_url = refused_base_url(DIALECTS[0].1).await;
+    let mut talk = Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::default(), Timeouts::default());
+    let began = Instant::now();
+    let mut stream = talk.conversation.stream(ModelRequest {
+        system: &talk.system,
+        tools: &talk.tools,
+        messages: &talk.messages,
+        config: &talk.config,
+        tool_choice: talk.tool_choice,
+    });
+    let first = stream.next().await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let Some(Ok(ModelEvent::Retrying(retry))) = first else { panic!("{first:?}") };
+    assert_eq!(retry.error.kind, ProviderErrorKind::Network);
+    assert!(retry.error.message.contains("refused the connection"), "{}", retry.error);
+    assert!(retry.error.message.contains("127.0.0.1:"), "{}", retry.error);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_named() {
+    let mut talk = Talk::at(
+        "http://no-such-host.invalid",
+        DIALECTS[0].0,
+        RetryPolicy::never(),
+        Timeouts::default(),
+    );
+    let error = talk.ask().await.error();
+    assert_eq!(error.kind, ProviderErrorKind::Network);
+    assert!(error.message.contains("no-such-host.invalid"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_recognised_and_not_asked_again() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let base_url = format!("https://{}", listener.local_addr().unwrap());
+    let mut talk =
+        Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::without_waits(3), Timeouts::default());
+    let answer = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        // The greeting is read, so that closing does not reset the connection.
+        drop(stream.read(&mut [0; 4096]).await);
+    };
+    let (outcome, ()) = tokio::join!(talk.ask(), answer);
+    assert_eq!(outcome.retries(), 0, "{outcome:?}");
+    let error = outcome.error();
+    assert!(error.message.contains("does not speak TLS"), "{error}");
+}

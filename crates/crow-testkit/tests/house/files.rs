@@ -1,0 +1,126 @@
+//! How large files are, what the files that only hold a module together contain, and whose machine is named.
+
+use crate::{
+    source::{attribute_len, words},
+    tree,
+};
+
+/// The most lines of a file, its tests aside.
+const LINES: usize = 500;
+
+/// Folders of somebody's machine. Made-up paths of tests begin elsewhere.
+const MACHINE_FOLDERS: &[&str] = &["work", "root", "home", "Users"];
+
+/// Files that may name such a folder.
+const MACHINE_FOLDERS_ALLOWED: &[&str] = &[];
+
+#[test]
+fn files_are_short() {
+    let long = tree::shipped_sources().into_iter().filter_map(|source| {
+        let lines = lines_of_code(&source.text);
+        (lines > LINES).then(|| format!("{}: {lines} lines", source.path))
+    });
+    assert_eq!(long.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn tests_at_the_end_of_a_file_are_not_counted() {
+    let file = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n";
+    assert_eq!(lines_of_code(file), 2);
+    assert_eq!(lines_of_code("#[cfg(test)]\nmod tests;\nfn a() {}\n"), 3);
+}
+
+#[test]
+fn files_that_hold_a_module_together_hold_nothing_else() {
+    let wrong = tree::shipped_sources().into_iter().filter_map(|source| {
+        let holds_together = source.path.ends_with("/mod.rs") || source.path.ends_with("/lib.rs");
+        let stranger = holds_together.then(|| first_stranger(&source.code)).flatten()?;
+        Some(format!("{}: {stranger}", source.path))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn only_modules_uses_and_attributes_hold_a_module_together() {
+    let fine = "#![expect(a, b)]\nmod a;\npub(crate) mod b;\n#[cfg(test)]\nmod c;\npub use a::{\n    A, B,\n};\nextern crate d;\n";
+    assert_eq!(first_stranger(fine), None);
+    for wrong in
+        ["fn a() {}", "mod a { use b; }", "macro_rules! a { () => {}; }", "pub type A = B;"]
+    {
+        assert_eq!(first_stranger(&format!("mod x;\n{wrong}\n")).as_deref(), Some(wrong));
+    }
+}
+
+#[test]
+fn no_file_names_a_machine() {
+    let mut wrong = Vec::new();
+    for (path, text) in tree::texts() {
+        if MACHINE_FOLDERS_ALLOWED.contains(&path.as_str()) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if names_a_machine(line) {
+                wrong.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn every_crate_comes_from_the_public_registry() {
+    let lock = std::fs::read_to_string(tree::root().join("Cargo.lock")).unwrap();
+    let public = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+    let others: Vec<_> =
+        lock.lines().filter(|line| line.starts_with("source") && *line != public).collect();
+    assert_eq!(others, [""; 0]);
+}
+
+fn lines_of_code(text: &str) -> usize {
+    let code = text.split_once("#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code);
+    code.lines().count()
+}
+
+/// Returns the first line of the first item that is neither a module, a use nor an attribute.
+fn first_stranger(code: &str) -> Option<String> {
+    let mut rest = code.trim_start();
+    while !rest.is_empty() {
+        let len = if let Some(len) = attribute_len(rest) {
+            len
+        } else {
+            let len = rest.find(';').map_or(rest.len(), |at| at + 1);
+            let item = rest.get(..len).unwrap();
+            if !holds_together(item) {
+                return rest.lines().next().map(str::to_owned);
+            }
+            len
+        };
+        rest = rest.get(len..).unwrap().trim_start();
+    }
+    None
+}
+
+fn holds_together(item: &str) -> bool {
+    let public = item.strip_prefix("pub").unwrap_or(item).trim_start();
+    let bare = match public.strip_prefix('(').and_then(|scope| scope.split_once(')')) {
+        Some((_, bare)) => bare,
+        None => public,
+    };
+    match words(bare).next().map(|(_, word)| word) {
+        Some("mod") => !bare.contains('{'),
+        Some("use") => true,
+        Some("extern") => bare.trim_start().starts_with("extern crate "),
+        _ => false,
+    }
+}
+
+fn names_a_machine(line: &str) -> bool {
+    MACHINE_FOLDERS.iter().any(|folder| {
+        let path = format!("/{folder}/");
+        line.match_indices(&path).any(|(at, _)| {
+            // Further down in a path the name says nothing about a machine.
+            let before = line.get(..at).unwrap().chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || "._-~)}]>*".contains(c))
+        })
+    })
+}

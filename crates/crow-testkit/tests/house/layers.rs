@@ -1,0 +1,119 @@
+//! Who may know whom. The picture is in `ARCHITECTURE.md`.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    tree,
+    workspace::{cargo, packages},
+};
+
+/// Crate, and the crates of the workspace that it may use outside its tests.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("crow-core", &[]),
+    ("crow-runtime", &["crow-core"]),
+    ("crow-agent", &["crow-core", "crow-runtime"]),
+    ("crow-providers", &["crow-core"]),
+    ("crow-tools", &["crow-core"]),
+    ("crow-mcp", &["crow-core"]),
+    ("crow-acp", &["crow-core", "crow-runtime"]),
+    (
+        "crow-cli",
+        &[
+            "crow-core",
+            "crow-runtime",
+            "crow-agent",
+            "crow-providers",
+            "crow-tools",
+            "crow-mcp",
+            "crow-acp",
+        ],
+    ),
+    ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent"]),
+];
+
+/// The most external crates that core and runtime may bring with them.
+const EXTERNAL_CRATES: usize = 80;
+
+/// Returns the one crate that may know a library, if only one may.
+fn only_user(library: &str) -> Option<&'static str> {
+    match library {
+        "reqwest" | "rustls" => Some("crow-providers"),
+        "ignore" => Some("crow-tools"),
+        "clap" | "anyhow" | "miette" => Some("crow-cli"),
+        "rmcp" => Some("crow-mcp"),
+        "agent-client-protocol" => Some("crow-acp"),
+        _ if library.starts_with("grep-") => Some("crow-tools"),
+        _ => None,
+    }
+}
+
+#[test]
+fn crates_use_only_what_the_picture_allows() {
+    let mut wrong = BTreeSet::new();
+    for package in packages() {
+        let name = &package.name;
+        let Some((_, allowed)) = ALLOWED.iter().find(|(own, _)| own == name) else {
+            wrong.insert(format!("{name} is not in the picture"));
+            continue;
+        };
+        for used in package.dependencies.iter().filter(|used| !used.is_dev()) {
+            let ours = used.name.starts_with("crow-");
+            if ours && !allowed.contains(&used.name.as_str()) {
+                wrong.insert(format!("{name} -> {}", used.name));
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+#[test]
+fn nothing_depends_on_the_product_not_even_in_tests() {
+    let users = packages().into_iter().filter(|package| {
+        package.dependencies.iter().any(|used| used.name == "crow-cli")
+            && package.name != "crow-cli"
+    });
+    assert_eq!(users.map(|package| package.name).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_library_of_the_outside_is_known_to_one_crate() {
+    let mut wrong = BTreeSet::new();
+    for package in packages() {
+        for used in &package.dependencies {
+            if only_user(&used.name).is_some_and(|user| user != package.name) {
+                wrong.insert(format!("{} -> {}", package.name, used.name));
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+/// The test kit depends on these crates, so inside their unit tests two copies of their types would meet.
+#[test]
+fn the_crates_under_the_test_kit_use_it_only_from_integration_tests() {
+    let below = ["crates/crow-core/src/", "crates/crow-runtime/src/", "crates/crow-agent/src/"];
+    let users = tree::sources().into_iter().filter(|source| {
+        below.iter().any(|folder| source.path.starts_with(folder))
+            && source.words().any(|(_, word)| word == "crow_testkit")
+    });
+    assert_eq!(users.map(|source| source.path).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn core_and_runtime_bring_few_external_crates() {
+    let printed = cargo(&[
+        "tree",
+        "--frozen",
+        "--edges=normal",
+        "--prefix=none",
+        "--package=crow-core",
+        "--package=crow-runtime",
+    ]);
+    let external: BTreeSet<String> = printed
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("crow-"))
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert!(!external.is_empty(), "cargo tree lists nothing:\n{printed}");
+    assert!(external.len() <= EXTERNAL_CRATES, "{} crates: {external:#?}", external.len());
+}

@@ -1,0 +1,60 @@
+//! The files of the workspace.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::source::Source;
+
+/// Folders that hold nothing that people wrote.
+const SKIPPED: &[&str] = &["target", ".git"];
+
+/// Returns the root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Returns every text file as its path in the workspace and its text, in order.
+pub(crate) fn texts() -> Vec<(String, String)> {
+    let root = root();
+    let mut paths = Vec::new();
+    collect(&root, &mut paths);
+    paths.sort();
+    let named = paths.into_iter().filter_map(|path| {
+        // A file that is not text, or that an editor has just replaced, has no rules.
+        let text = fs::read_to_string(&path).ok()?;
+        Some((path.strip_prefix(&root).unwrap().to_str()?.to_owned(), text))
+    });
+    named.collect()
+}
+
+/// Returns every Rust file of the crates.
+pub(crate) fn sources() -> Vec<Source> {
+    let rust = texts().into_iter().filter(|(path, _)| {
+        path.starts_with("crates/") && Path::new(path).extension().is_some_and(|kind| kind == "rs")
+    });
+    rust.map(|(path, text)| Source::new(path, text)).collect()
+}
+
+/// Returns every Rust file that is part of a crate itself, tests aside.
+pub(crate) fn shipped_sources() -> Vec<Source> {
+    let mut sources = sources();
+    sources.retain(|source| {
+        let parts: Vec<&str> = source.path.split('/').collect();
+        parts.contains(&"src") && !parts.contains(&"tests") && !parts.contains(&"tests.rs")
+    });
+    sources
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_file() {
+            paths.push(entry.path());
+        } else if kind.is_dir() && !SKIPPED.iter().any(|name| entry.file_name() == *name) {
+            collect(&entry.path(), paths);
+        }
+    }
+}

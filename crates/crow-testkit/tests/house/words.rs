@@ -1,0 +1,40 @@
+//! What no source holds.
+
+use crate::{source::words, tree};
+
+/// Files that may hold the keyword `unsafe`.
+const UNSAFE_ALLOWED: &[&str] = &[];
+
+#[test]
+fn no_source_is_unsafe() {
+    let mut wrong = Vec::new();
+    for source in tree::sources() {
+        if UNSAFE_ALLOWED.contains(&source.path.as_str()) {
+            continue;
+        }
+        wrong.extend(
+            source.words().filter(|(_, word)| *word == "unsafe").map(|(at, _)| source.place(at)),
+        );
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn a_lint_is_expected_with_a_reason_and_never_allowed() {
+    let mut wrong = Vec::new();
+    for source in tree::sources() {
+        for range in source.attributes() {
+            let place = source.place(range.start);
+            let code = source.code.get(range.clone()).unwrap();
+            let names: Vec<&str> = words(code).map(|(_, word)| word).collect();
+            if names.contains(&"allow") {
+                wrong.push(format!("{place}: allow"));
+            }
+            let silent = source.text.get(range).unwrap().contains("reason = \"\"");
+            if names.contains(&"expect") && (silent || !names.contains(&"reason")) {
+                wrong.push(format!("{place}: expect without a reason"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}

@@ -1,0 +1,43 @@
+//! The list of all built-in tools.
+
+use std::sync::Arc;
+
+use crow_core::tool::{Tool, ToolRegistry, Typed, TypedTool};
+
+use crate::{
+    edit_file::EditFile,
+    list_directory::ListDirectory,
+    read_file::ReadFile,
+    search::{Glob, Grep},
+    shell::Bash,
+    think::Think,
+    todo::{TodoRead, TodoWrite},
+    write_file::WriteFile,
+};
+
+/// Makes all built-in tools.
+pub fn builtin_tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        tool(Bash::default()),
+        tool(EditFile),
+        tool(Glob),
+        tool(Grep),
+        tool(ListDirectory),
+        tool(ReadFile),
+        tool(Think),
+        tool(TodoRead),
+        tool(TodoWrite),
+        tool(WriteFile),
+    ]
+}
+
+/// Adds all built-in tools to a registry.
+pub fn register_builtin(registry: &mut ToolRegistry) {
+    for tool in builtin_tools() {
+        registry.register_shared(tool);
+    }
+}
+
+fn tool(tool: impl TypedTool) -> Arc<dyn Tool> {
+    Arc::new(Typed::new(tool))
+}

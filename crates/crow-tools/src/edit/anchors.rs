@@ -1,0 +1,123 @@
+//! The loosest way to find an old text: its first and last line are in the file, the lines between are
+//! similar. What may then be changed is decided by the merge.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use super::{
+    ladder::{Hits, Level, line_range},
+    lines::{Tolerance, lines},
+    text::Document,
+};
+
+/// First and last line together carry at least so many word characters.
+const MIN_WORD_CHARS: usize = 4;
+/// The mean similarity of the lines between that makes a block.
+const BLOCK_SIMILARITY: f64 = 0.80;
+/// From this similarity on another block is a rival.
+const RIVAL_SIMILARITY: f64 = 0.50;
+/// More blocks with the same first and last line say nothing.
+const MAX_BLOCKS: usize = 25;
+/// How much of a line is compared.
+const COMPARED_CHARS: usize = 600;
+/// How many pairs of characters are compared in all.
+const MAX_COST: usize = 8_000_000;
+
+/// The blocks between the first and the last line of the old text.
+pub(crate) fn anchored(document: &Document<'_>, old: &str) -> Option<Hits> {
+    let wanted: Vec<Cow<'_, str>> = lines(old).into_iter().map(key).collect();
+    let ([first, middle @ .., last], 3..) = (wanted.as_slice(), wanted.len()) else { return None };
+    let words = |line: &str| line.chars().filter(|char| char.is_alphanumeric()).count();
+    if first.is_empty() || last.is_empty() || words(first) + words(last) < MIN_WORD_CHARS {
+        return None;
+    }
+    let file: Vec<Cow<'_, str>> = document.line_texts().map(key).collect();
+    let windows = file.windows(wanted.len()).enumerate();
+    let blocks: Vec<usize> = windows
+        .filter(|(_, window)| window.first() == Some(first) && window.last() == Some(last))
+        .map(|(start, _)| start)
+        .take(MAX_BLOCKS + 1)
+        .collect();
+    if blocks.is_empty() || blocks.len() > MAX_BLOCKS {
+        return None;
+    }
+    let mut cost = MAX_COST;
+    let mut scored = Vec::new();
+    for start in blocks {
+        let inner = file.get(start + 1..start + wanted.len() - 1)?;
+        scored.push((start, Score::of(middle, inner, &mut cost)?));
+    }
+    scored.retain(|(_, score)| score.is_rival());
+    let level = scored.iter().filter_map(|(_, score)| score.level()).min()?;
+    if let [(start, _)] = scored.as_slice()
+        && is_elsewhere(&file, *start, &wanted)
+    {
+        return None;
+    }
+    let places =
+        scored.iter().map(|(start, _)| line_range(document, *start, wanted.len(), old)).collect();
+    Some(Hits { level, places })
+}
+
+fn key(line: &str) -> Cow<'_, str> {
+    Tolerance::InnerBlanks.key(line)
+}
+
+/// How alike the inner lines of a block are.
+struct Score {
+    similarity: f64,
+    /// Whether at least half of the filled lines are equal.
+    half_equal: bool,
+}
+
+impl Score {
+    fn of(old: &[Cow<'_, str>], file: &[Cow<'_, str>], cost: &mut usize) -> Option<Self> {
+        let mut total = 0.0;
+        let (mut equal, mut filled) = (0_usize, 0_usize);
+        for (one, other) in old.iter().zip(file) {
+            if one == other {
+                total += 1.0;
+                equal += usize::from(!one.is_empty());
+            } else {
+                total += similarity(one, other, cost)?;
+            }
+            filled += usize::from(!one.is_empty() || !other.is_empty());
+        }
+        let count = u32::try_from(old.len()).ok()?;
+        Some(Self {
+            similarity: total / f64::from(count),
+            half_equal: filled > 0 && equal * 2 >= filled,
+        })
+    }
+
+    fn is_rival(&self) -> bool {
+        self.half_equal || self.similarity >= RIVAL_SIMILARITY
+    }
+
+    fn level(&self) -> Option<Level> {
+        if self.similarity >= BLOCK_SIMILARITY {
+            Some(Level::BlockAnchor)
+        } else {
+            self.half_equal.then_some(Level::ContextAware)
+        }
+    }
+}
+
+/// Similarity from 0 to 1; `None` when the comparison would cost too much.
+fn similarity(one: &str, other: &str, cost: &mut usize) -> Option<f64> {
+    let clip = |line: &str| line.chars().take(COMPARED_CHARS).collect::<String>();
+    let (one, other) = (clip(one), clip(other));
+    *cost = cost.checked_sub(one.len() * other.len())?;
+    Some(strsim::normalized_levenshtein(&one, &other))
+}
+
+/// Whether a line that the block lacks is somewhere else in the file: then the old text is more likely there.
+fn is_elsewhere(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
+    let block = file.get(start..start + wanted.len()).unwrap_or_default();
+    let missing: HashSet<&str> = wanted
+        .iter()
+        .zip(block)
+        .filter(|(old, line)| old != line && old.chars().any(char::is_alphanumeric))
+        .map(|(old, _)| old.as_ref())
+        .collect();
+    file.iter().any(|line| missing.contains(line.as_ref()))
+}

@@ -1,0 +1,202 @@
+//! Carries indentation over from the old text to the file, learned from the lines that were matched.
+//!
+//! Invariant: a mapping is given only when the matched lines allow one answer; everything else is `None`.
+
+use std::collections::BTreeSet;
+
+use super::text::Document;
+
+/// How the indentation of the old text is written in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndentMap {
+    /// The file's indentation of the first line, when the old text gives it none. Models often begin to quote
+    /// at the first word, so such a line tells nothing about other lines.
+    bare: Option<String>,
+    /// Every pair of (old, file) indentation among the matched lines.
+    pairs: BTreeSet<(String, String)>,
+    /// The step of the model's text, in characters of one kind.
+    model_unit: Option<Unit>,
+    /// The step of the file.
+    file_unit: Option<Unit>,
+}
+
+/// One step of indentation: so many of one character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unit {
+    char: char,
+    count: usize,
+}
+
+impl IndentMap {
+    /// Learns from matched lines as (old, file), the first of which may be bare, and from the indentation of
+    /// all lines the model wrote.
+    pub(crate) fn learn<'a>(
+        bare: Option<&str>,
+        matched: impl Iterator<Item = (&'a str, &'a str)>,
+        written: impl Iterator<Item = &'a str> + Clone,
+        file_unit: Option<Unit>,
+    ) -> Self {
+        let pairs: BTreeSet<(String, String)> =
+            matched.map(|(old, file)| (old.to_owned(), file.to_owned())).collect();
+        Self { bare: bare.map(str::to_owned), pairs, model_unit: written_unit(written), file_unit }
+    }
+
+    /// Whether old text and file are indented alike.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.bare.is_none() && self.pairs.iter().all(|(old, file)| old == file)
+    }
+
+    /// The same as [`Self::to_file`] for the first line of a text.
+    pub(crate) fn first_to_file(&self, indent: &str) -> Option<String> {
+        match &self.bare {
+            Some(bare) if indent.is_empty() => Some(bare.clone()),
+            _ => self.to_file(indent),
+        }
+    }
+
+    /// The indentation in the file of a line that the model indents by `indent`; `None` when unclear.
+    pub(crate) fn to_file(&self, indent: &str) -> Option<String> {
+        if self.pairs.iter().all(|(old, file)| old == file) {
+            let is_known = self.bare.is_none() || !self.pairs.is_empty();
+            return is_known.then(|| indent.to_owned());
+        }
+        let mut known = self.pairs.iter().filter(|(old, _)| old == indent).map(|(_, file)| file);
+        match (known.next(), known.next()) {
+            (Some(_), Some(_)) => None,
+            (Some(only), None) => Some(only.clone()),
+            (None, _) => self.extended(indent),
+        }
+    }
+
+    /// Continues what the pairs have in common to an indentation that none of them has.
+    fn extended(&self, indent: &str) -> Option<String> {
+        let plain = |text: &str| text.bytes().all(|byte| byte == b' ' || byte == b'\t');
+        if !plain(indent) || !self.pairs.iter().all(|(old, file)| plain(old) && plain(file)) {
+            return None;
+        }
+        match (self.shifted(indent), self.rescaled(indent)) {
+            (Some(shifted), Some(rescaled)) => (shifted == rescaled).then_some(shifted),
+            (Some(shifted), None) => self.is_sure_shift(indent).then_some(shifted),
+            (None, rescaled) => rescaled,
+        }
+    }
+
+    /// The same characters put before, or taken from before, every line.
+    fn shifted(&self, indent: &str) -> Option<String> {
+        let (old, file) = self.pairs.first()?;
+        let result = if let Some(added) = file.strip_suffix(old.as_str()) {
+            let all =
+                self.pairs.iter().all(|(old, file)| file.strip_suffix(old.as_str()) == Some(added));
+            (all && self.is_whole_steps(added)).then(|| format!("{added}{indent}"))
+        } else {
+            let removed = old.strip_suffix(file.as_str())?;
+            let all = self
+                .pairs
+                .iter()
+                .all(|(old, file)| old.strip_suffix(file.as_str()) == Some(removed));
+            if all && self.is_whole_steps(removed) {
+                indent.strip_prefix(removed).map(str::to_owned)
+            } else {
+                None
+            }
+        };
+        result.filter(|result| self.file_unit.is_none_or(|unit| unit.is_made_of(result)))
+    }
+
+    fn is_whole_steps(&self, blanks: &str) -> bool {
+        self.file_unit.is_none_or(|unit| unit.levels(blanks).is_some())
+    }
+
+    /// A shift by itself does not tell whether the model's steps are as wide as those of the file.
+    fn is_sure_shift(&self, indent: &str) -> bool {
+        let (Some(model), Some(file)) = (self.model_unit, self.file_unit) else { return true };
+        model == file
+            || !matches!(model.count, 2..=4 | 8)
+            || self.pairs.iter().any(|(old, _)| file.levels(&longer_part(old, indent)).is_some())
+    }
+
+    /// The same number of steps, each written as the file writes it.
+    fn rescaled(&self, indent: &str) -> Option<String> {
+        let (model, file) = (self.model_unit?, self.file_unit?);
+        let mut offsets = BTreeSet::new();
+        for (old, in_file) in &self.pairs {
+            offsets.insert(file.levels(in_file)?.checked_sub(model.levels(old)?)?);
+        }
+        let (Some(offset), true) = (offsets.first(), offsets.len() == 1) else { return None };
+        let from_margin =
+            model.char != file.char && self.pairs.iter().all(|(old, _)| old.is_empty());
+        if *offset != 0 && model != file && self.pairs.len() < 2 && !from_margin {
+            return None;
+        }
+        let levels = usize::try_from(model.levels(indent)?.checked_add(*offset)?).ok()?;
+        Some(std::iter::repeat_n(file.char, levels * file.count).collect())
+    }
+}
+
+impl Unit {
+    fn is_made_of(self, blanks: &str) -> bool {
+        blanks.chars().all(|char| char == self.char)
+    }
+
+    /// How many steps the blanks are, if they are whole steps.
+    fn levels(self, blanks: &str) -> Option<isize> {
+        let whole = self.is_made_of(blanks) && blanks.len().is_multiple_of(self.count);
+        if whole { isize::try_from(blanks.len() / self.count).ok() } else { None }
+    }
+}
+
+/// What the longer of two indentations has more than the shorter one.
+fn longer_part(one: &str, other: &str) -> String {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).unwrap_or(long).to_owned()
+}
+
+/// The widest step of which every indentation is a multiple.
+fn written_unit<'a>(indents: impl Iterator<Item = &'a str> + Clone) -> Option<Unit> {
+    let mut filled = indents.filter(|indent| !indent.is_empty());
+    let char = filled.clone().next()?.chars().next()?;
+    if !filled.clone().all(|indent| indent.chars().all(|other| other == char)) {
+        return None;
+    }
+    if char == '\t' {
+        return Some(Unit { char, count: 1 });
+    }
+    let first = filled.next()?.len();
+    Some(Unit { char, count: filled.map(str::len).fold(first, greatest_common_divisor) })
+}
+
+fn greatest_common_divisor(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
+/// The most frequent difference between neighbouring lines of the file.
+pub(crate) fn file_unit(document: &Document<'_>) -> Option<Unit> {
+    let mut tabs = 0_usize;
+    let mut spaces = [0_usize; 9];
+    let mut above = "";
+    for line in document.line_texts().filter(|line| !line.trim().is_empty()) {
+        let (indent, _) =
+            line.split_at_checked(line.len() - line.trim_start().len()).unwrap_or_default();
+        let step = if above.len() < indent.len() {
+            indent.strip_prefix(above)
+        } else {
+            above.strip_prefix(indent)
+        };
+        let step = step.unwrap_or_default();
+        if step == "\t" {
+            tabs += 1;
+        } else if step.len() > 1
+            && step.bytes().all(|byte| byte == b' ')
+            && let Some(count) = spaces.get_mut(step.len())
+        {
+            *count += 1;
+        }
+        above = indent;
+    }
+    let (width, most) = spaces.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
+    match (tabs, *most) {
+        (0, 0) => None,
+        (tabs, spaces) if tabs > spaces => Some(Unit { char: '\t', count: 1 }),
+        _ => Some(Unit { char: ' ', count: width }),
+    }
+}

@@ -1,0 +1,383 @@
+//! Random files, edits and misquotations: the result is the ideal edit or an error, never anything else.
+
+use proptest::{prelude::*, sample::Index};
+
+use super::*;
+
+const WORDS: &[&str] = &[
+    "alpha",
+    "beta",
+    "x",
+    "return",
+    "if a:",
+    "}",
+    "foo(\"b\")",
+    "say('it')",
+    "a - b",
+    "n = 1",
+    "n  = 2",
+    "end",
+    "\u{e9}t\u{e9}",
+    "\u{201c}q\u{201d}",
+    "it\u{2019}s",
+];
+
+/// A line: indentation, words, trailing blanks. Few words, so that lines repeat.
+fn line() -> impl Strategy<Value = String> {
+    let blank = prop::sample::select(vec!["", "", "    ", "\t"]).prop_map(str::to_owned);
+    prop_oneof![
+        1 => blank,
+        9 => (
+            prop::sample::select(vec!["", "    ", "        ", "            ", "\t", "\t\t", "  "]),
+            prop::collection::vec(prop::sample::select(WORDS), 1..4),
+            prop::sample::select(vec!["", "", "", " ", "  "]),
+        )
+            .prop_map(|(indent, words, tail)| format!("{indent}{}{tail}", words.join(" "))),
+    ]
+}
+
+/// A file as lines, each with its end.
+fn file() -> impl Strategy<Value = Vec<(String, &'static str)>> {
+    let mixed = prop::collection::vec((line(), prop::sample::select(vec!["\n", "\r\n"])), 1..25);
+    let plain = prop::collection::vec(line(), 1..25)
+        .prop_map(|lines| lines.into_iter().map(|line| (line, "\n")).collect::<Vec<_>>());
+    let windows = prop::collection::vec(line(), 1..25)
+        .prop_map(|lines| lines.into_iter().map(|line| (line, "\r\n")).collect::<Vec<_>>());
+    (prop_oneof![4 => plain, 1 => mixed, 1 => windows], any::<bool>()).prop_map(
+        |(mut lines, final_end)| {
+            if !final_end
+                && let Some(last) = lines.last_mut()
+                && !last.0.is_empty()
+            {
+                last.1 = "";
+            }
+            lines
+        },
+    )
+}
+
+/// How a model misquotes the file. The same change is made to old and new text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fuzz {
+    Nothing,
+    TrimEnds,
+    AddTrailing,
+    Ascii,
+    Dedent,
+    Indent,
+    Flatten,
+    TabsToSpaces,
+    SpacesToTabs,
+    HalveIndent,
+    FirstLineBare,
+    Collapse,
+    Gutter,
+    Escape,
+    BlankAround,
+    DropFinalNewline,
+    Windows,
+}
+
+const FUZZES: &[Fuzz] = &[
+    Fuzz::Nothing,
+    Fuzz::TrimEnds,
+    Fuzz::AddTrailing,
+    Fuzz::Ascii,
+    Fuzz::Dedent,
+    Fuzz::Indent,
+    Fuzz::Flatten,
+    Fuzz::TabsToSpaces,
+    Fuzz::SpacesToTabs,
+    Fuzz::HalveIndent,
+    Fuzz::FirstLineBare,
+    Fuzz::Collapse,
+    Fuzz::Gutter,
+    Fuzz::Escape,
+    Fuzz::BlankAround,
+    Fuzz::DropFinalNewline,
+    Fuzz::Windows,
+];
+
+impl Fuzz {
+    /// Misquotes a text of whole lines; `common` is the indentation that all lines share, `first` the
+    /// number of the first line.
+    fn apply(self, text: &str, common: &str, first: usize) -> String {
+        let each = |change: &dyn Fn(&str) -> String| -> String {
+            text.split_inclusive('\n')
+                .map(|line| match line.strip_suffix('\n') {
+                    Some(line) => change(line) + "\n",
+                    None => change(line),
+                })
+                .collect()
+        };
+        let indented = |line: &str, change: &dyn Fn(&str) -> String| {
+            let body = line.trim_start();
+            change(&line[..line.len() - body.len()]) + body
+        };
+        match self {
+            Self::Nothing => text.to_owned(),
+            Self::TrimEnds => each(&|line| line.trim_end().to_owned()),
+            Self::AddTrailing => each(&|line| format!("{line} ")),
+            Self::Ascii => text.replace(['\u{201c}', '\u{201d}'], "\"").replace('\u{2019}', "'"),
+            Self::Dedent => each(&|line| line.strip_prefix(common).unwrap_or(line).to_owned()),
+            Self::Indent => each(&|line| {
+                if line.trim().is_empty() { line.to_owned() } else { format!("    {line}") }
+            }),
+            Self::Flatten => each(&|line| line.trim_start().to_owned()),
+            Self::TabsToSpaces => {
+                each(&|line| indented(line, &|indent| indent.replace('\t', "    ")))
+            }
+            Self::SpacesToTabs => {
+                each(&|line| indented(line, &|indent| indent.replace("    ", "\t")))
+            }
+            Self::HalveIndent => {
+                each(&|line| indented(line, &|indent| indent[..indent.len() / 2].to_owned()))
+            }
+            Self::FirstLineBare => text.trim_start_matches([' ', '\t']).to_owned(),
+            Self::Collapse => each(&|line| indented(line, &str::to_owned).replace("n  =", "n =")),
+            Self::Gutter => {
+                let lines = text.split_inclusive('\n').enumerate();
+                lines.map(|(index, line)| format!("{}\t{line}", first + index)).collect()
+            }
+            Self::Escape => text
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\'', "\\'")
+                .replace('\t', "\\t"),
+            Self::BlankAround => format!("\n{text}\n"),
+            Self::DropFinalNewline => text.strip_suffix('\n').unwrap_or(text).to_owned(),
+            Self::Windows => text.replace('\n', "\r\n"),
+        }
+    }
+}
+
+/// What the model wants: in the block of lines, change, insert or delete one line.
+#[derive(Debug, Clone)]
+enum Intent {
+    Replace(Index, String),
+    Insert(Index, String),
+    Delete(Index),
+    Swap(Index),
+    AppendWord(Index),
+}
+
+impl Intent {
+    fn body(&self) -> &str {
+        match self {
+            Self::Replace(_, body) | Self::Insert(_, body) => body,
+            Self::Delete(_) | Self::Swap(_) | Self::AppendWord(_) => "",
+        }
+    }
+}
+
+fn intent() -> impl Strategy<Value = Intent> {
+    prop_oneof![
+        (any::<Index>(), fresh()).prop_map(|(at, line)| Intent::Replace(at, line)),
+        (any::<Index>(), fresh()).prop_map(|(at, line)| Intent::Insert(at, line)),
+        any::<Index>().prop_map(Intent::Delete),
+        any::<Index>().prop_map(Intent::Swap),
+        any::<Index>().prop_map(Intent::AppendWord),
+    ]
+}
+
+/// A body that every misquotation leaves as it is: what the model writes anew is not to be repaired.
+fn fresh() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("fresh(1)".to_owned()),
+        Just("fresh \"two\"".to_owned()),
+        prop::sample::select(vec!["alpha", "return", "if a:", "}", "say('it')", "a - b"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+/// Carries out an intent on lines that are written as in the file.
+fn carry_out(intent: &Intent, lines: &[(String, &'static str)]) -> Vec<(String, &'static str)> {
+    let mut lines = lines.to_vec();
+    let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
+    let filled = lines.iter().find(|(line, _)| !line.trim().is_empty());
+    let usual = filled.map_or_else(String::new, |(line, _)| indent(line));
+    match intent {
+        Intent::Replace(at, body) => {
+            let at = at.index(lines.len());
+            let line = &mut lines[at].0;
+            let tail = line[line.trim_end().len()..].to_owned();
+            *line = if line.trim().is_empty() {
+                format!("{usual}{body}")
+            } else {
+                format!("{}{body}{tail}", indent(line))
+            };
+        }
+        Intent::Insert(at, body) => {
+            let at = at.index(lines.len());
+            let (above, end) = lines[at].clone();
+            let level = if above.trim().is_empty() { usual } else { indent(&above) };
+            let end = if end.is_empty() { "\n" } else { end };
+            lines.insert(at, (format!("{level}{body}"), end));
+        }
+        Intent::Delete(at) => {
+            lines.remove(at.index(lines.len()));
+        }
+        Intent::Swap(at) => {
+            let at = at.index(lines.len());
+            if at + 1 < lines.len() {
+                let (one, two) = (lines[at].0.clone(), lines[at + 1].0.clone());
+                (lines[at].0, lines[at + 1].0) = (two, one);
+            }
+        }
+        Intent::AppendWord(at) => {
+            let at = at.index(lines.len());
+            let line = &mut lines[at].0;
+            if !line.trim().is_empty() {
+                let kept = line.trim_end().len();
+                line.insert_str(kept, " more");
+            }
+        }
+    }
+    lines
+}
+
+fn joined(lines: &[(String, &'static str)]) -> String {
+    lines.iter().map(|(line, end)| format!("{line}{end}")).collect()
+}
+
+/// The text as the model sees it.
+fn seen(lines: &[(String, &'static str)]) -> String {
+    joined(lines).replace("\r\n", "\n")
+}
+
+fn common_indent(lines: &[(String, &'static str)]) -> String {
+    let filled: Vec<&str> = lines
+        .iter()
+        .map(|(line, _)| line.as_str())
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let first = filled.first().map_or("", |line| &line[..line.len() - line.trim_start().len()]);
+    let longest = (0..=first.len())
+        .rev()
+        .find(|len| filled.iter().all(|line| line.starts_with(&first[..*len])));
+    first[..longest.unwrap_or(0)].to_owned()
+}
+
+/// Lines without what no edit tool can be held to: blanks at line ends, in blank lines and at the end of the file, and which line
+/// end a new line has in a mixed file.
+fn essence(text: &str) -> Vec<String> {
+    text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Whether `result` keeps `before` and `after` around the edited block byte for byte.
+fn keeps_surroundings(result: &str, before: &str, after: &str) -> bool {
+    result.starts_with(before)
+        && result.ends_with(after)
+        && result.len() >= before.len() + after.len()
+}
+
+fn config() -> ProptestConfig {
+    let cases = std::env::vars()
+        .find(|(name, _)| name == "EDIT_CASES")
+        .and_then(|(_, value)| value.parse().ok());
+    let cases = cases.unwrap_or(256);
+    ProptestConfig {
+        cases,
+        max_global_rejects: cases * 10,
+        failure_persistence: None,
+        max_shrink_iters: 200_000,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_unique_exact_match_is_replaced_as_bytes(
+        // Behind indentation an exact match may be refused, so the text before does not end with a blank.
+        before in "([ab \n]{0,11}[ab\n])?", old in "[a-c][ab\n ]{0,6}[a-c]", after in "[ab \n]{0,12}", new in "[a-d \n\u{e9}]{0,8}",
+    ) {
+        let file = format!("{before}{old}{after}");
+        prop_assume!(old != new && super::super::search::overlapping(&file, &old).len() == 1);
+        let applied = try_apply(&file, &old, &new).unwrap();
+        prop_assert_eq!(text(&applied), file.replacen(&old, &new, 1));
+        prop_assert_eq!(applied.match_type, MatchType::Exact);
+    }
+
+    #[test]
+    fn replacing_all_exact_matches_is_replacing_bytes(
+        file in "[ab\n]{1,30}", old in "[ab]{1,2}", new in "[abc\n]{0,3}",
+    ) {
+        prop_assume!(old != new && file.contains(&old));
+        let expected = file.replace(&old, &new);
+        match apply_edits(file.as_bytes(), &[edit_all(&old, &new)]) {
+            Ok(applied) => prop_assert_eq!(text(&applied), expected),
+            Err(error) => prop_assert!(error == EditError::AlreadyApplied && file == expected),
+        }
+    }
+
+    #[test]
+    fn a_misquoted_edit_is_ideal_or_refused(
+        lines in file(), start in any::<Index>(), count in 1_usize..8, intent in intent(),
+        fuzz in prop::sample::select(FUZZES), second in prop::sample::select(FUZZES),
+    ) {
+        // Escapes in the new text alone are what the model wants to write.
+        prop_assume!(![fuzz, second].contains(&Fuzz::Escape) || !intent.body().contains(['"', '\'']));
+        let start = start.index(lines.len());
+        let stop = (start + count).min(lines.len());
+        let block = &lines[start..stop];
+        let changed = carry_out(&intent, block);
+        // Only the first line of the old text is to lose its indentation, not another one of the new text.
+        let level = |lines: &[(String, &str)]| lines.first().map(|(line, _)| line.find(|char: char| !char.is_whitespace()));
+        prop_assume!(![fuzz, second].contains(&Fuzz::FirstLineBare) || level(block) == level(&changed));
+        // Deleting a line but not its end leaves a blank line, as asked.
+        prop_assume!(![fuzz, second].contains(&Fuzz::DropFinalNewline) || !changed.is_empty());
+        let (common, first) = (common_indent(block), start + 1);
+        let quote = |lines: &[(String, &'static str)]| second.apply(&fuzz.apply(&seen(lines), &common, first), &common, first);
+        let (old, new) = (quote(block), quote(&changed));
+        let file = joined(&lines);
+        // A misquotation that happens to be lines of the file is a quotation of those.
+        let quoted = old.replace("\r\n", "\n");
+        let is_exact = format!("\n{}", seen(&lines)).contains(&format!("\n{quoted}"));
+        prop_assume!(!is_exact || (quoted == seen(block) && new.replace("\r\n", "\n") == seen(&changed)));
+        if let Ok(applied) = try_apply(&file, &old, &new) {
+            let (before, after) = (joined(&lines[..start]), joined(&lines[stop..]));
+            let ideal = format!("{before}{}{after}", joined(&changed));
+            let result = text(&applied);
+            prop_assert!(keeps_surroundings(result, &before, &after), "{fuzz:?} {second:?} {:?}\n{file:?}\n{old:?}\n{new:?}\n{result:?}", applied.match_type);
+            prop_assert_eq!(essence(result), essence(&ideal), "{:?} {:?} {:?}\n{:?}\n{:?}\n{:?}", fuzz, second, applied.match_type, file, old, new);
+        }
+    }
+
+    #[test]
+    fn the_order_of_edits_does_not_matter(
+        lines in file(), fuzz in prop::sample::select(FUZZES), picks in prop::collection::vec((any::<Index>(), intent()), 2..4),
+    ) {
+        let edits: Vec<Edit> = picks.iter().map(|(at, intent)| {
+            let at = at.index(lines.len());
+            let block = &lines[at..=at];
+            let (common, first) = (common_indent(block), at + 1);
+            let quote = |lines: &[(String, &'static str)]| fuzz.apply(&seen(lines), &common, first);
+            edit(&quote(block), &quote(&carry_out(intent, block)))
+        }).collect();
+        let reversed: Vec<Edit> = edits.iter().rev().cloned().collect();
+        let file = joined(&lines);
+        match (apply_edits(file.as_bytes(), &edits), apply_edits(file.as_bytes(), &reversed)) {
+            (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
+            (one, other) => prop_assert!(one.is_err() && other.is_err()),
+        }
+    }
+
+    #[test]
+    fn any_bytes_and_edits_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..60), old in "\\PC{0,4}", new in "\\PC{0,4}") {
+        let _ = apply_edits(&bytes, &[edit(&old, &new)]);
+        let _ = apply_edits(&bytes, &[edit_all(&old, &new)]);
+    }
+
+    #[test]
+    fn bytes_of_unknown_encoding_keep_their_surroundings(
+        before in prop::collection::vec(1_u8.., 0..20), after in prop::collection::vec(1_u8.., 0..20),
+    ) {
+        prop_assume!(!before.starts_with(b"\xFF\xFE") && !before.starts_with(b"\xFE\xFF"));
+        let file = [&before[..], b"\nthe needle line\n", &after[..]].concat();
+        if let Ok(applied) = apply_edits(&file, &[edit("the needle line", "the changed line")]) {
+            prop_assert_eq!(applied.content, [&before[..], b"\nthe changed line\n", &after[..]].concat());
+        }
+    }
+}

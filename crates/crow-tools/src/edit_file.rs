@@ -1,0 +1,267 @@
+//! `edit_file`: replaces quoted text in a file.
+
+use std::{fmt::Write as _, path::Path};
+
+use async_trait::async_trait;
+use crow_core::tool::{
+    Access, CallPlan, Patch, Preview, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+
+use crate::{
+    blocking::{blocking, blocking_until_cancelled},
+    edit::{Applied, Cause, Edit, MatchType, apply_edits},
+    file::{Change, Current, Seen, file_diff, lock, missing, save, unloadable},
+    paths::{self, shown},
+};
+
+/// Replaces quoted text in files.
+#[derive(Debug)]
+pub(crate) struct EditFile;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Absolute, or relative to the working directory.
+    #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
+    path: String,
+    /// Text to replace, copied exactly and in only one place. Empty to create a file.
+    #[serde(
+        default,
+        alias = "old_str",
+        alias = "oldStr",
+        alias = "old_text",
+        alias = "oldText",
+        alias = "oldString"
+    )]
+    old_string: Option<String>,
+    /// Text in its place.
+    #[serde(
+        default,
+        alias = "new_str",
+        alias = "newStr",
+        alias = "new_text",
+        alias = "newText",
+        alias = "newString"
+    )]
+    new_string: Option<String>,
+    /// Replace every occurrence.
+    #[serde(default, alias = "replaceAll", alias = "allow_multiple")]
+    replace_all: bool,
+    /// Several replacements in place of the three above: all or none, each matched against the original file.
+    #[serde(default)]
+    edits: Vec<One>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct One {
+    #[serde(
+        alias = "old_str",
+        alias = "oldStr",
+        alias = "old_text",
+        alias = "oldText",
+        alias = "oldString"
+    )]
+    old_string: String,
+    #[serde(
+        alias = "new_str",
+        alias = "newStr",
+        alias = "new_text",
+        alias = "newText",
+        alias = "newString"
+    )]
+    new_string: String,
+    #[serde(default, alias = "replaceAll", alias = "allow_multiple")]
+    replace_all: bool,
+}
+
+impl Input {
+    fn edits(&self) -> Result<Vec<Edit>, String> {
+        let fail = |message: &str| Err(message.to_owned());
+        match (&self.old_string, &self.new_string, self.edits.as_slice()) {
+            (Some(old), Some(new), []) => {
+                Ok(vec![Edit { old: old.clone(), new: new.clone(), replace_all: self.replace_all }])
+            }
+            (None, None, []) => fail("old_string and new_string are missing"),
+            (None, Some(_), []) => fail("old_string is missing: the text to replace"),
+            (Some(_), None, []) => {
+                fail("new_string is missing; give an empty one to delete old_string")
+            }
+            (None, None, edits) => Ok(edits
+                .iter()
+                .map(|edit| Edit {
+                    old: edit.old_string.clone(),
+                    new: edit.new_string.clone(),
+                    replace_all: edit.replace_all || self.replace_all,
+                })
+                .collect()),
+            (_, _, [..]) => fail("give either old_string and new_string, or edits, not both"),
+        }
+    }
+}
+
+#[async_trait]
+impl TypedTool for EditFile {
+    type Input = Input;
+    const NAME: &'static str = "edit_file";
+    const CATEGORY: ToolCategory = ToolCategory::Write;
+
+    fn description(&self) -> &'static str {
+        "Replaces text in a file. Give old_string and new_string, or edits for several places. Read the file first and \
+         leave out its line numbers. If old_string is in several places, add neighbouring lines or set replace_all."
+    }
+
+    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        input.edits().map_err(ToolError::Model)?;
+        paths::plan("edit", &input.path, Access::Write, ctx).await
+    }
+
+    async fn preview(
+        &self,
+        input: &Input,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> Result<Option<Preview>, ToolError> {
+        let edits = input.edits().map_err(ToolError::Model)?;
+        let path = paths::planned(&input.path, plan, ctx).await?;
+        let session = ctx.clone();
+        let draft = blocking_until_cancelled(ctx, move || draft(&path, &edits, &session)).await??;
+        let (current, content) = (&draft.current, &draft.applied.content);
+        let diff = file_diff(current.path(), current.bytes(), content);
+        Ok(Some(Preview {
+            patch: Patch { files: vec![diff] },
+            basis: vec![(current.path().to_owned(), current.hash().cloned())],
+        }))
+    }
+
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        edit_planned(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
+    }
+}
+
+async fn edit_planned(
+    input: &Input,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
+    let edits = input.edits().map_err(ToolError::Model)?;
+    let path = paths::planned(&input.path, plan, ctx).await?;
+    let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
+    let guard = locked.ok_or(ToolError::Cancelled)?;
+    let session = ctx.clone();
+    // The lock goes along: the edit goes on even if this future is dropped.
+    let work = move || {
+        let _guard = guard;
+        edit(&path, &edits, &session)
+    };
+    blocking(work).await?
+}
+
+/// The edited content, not yet stored.
+struct Draft {
+    current: Current,
+    seen: Seen,
+    applied: Applied,
+}
+
+fn edit(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    if ctx.should_abort() {
+        return Err(ToolError::Cancelled);
+    }
+    let draft = draft(path, edits, ctx)?;
+    if !draft.current.was_previewed(ctx.preview.as_ref()) {
+        return Err(ToolError::Model(format!(
+            "{} was changed after this edit was allowed, so nothing was written; read it again and repeat the call",
+            shown(path, ctx)
+        )));
+    }
+    // What was created by this call is known in full.
+    let known = if draft.current.exists() { draft.seen } else { Seen::Current };
+    let change = save(&draft.current, &draft.applied.content, known, ctx)?;
+    let output = report(&draft, &change, ctx);
+    let match_type = json!(draft.applied.match_type.as_str());
+    Ok(change.into_result(output, Map::from_iter([("match_type".to_owned(), match_type)])))
+}
+
+/// Works out the edited content, or says why the edit is refused.
+fn draft(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<Draft, ToolError> {
+    let current = Current::load(path).map_err(|error| unloadable(path, &error, ctx))?;
+    if !current.exists() && edits.iter().any(|edit| !edit.old.is_empty()) {
+        return Err(ToolError::Model(missing(path, ctx)));
+    }
+    let name = shown(path, ctx);
+    let seen = current.seen(&ctx.file_views);
+    let unknown = match seen {
+        Seen::Current => None,
+        Seen::Never => Some("the file was not read in this session"),
+        Seen::Stale => Some("the file was changed by something else since you last saw it"),
+    };
+    let applied = apply_edits(current.bytes(), edits).map_err(|error| {
+        ToolError::Model(match unknown {
+            Some(unknown) if current.exists() => {
+                format!(
+                    "{name} was not changed: {error}\nNote: {unknown}; read it before trying again."
+                )
+            }
+            _ => format!("{name} was not changed: {error}"),
+        })
+    })?;
+    match (unknown, applied.match_type) {
+        (None, _) | (_, MatchType::Exact | MatchType::Create) => {
+            Ok(Draft { current, seen, applied })
+        }
+        (
+            Some(unknown),
+            MatchType::LineTrimmed
+            | MatchType::UnicodeNormalized
+            | MatchType::IndentationFlexible
+            | MatchType::WhitespaceNormalized
+            | MatchType::EscapeNormalized
+            | MatchType::TrimmedBoundary
+            | MatchType::LineNumbersStripped
+            | MatchType::BlockAnchor
+            | MatchType::ContextAware,
+        ) => Err(ToolError::Model(format!(
+            "{name} was not changed: old_string fits only inexactly ({}), and {unknown}; read it and copy old_string exactly",
+            applied.match_type.as_str()
+        ))),
+    }
+}
+
+fn report(draft: &Draft, change: &Change, ctx: &ToolContext) -> String {
+    let name = shown(draft.current.path(), ctx);
+    let applied = &draft.applied;
+    let (additions, deletions) = (change.diff.additions, change.diff.deletions);
+    if !draft.current.exists() {
+        return format!("Created {name}: {additions} lines.");
+    }
+    let mut report = format!("Edited {name}: +{additions} -{deletions} lines");
+    if applied.replacements > 1 {
+        let _ = write!(report, ", {} replacements", applied.replacements);
+    }
+    let _ = write!(report, ", first change in line {}.", applied.first_changed_line);
+    match draft.seen {
+        Seen::Current => {}
+        Seen::Never => report.push_str(" The file had not been read in this session."),
+        Seen::Stale => report.push_str(
+            " The file had been changed by something else since you last saw it: read it before you go on.",
+        ),
+    }
+    for remark in &change.remarks {
+        report.push(' ');
+        report.push_str(remark);
+    }
+    for note in &applied.notes {
+        let cause = match note.cause {
+            Cause::Inexact(found) => format!("old_string fitted only inexactly ({})", found.as_str()),
+            Cause::JoinedLines => {
+                "old_string ended with a line break and new_string does not, so the next line was joined".to_owned()
+            }
+        };
+        let _ = write!(report, "\n{cause}; the lines now read:\n{}", note.excerpt.trim_end());
+    }
+    report
+}

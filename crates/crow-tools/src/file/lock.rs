@@ -1,0 +1,34 @@
+//! One writer for each file.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// Above this many entries the unused ones are dropped.
+const KEPT: usize = 64;
+
+/// By resolved path, for the whole process: files are shared by all agents in it, whatever tools they were given.
+static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> =
+    LazyLock::new(Mutex::default);
+
+/// Waits until no other call changes the file at a resolved path.
+pub(crate) async fn lock(path: &Path) -> OwnedMutexGuard<()> {
+    entry(path).lock_owned().await
+}
+
+fn entry(path: &Path) -> Arc<AsyncMutex<()>> {
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    if locks.len() > KEPT {
+        locks.retain(|_, lock| lock.strong_count() > 0);
+    }
+    if let Some(lock) = locks.get(path).and_then(Weak::upgrade) {
+        return lock;
+    }
+    let lock = Arc::new(AsyncMutex::new(()));
+    locks.insert(path.to_owned(), Arc::downgrade(&lock));
+    lock
+}

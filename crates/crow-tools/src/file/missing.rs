@@ -1,0 +1,75 @@
+//! What a missing file may have been meant to be.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crow_core::tool::ToolContext;
+use strsim::normalized_damerau_levenshtein;
+
+use crate::paths::shown;
+
+/// How many names are suggested.
+const SUGGESTIONS: usize = 3;
+/// How many names of a folder are looked at.
+const MAX_LOOKED_AT: usize = 5000;
+/// How much alike two names must be.
+const ALIKE: f64 = 0.5;
+
+/// Says that a file is missing, and which ones there are instead.
+pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
+    let name = shown(path, ctx);
+    let similar: Vec<String> = similar_names(path).iter().map(|path| shown(path, ctx)).collect();
+    match path.parent() {
+        _ if !similar.is_empty() => {
+            format!("{name} does not exist; did you mean {}?", similar.join(", "))
+        }
+        Some(folder) if !folder.is_dir() => {
+            format!("{name} does not exist, nor does its folder; find it with glob")
+        }
+        _ => format!("{name} does not exist; find it with glob or list_directory"),
+    }
+}
+
+/// Returns the paths of up to three files with a similar name in the folder where `path` should be.
+fn similar_names(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let wanted = name.to_string_lossy().to_lowercase();
+    let stem = stem(&wanted);
+    let mut alike: Vec<(f64, PathBuf)> = entries
+        .take(MAX_LOOKED_AT)
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().to_lowercase();
+            let same_stem = if self::stem(&name) == stem { 1.0 } else { 0.0 };
+            let score = normalized_damerau_levenshtein(&wanted, &name).max(same_stem);
+            (score >= ALIKE).then(|| (score, entry.path()))
+        })
+        .collect();
+    alike.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    alike.into_iter().take(SUGGESTIONS).map(|(_, path)| path).collect()
+}
+
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_come_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["main.rs", "Main.java", "mian.rs", "other.txt", "maine.rs"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let names: Vec<_> = similar_names(&folder.path().join("main.ts"))
+            .iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(names, ["Main.java", "main.rs", "maine.rs"]);
+    }
+}

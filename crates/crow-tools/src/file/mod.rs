@@ -1,0 +1,18 @@
+//! Files as the file tools see them: loaded whole or not at all, decoded, compared, replaced in one go.
+
+mod current;
+mod diff;
+mod load;
+mod lock;
+mod missing;
+mod save;
+mod store;
+mod text;
+
+pub(crate) use current::{Current, Seen};
+pub(crate) use diff::file_diff;
+pub(crate) use load::{LoadError, MAX_WHOLE, load, open};
+pub(crate) use lock::lock;
+pub(crate) use missing::missing;
+pub(crate) use save::{Change, save, unloadable, written};
+pub(crate) use text::Text;

@@ -1,0 +1,99 @@
+//! The last step of every tool that changes a file: store it, remember it, say what changed.
+
+use std::path::Path;
+
+use crow_core::{
+    file_views::{ContentHash, FileView, FileViews},
+    tool::{FileDiff, Patch, ToolContext, ToolError, ToolResult},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Current, LoadError, Seen, file_diff,
+    store::{StoreError, store},
+};
+use crate::paths::{explain, shown};
+
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// The lines that changed.
+    pub(crate) diff: FileDiff,
+    /// What else the model should know, a sentence each.
+    pub(crate) remarks: Vec<String>,
+    view: Option<FileView>,
+}
+
+/// Stores `content`. The session then knows the file if it knew it before or the agent wrote all of it.
+pub(crate) fn save(
+    current: &Current,
+    content: &[u8],
+    seen: Seen,
+    ctx: &ToolContext,
+) -> Result<Change, ToolError> {
+    let path = current.path();
+    let stored = store(current, content).map_err(|error| refusal(path, &error, ctx))?;
+    let mut remarks = Vec::new();
+    if stored.other_links > 0 {
+        remarks.push(format!(
+            "It had {} other hard link(s), which keep the old content.",
+            stored.other_links
+        ));
+    }
+    let view = (seen == Seen::Current).then(|| written(path, content, ctx));
+    Ok(Change { diff: file_diff(path, current.bytes(), content), remarks, view })
+}
+
+/// Remembers that the agent itself wrote this content.
+pub(crate) fn written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileView {
+    let view = FileView {
+        path: path.to_owned(),
+        hash: ContentHash::of(content),
+        lines: None,
+        call_id: ctx.call_id.clone(),
+    };
+    ctx.file_views.insert(view.clone());
+    view
+}
+
+impl Change {
+    /// Makes the result of the call. `extra` is what only this tool knows.
+    pub(crate) fn into_result(self, output: String, mut extra: Map<String, Value>) -> ToolResult {
+        let mut result = ToolResult::success(output);
+        if let Some(view) = self.view {
+            extra.insert(FileViews::EXTRA_KEY.to_owned(), json!(view));
+        }
+        if !extra.is_empty() {
+            result.metadata.extra = Value::Object(extra);
+        }
+        result.metadata.files_modified = vec![self.diff.path.clone()];
+        result.metadata.diff = Some(Patch { files: vec![self.diff] });
+        result
+    }
+}
+
+/// Says why a file was not loaded for a change.
+pub(crate) fn unloadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolError {
+    let name = shown(path, ctx);
+    ToolError::Model(match error {
+        LoadError::Missing => format!("{name} does not exist"),
+        LoadError::Folder => format!("{name} is a folder; give the path of a file"),
+        LoadError::Special(_) => format!("{name} {error} and is not written"),
+        LoadError::TooLarge => format!("{name} {error}; change it with a command in bash"),
+        LoadError::Io(error) => explain(&name, error),
+    })
+}
+
+fn refusal(path: &Path, error: &StoreError, ctx: &ToolContext) -> ToolError {
+    let name = shown(path, ctx);
+    ToolError::Model(match error {
+        StoreError::Changed => {
+            format!("{name} {error}, so nothing was written; read it again and repeat the call")
+        }
+        StoreError::Protected => format!(
+            "{name} {error} (no write permission for anyone), so nothing was written; if it should be changed, make it writable with chmod first"
+        ),
+        StoreError::Damaged(_) => format!("{name} {error}; look at it with read_file"),
+        StoreError::Io(error) => explain(&name, error),
+    })
+}

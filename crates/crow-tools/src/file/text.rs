@@ -1,0 +1,166 @@
+//! The text of a file and how its bytes stand for it.
+
+use std::borrow::Cow;
+
+use content_inspector::{ContentType, inspect};
+use encoding_rs::{UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// How the bytes of a file stand for characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// What nearly all files are.
+    Utf8,
+    /// With a byte order mark.
+    Utf8Marked,
+    /// With a byte order mark.
+    Utf16Le,
+    /// With a byte order mark.
+    Utf16Be,
+    /// Not UTF-8 anywhere: taken for Windows-1252, of which Latin-1 is a part.
+    Windows1252,
+    /// UTF-8 with broken places, each shown as U+FFFD.
+    BrokenUtf8,
+}
+
+impl Encoding {
+    /// Names the encoding where it is worth a word.
+    pub(crate) fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Utf8 | Self::Utf8Marked => None,
+            Self::Utf16Le => Some("UTF-16LE"),
+            Self::Utf16Be => Some("UTF-16BE"),
+            Self::Windows1252 => Some("not UTF-8, read as Windows-1252/Latin-1"),
+            Self::BrokenUtf8 => Some("broken UTF-8, bad bytes shown as \u{fffd}"),
+        }
+    }
+
+    /// Encodes text, if every character exists in the encoding.
+    pub(crate) fn encode(self, text: &str) -> Option<Vec<u8>> {
+        match self {
+            Self::Utf8 => Some(text.as_bytes().to_vec()),
+            Self::Utf8Marked => Some(format!("\u{feff}{text}").into_bytes()),
+            Self::Utf16Le => Some(wide(text, u16::to_le_bytes)),
+            Self::Utf16Be => Some(wide(text, u16::to_be_bytes)),
+            Self::Windows1252 => {
+                let (bytes, _, failed) = WINDOWS_1252.encode(text);
+                (!failed).then(|| bytes.into_owned())
+            }
+            Self::BrokenUtf8 => None,
+        }
+    }
+}
+
+fn wide(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    format!("\u{feff}{text}").encode_utf16().flat_map(to_bytes).collect()
+}
+
+/// A decoded file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    /// The text without byte order mark, its line ends as they are.
+    pub(crate) content: Cow<'a, str>,
+    /// How it is encoded.
+    pub(crate) encoding: Encoding,
+}
+
+impl<'a> Text<'a> {
+    /// Decodes a file, or returns nothing if it is binary.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        match inspect(bytes) {
+            ContentType::BINARY | ContentType::UTF_32LE | ContentType::UTF_32BE => None,
+            ContentType::UTF_16LE => Self::wide(UTF_16LE, Encoding::Utf16Le, bytes),
+            ContentType::UTF_16BE => Self::wide(UTF_16BE, Encoding::Utf16Be, bytes),
+            ContentType::UTF_8_BOM => {
+                Some(Self::narrow(bytes.get(3..).unwrap_or_default(), Encoding::Utf8Marked))
+            }
+            ContentType::UTF_8 => Some(Self::narrow(bytes, Encoding::Utf8)),
+        }
+    }
+
+    fn wide(
+        codec: &'static encoding_rs::Encoding,
+        encoding: Encoding,
+        bytes: &'a [u8],
+    ) -> Option<Self> {
+        let (content, broken) =
+            codec.decode_without_bom_handling(bytes.get(2..).unwrap_or_default());
+        (!broken).then_some(Self { content, encoding })
+    }
+
+    fn narrow(body: &'a [u8], encoding: Encoding) -> Self {
+        if let Ok(text) = std::str::from_utf8(body) {
+            return Self { content: Cow::Borrowed(text), encoding };
+        }
+        // Latin-1 text hardly ever forms valid multi-byte UTF-8, so one such character means damaged UTF-8.
+        let is_utf8 = body.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+        if is_utf8 || encoding == Encoding::Utf8Marked {
+            Self { content: String::from_utf8_lossy(body), encoding: Encoding::BrokenUtf8 }
+        } else {
+            let (content, _) = WINDOWS_1252.decode_without_bom_handling(body);
+            Self { content, encoding: Encoding::Windows1252 }
+        }
+    }
+
+    /// Returns the lines without their ends. Only a file without any line feed is split at carriage returns.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        let stop = if self.content.contains('\n') { '\n' } else { '\r' };
+        self.content.split_terminator(stop).map(|line| line.strip_suffix('\r').unwrap_or(line))
+    }
+
+    /// Returns whether every line ends in carriage return and line feed.
+    pub(crate) fn is_crlf(&self) -> bool {
+        let feeds = self.content.matches('\n').count();
+        feeds > 0 && feeds == self.content.matches("\r\n").count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_encoding_is_recognised_and_written_back_byte_for_byte() {
+        let cases: [(&[u8], &str, Encoding); 6] = [
+            (b"a\xc3\xa4\r\n", "a\u{e4}\r\n", Encoding::Utf8),
+            (b"\xef\xbb\xbfa", "a", Encoding::Utf8Marked),
+            (b"\xff\xfea\0\n\0", "a\n", Encoding::Utf16Le),
+            (b"\xfe\xff\0a\0\n", "a\n", Encoding::Utf16Be),
+            (b"caf\xe9", "caf\u{e9}", Encoding::Windows1252),
+            (b"", "", Encoding::Utf8),
+        ];
+        for (bytes, content, encoding) in cases {
+            let text = Text::decode(bytes).unwrap();
+            assert_eq!((text.content.as_ref(), text.encoding), (content, encoding));
+            assert_eq!(encoding.encode(content).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn damaged_utf8_is_shown_and_never_written_back() {
+        let text = Text::decode(b"\xc3\xa4 \xff").unwrap();
+        assert_eq!(text.content, "\u{e4} \u{fffd}");
+        assert_eq!(text.encoding.encode("x"), None);
+    }
+
+    #[test]
+    fn a_nul_and_odd_utf16_are_binary() {
+        assert_eq!(Text::decode(b"a\0b"), None);
+        assert_eq!(Text::decode(b"\xff\xfea"), None);
+    }
+
+    #[test]
+    fn lines_lose_their_ends_whatever_these_are() {
+        for (content, lines) in [
+            ("a\nb\n", vec!["a", "b"]),
+            ("a\r\nb", vec!["a", "b"]),
+            ("a\rb\r", vec!["a", "b"]),
+            ("\n\n", vec!["", ""]),
+            ("", vec![]),
+        ] {
+            assert_eq!(
+                Text::decode(content.as_bytes()).unwrap().lines().collect::<Vec<_>>(),
+                lines
+            );
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Building and writing the tree.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    ffi::OsString,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crow_core::tool::{ToolContext, ToolResult};
+
+use crate::{
+    file::missing,
+    paths::{escape, explain, shown},
+    search::walker,
+};
+
+/// How many entries are shown.
+const MAX_ENTRIES: usize = 200;
+/// How many entries of one folder are looked at.
+const MAX_LOOKED_AT: usize = 10_000;
+
+/// What an entry is. The order is that of the listing: folders first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Folder,
+    File,
+    Link(PathBuf),
+    Special,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: OsString,
+    kind: Kind,
+    is_ignored: bool,
+}
+
+/// A folder and the entries of it that are shown.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    depth: usize,
+    /// How many entries it has, or the error of looking.
+    total: Result<usize, String>,
+    shown: Vec<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    entry: Entry,
+    /// Where the tree goes on, if it does.
+    folder: Option<usize>,
+}
+
+/// Lists the folder at a resolved path.
+pub(crate) fn list(path: &Path, depth: usize, ctx: &ToolContext) -> ToolResult {
+    let name = shown(path, ctx);
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return ToolResult::failure(format!("{name} is a file; use read_file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return ToolResult::failure(missing(path, ctx));
+        }
+        Err(error) => return ToolResult::failure(explain(&name, &error)),
+    }
+    match tree(path, depth, ctx) {
+        Some(folders) => {
+            let mut output = String::new();
+            if let Some(root) = folders.first() {
+                let _ = writeln!(output, "{name}/{}", count(root));
+            }
+            write_folder(&mut output, &folders, 0, 1);
+            ToolResult::success(output)
+        }
+        None => ToolResult::cancelled(),
+    }
+}
+
+/// Opens folders level by level until enough entries are found. Nothing is returned if the call is cancelled.
+fn tree(path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
+    let folder = |path: PathBuf, depth| Folder { path, depth, total: Ok(0), shown: Vec::new() };
+    let mut folders = vec![folder(path.to_owned(), 1)];
+    let mut waiting = VecDeque::from([0]);
+    let mut left = MAX_ENTRIES;
+    while let Some(index) = waiting.pop_front() {
+        if ctx.should_abort() {
+            return None;
+        }
+        let next = folders.len();
+        let Some(current) = folders.get_mut(index) else { break };
+        if current.depth > depth || left == 0 {
+            let entries = fs::read_dir(&current.path).map(|it| it.take(MAX_LOOKED_AT).count());
+            current.total = entries.map_err(|error| explain("it", &error));
+            continue;
+        }
+        let entries = match entries(&current.path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                current.total = Err(explain("it", &error));
+                continue;
+            }
+        };
+        current.total = Ok(entries.len());
+        let mut opened = Vec::new();
+        for entry in entries.into_iter().take(left) {
+            let opens = entry.kind == Kind::Folder && !entry.is_ignored;
+            let place = opens.then(|| next + opened.len());
+            if opens {
+                opened.push(folder(current.path.join(&entry.name), current.depth + 1));
+            }
+            current.shown.push(Shown { entry, folder: place });
+        }
+        left -= current.shown.len();
+        waiting.extend(next..next + opened.len());
+        folders.extend(opened);
+    }
+    Some(folders)
+}
+
+/// The entries of a folder, folders first, each kind in order of name.
+fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
+    let visible: HashSet<OsString> = walker(folder)
+        .max_depth(Some(1))
+        .build()
+        .filter_map(Result::ok)
+        .take(MAX_LOOKED_AT + 1)
+        .map(|entry| entry.file_name().to_owned())
+        .collect();
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)?.take(MAX_LOOKED_AT) {
+        let entry = entry?;
+        let kind = match entry.file_type()? {
+            kind if kind.is_dir() => Kind::Folder,
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_symlink() => Kind::Link(fs::read_link(entry.path())?),
+            _ => Kind::Special,
+        };
+        let name = entry.file_name();
+        entries.push(Entry { is_ignored: !visible.contains(&name), name, kind });
+    }
+    let rank = |entry: &Entry| entry.kind != Kind::Folder;
+    entries
+        .sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(&other.name)));
+    Ok(entries)
+}
+
+fn write_folder(output: &mut String, folders: &[Folder], index: usize, indent: usize) {
+    let Some(folder) = folders.get(index) else { return };
+    let margin = "  ".repeat(indent);
+    for Shown { entry, folder: opened } in &folder.shown {
+        let name = escape(&entry.name.to_string_lossy());
+        let ignored = if entry.is_ignored { " (ignored)" } else { "" };
+        let _ = match &entry.kind {
+            Kind::Folder => {
+                let opened = opened.and_then(|index| folders.get(index));
+                let note = opened.map_or_else(|| " (ignored)".to_owned(), count);
+                writeln!(output, "{margin}{name}/{note}")
+            }
+            Kind::File => writeln!(output, "{margin}{name}{ignored}"),
+            Kind::Link(target) => {
+                let target = escape(&target.to_string_lossy());
+                writeln!(output, "{margin}{name} -> {target}{ignored}")
+            }
+            Kind::Special => writeln!(output, "{margin}{name} (special file){ignored}"),
+        };
+        if let Some(index) = opened {
+            write_folder(output, folders, *index, indent + 1);
+        }
+    }
+    let hidden = folder.total.as_ref().map_or(0, |total| total - folder.shown.len());
+    if !folder.shown.is_empty() && hidden > 0 {
+        let _ = writeln!(output, "{margin}… {hidden} more");
+    }
+}
+
+/// How many entries a folder has, where the tree below it does not show them all.
+fn count(folder: &Folder) -> String {
+    match &folder.total {
+        Ok(0) => " (empty)".to_owned(),
+        Ok(1) => " (1 entry)".to_owned(),
+        Ok(total) if *total >= MAX_LOOKED_AT => format!(" (more than {total} entries)"),
+        Ok(total) => format!(" ({total} entries)"),
+        Err(error) => format!(" ({error})"),
+    }
+}

@@ -1,0 +1,99 @@
+//! The part of a text that one call shows.
+
+use std::fmt::Write as _;
+
+/// How many lines are shown without a limit.
+pub(super) const DEFAULT_LINES: u64 = 2000;
+/// How many characters of a line are shown.
+pub(super) const MAX_LINE_CHARS: usize = 2000;
+/// How many bytes are shown, whatever the number of lines.
+pub(crate) const MAX_BYTES: usize = 50 * 1024;
+
+/// The lines that were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    /// The first line, from 1.
+    pub(super) first: u64,
+    /// How many.
+    pub(super) count: u64,
+}
+
+/// Collects the lines of a range until it is full.
+#[derive(Debug)]
+pub(super) struct Page {
+    range: Range,
+    text: String,
+    shown: u64,
+    full: bool,
+}
+
+impl Page {
+    pub(super) fn new(range: Range) -> Self {
+        Self { range, text: String::new(), shown: 0, full: false }
+    }
+
+    /// Adds the next line. `hidden` counts the characters of it that `line` no longer has.
+    pub(super) fn push(&mut self, line: &str, hidden: u64) {
+        if self.is_full() {
+            return;
+        }
+        let cut = line.char_indices().nth(MAX_LINE_CHARS).map_or(line.len(), |(at, _)| at);
+        let (start, rest) = line.split_at_checked(cut).unwrap_or((line, ""));
+        let hidden = hidden + rest.chars().count() as u64;
+        let before = self.text.len();
+        let _ = write!(self.text, "{}\t{start}", self.next_line());
+        if hidden > 0 {
+            let _ = write!(self.text, "… [{hidden} more characters]");
+        }
+        self.text.push('\n');
+        if self.text.len() > MAX_BYTES && self.shown > 0 {
+            self.text.truncate(before);
+            self.full = true;
+        } else {
+            self.shown += 1;
+        }
+    }
+
+    /// Returns whether no further line fits.
+    pub(super) fn is_full(&self) -> bool {
+        self.full || self.shown >= self.range.count
+    }
+
+    /// Returns the first and last line shown, if any is.
+    pub(super) fn lines(&self) -> Option<(u64, u64)> {
+        (self.shown > 0).then(|| (self.range.first, self.next_line() - 1))
+    }
+
+    /// Returns the line after the last one shown.
+    pub(super) fn next_line(&self) -> u64 {
+        self.range.first.saturating_add(self.shown)
+    }
+
+    /// Returns the numbered lines.
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_between_characters_and_the_rest_counted() {
+        let mut page = Page::new(Range { first: 7, count: 1 });
+        page.push(&"ä".repeat(2005), 3);
+        let text = page.into_text();
+        assert_eq!(text, format!("7\t{}… [8 more characters]\n", "ä".repeat(2000)));
+    }
+
+    #[test]
+    fn the_byte_limit_ends_a_page_before_the_line_that_breaks_it() {
+        let mut page = Page::new(Range { first: 1, count: 1000 });
+        for _ in 0..1000 {
+            page.push(&"x".repeat(1000), 0);
+        }
+        assert_eq!(page.lines(), Some((1, 50)));
+        assert!(page.is_full() && page.into_text().len() <= MAX_BYTES);
+    }
+}

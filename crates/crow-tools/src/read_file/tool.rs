@@ -1,0 +1,246 @@
+//! The tool `read_file`.
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{BufReader, Read as _},
+    path::Path,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    file_views::{ContentHash, FileView, FileViews},
+    tool::{Access, CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    image,
+    page::{DEFAULT_LINES, Page, Range},
+    stream::{self, StreamError},
+};
+use crate::{
+    blocking::blocking_until_cancelled,
+    file::{LoadError, MAX_WHOLE, Text, load, missing, open},
+    list_directory,
+    paths::{self, explain, shown},
+};
+
+/// Shows a file.
+#[derive(Debug)]
+pub(crate) struct ReadFile;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Absolute, or relative to the working directory.
+    #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
+    path: String,
+    /// First line, from 1.
+    #[serde(default, alias = "start_line", alias = "startLine")]
+    offset: Option<u64>,
+    /// Number of lines, default 2000.
+    #[serde(default)]
+    limit: Option<u64>,
+}
+
+#[async_trait]
+impl TypedTool for ReadFile {
+    type Input = Input;
+    const NAME: &'static str = "read_file";
+    const CATEGORY: ToolCategory = ToolCategory::Read;
+
+    fn description(&self) -> &'static str {
+        "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the last line says \
+         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images."
+    }
+
+    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        if input.limit == Some(0) {
+            return Err(ToolError::Model("limit must be at least 1".to_owned()));
+        }
+        paths::plan("read", &input.path, Access::Read, ctx).await
+    }
+
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        show(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
+    }
+}
+
+async fn show(input: &Input, plan: &CallPlan, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    let path = paths::planned(&input.path, plan, ctx).await?;
+    let range = Range {
+        first: input.offset.unwrap_or(1).max(1),
+        count: input.limit.unwrap_or(DEFAULT_LINES),
+    };
+    let session = ctx.clone();
+    blocking_until_cancelled(ctx, move || read(&path, range, &session)).await
+}
+
+fn read(path: &Path, range: Range, ctx: &ToolContext) -> ToolResult {
+    match open(path) {
+        Ok((file, metadata)) if metadata.len() > MAX_WHOLE => {
+            read_large(path, file, metadata.len(), range, ctx)
+        }
+        Ok(_) => match load(path) {
+            Ok(bytes) => read_whole(path, &bytes, range, ctx),
+            Err(error) => unreadable(path, &error, ctx),
+        },
+        Err(LoadError::Folder) => list_directory::list(path, 1, ctx),
+        Err(error) => unreadable(path, &error, ctx),
+    }
+}
+
+fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
+    let name = shown(path, ctx);
+    ToolResult::failure(match error {
+        LoadError::Missing => missing(path, ctx),
+        LoadError::Folder => format!("{name} is a folder; use list_directory"),
+        LoadError::Special(_) => format!("{name} {error} and is not read"),
+        LoadError::TooLarge => format!("{name} grew while it was read; read it again"),
+        LoadError::Io(error) => explain(&name, error),
+    })
+}
+
+fn read_whole(path: &Path, bytes: &[u8], range: Range, ctx: &ToolContext) -> ToolResult {
+    if let Some(media_type) = image::media_type(bytes) {
+        return show_image(path, media_type, bytes, ctx);
+    }
+    let Some(text) = Text::decode(bytes) else { return binary(path, bytes.len() as u64, ctx) };
+    let mut page = Page::new(range);
+    let total = text.lines().count() as u64;
+    if range.first > total.max(1) {
+        return ToolResult::failure(format!(
+            "{} has only {total} lines, so there is no line {}",
+            shown(path, ctx),
+            range.first
+        ));
+    }
+    let skipped = usize::try_from(range.first - 1).unwrap_or(usize::MAX);
+    for line in text.lines().skip(skipped) {
+        page.push(line, 0);
+        if page.is_full() {
+            break;
+        }
+    }
+    let lines = page.lines();
+    let view = FileView {
+        path: path.to_owned(),
+        hash: ContentHash::of(bytes),
+        lines,
+        call_id: ctx.call_id.clone(),
+    };
+    if let Some(earlier) = unchanged_since(&view, ctx) {
+        return earlier;
+    }
+    let output =
+        if total == 0 { "(the file is empty)".to_owned() } else { numbered(page, &text, total) };
+    with_view(ToolResult::success(output), view, ctx)
+}
+
+/// The numbered lines and which of how many they are.
+fn numbered(page: Page, text: &Text<'_>, total: u64) -> String {
+    let (lines, next) = (page.lines(), page.next_line());
+    let mut output = page.into_text();
+    let (first, last) = lines.unwrap_or_default();
+    let _ = write!(output, "[lines {first}-{last} of {total}");
+    if next <= total {
+        let _ = write!(output, ", next offset {next}");
+    }
+    if text.is_crlf() {
+        output.push_str(", CRLF line ends");
+    }
+    if let Some(label) = text.encoding.label() {
+        let _ = write!(output, ", {label}");
+    }
+    output.push(']');
+    output
+}
+
+/// Answers a read that would show the same lines again. The view then forgets them, so that asking once more shows
+/// them: the earlier result may no longer be in the model's sight.
+fn unchanged_since(view: &FileView, ctx: &ToolContext) -> Option<ToolResult> {
+    let earlier = ctx.file_views.get(&view.path)?;
+    let (first, last) = view.lines?;
+    if (&earlier.hash, earlier.lines) != (&view.hash, view.lines) {
+        return None;
+    }
+    let output = format!(
+        "Unchanged: lines {first}-{last} of {} are as the earlier call {} showed them. If that is out of sight, read again.",
+        shown(&view.path, ctx),
+        earlier.call_id
+    );
+    Some(with_view(ToolResult::success(output), FileView { lines: None, ..earlier }, ctx))
+}
+
+fn with_view(mut result: ToolResult, view: FileView, ctx: &ToolContext) -> ToolResult {
+    result.metadata.extra = json!({ FileViews::EXTRA_KEY: view });
+    ctx.file_views.insert(view);
+    result
+}
+
+fn binary(path: &Path, size: u64, ctx: &ToolContext) -> ToolResult {
+    ToolResult::failure(format!(
+        "{} is binary ({size} bytes) and cannot be shown as text; look into it with a command in bash (file, xxd, strings)",
+        shown(path, ctx)
+    ))
+}
+
+fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) -> ToolResult {
+    let (name, size) = (shown(path, ctx), bytes.len());
+    if !ctx.abilities.vision {
+        return ToolResult::failure(format!(
+            "{name} is a picture ({media_type}, {size} bytes), and this model cannot see pictures"
+        ));
+    }
+    if size > image::MAX_BYTES {
+        return ToolResult::failure(format!(
+            "{name} is a picture of {size} bytes; at most {} can be shown: make a smaller copy and read that",
+            image::MAX_BYTES
+        ));
+    }
+    let mut result = ToolResult::success(format!("{name}: {media_type}, {size} bytes"));
+    result.images.push(image::image(media_type, bytes));
+    result
+}
+
+/// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is remembered.
+fn read_large(path: &Path, file: File, size: u64, range: Range, ctx: &ToolContext) -> ToolResult {
+    let name = shown(path, ctx);
+    let mut probe = Vec::new();
+    let probed = (&file).take(8 * 1024).read_to_end(&mut probe);
+    if let Err(error) = probed.and_then(|_| std::io::Seek::rewind(&mut &file)) {
+        return ToolResult::failure(explain(&name, &error));
+    }
+    let is_utf16 = matches!(probe.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]);
+    if is_utf16 || probe.contains(&0) {
+        return binary(path, size, ctx);
+    }
+    let mut page = Page::new(range);
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    match stream::fill(&mut reader, range.first, &mut page, &ctx.cancellation) {
+        Ok(is_at_end) => {
+            let (first, last) = page.lines().unwrap_or_default();
+            let next = page.next_line();
+            let mut output = page.into_text();
+            let _ = write!(output, "[lines {first}-{last} of a file of {size} bytes");
+            if is_at_end {
+                output.push_str(", which ends here]");
+            } else {
+                let _ = write!(output, ", next offset {next}]");
+            }
+            ToolResult::success(output)
+        }
+        Err(StreamError::Cancelled) => ToolResult::cancelled(),
+        Err(StreamError::Io(error)) => ToolResult::failure(explain(&name, &error)),
+        Err(error @ StreamError::Short { .. }) => {
+            ToolResult::failure(format!("there is no line {} in {name}: {error}", range.first))
+        }
+        Err(error @ StreamError::Far { .. }) => ToolResult::failure(format!(
+            "line {} of {name} is too far in: {error}; use a command in bash (sed -n, tail)",
+            range.first
+        )),
+    }
+}

@@ -1,0 +1,164 @@
+//! The tool `glob`.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use crow_core::tool::{
+    Access, CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
+};
+use ignore::DirEntry;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    files::Pattern,
+    stop::Stop,
+    walk::{Ignored, files, first_ignored},
+};
+use crate::{
+    blocking::blocking_until_cancelled,
+    file::missing,
+    paths::{self, here, shown},
+};
+
+/// How many files are listed.
+const MAX_FILES: usize = 100;
+/// How long a search may take.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// How long the look at ignored files may take.
+const HINT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Finds files by name.
+#[derive(Debug)]
+pub(crate) struct Glob;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Such as **/*.rs or src/**/*.{ts,tsx}. Without a slash it matches names in every folder.
+    #[serde(alias = "glob", alias = "glob_pattern", alias = "query")]
+    pattern: String,
+    /// Folder to search. Default: the working directory.
+    #[serde(
+        default = "here",
+        alias = "dir",
+        alias = "directory",
+        alias = "dir_path",
+        alias = "file_path",
+        alias = "filePath"
+    )]
+    path: String,
+}
+
+impl Input {
+    fn parse(&self) -> Result<(Pattern, String), ToolError> {
+        let pattern = Pattern::parse(&self.pattern).map_err(ToolError::Model)?;
+        // An empty path stays one: it is an error of its own.
+        let root = if self.path.is_empty() || pattern.base.as_os_str().is_empty() {
+            self.path.clone()
+        } else {
+            Path::new(&self.path).join(&pattern.base).to_string_lossy().into_owned()
+        };
+        Ok((pattern, root))
+    }
+}
+
+#[async_trait]
+impl TypedTool for Glob {
+    type Input = Input;
+    const NAME: &'static str = "glob";
+    const CATEGORY: ToolCategory = ToolCategory::Read;
+
+    fn description(&self) -> &'static str {
+        "Finds files by name, newest first, up to 100. Leaves out what .gitignore names."
+    }
+
+    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let (_, root) = input.parse()?;
+        let plan = paths::plan("glob", &root, Access::Read, ctx).await?;
+        Ok(CallPlan { title: format!("glob {}", paths::escape(&input.pattern)), ..plan })
+    }
+
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        find_planned(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
+    }
+}
+
+async fn find_planned(
+    input: &Input,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
+    let (pattern, root) = input.parse()?;
+    let root = paths::planned(&root, plan, ctx).await?;
+    let session = ctx.clone();
+    blocking_until_cancelled(ctx, move || find(&root, &pattern, &session)).await?
+}
+
+/// The newest files first; of the same time, in order of path.
+type Found = (SystemTime, Reverse<PathBuf>);
+
+fn find(root: &Path, pattern: &Pattern, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    if !root.is_dir() {
+        return Err(ToolError::Model(if root.exists() {
+            format!("{} is a file; give a folder", shown(root, ctx))
+        } else {
+            missing(root, ctx)
+        }));
+    }
+    let matches = |entry: &DirEntry| {
+        entry.path().strip_prefix(root).is_ok_and(|relative| pattern.matches(relative))
+    };
+    let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
+    let mut newest: BinaryHeap<Reverse<Found>> = BinaryHeap::new();
+    let mut total = 0_usize;
+    for entry in files(root, Ignored::Left, &stop).filter(matches) {
+        total += 1;
+        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
+        let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
+        newest.push(Reverse((modified, Reverse(entry.into_path()))));
+        if newest.len() > MAX_FILES {
+            newest.pop();
+        }
+    }
+    if stop.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    let mut output = String::new();
+    for Reverse((_, Reverse(path))) in newest.into_sorted_vec() {
+        let _ = writeln!(output, "{}", shown(&path, ctx));
+    }
+    if total > MAX_FILES {
+        let _ = writeln!(
+            output,
+            "[the newest {MAX_FILES} of {total} files; narrow the pattern to see others]"
+        );
+    }
+    if stop.is_late() {
+        let _ = writeln!(
+            output,
+            "[stopped after {} s: not everything was searched; give a smaller folder]",
+            TIME_LIMIT.as_secs()
+        );
+    } else if total == 0 {
+        output = nothing(root, matches, ctx);
+    }
+    Ok(ToolResult::success(output))
+}
+
+fn nothing(root: &Path, matches: impl FnMut(&DirEntry) -> bool, ctx: &ToolContext) -> String {
+    let stop = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
+    match first_ignored(root, &stop, matches) {
+        Some(path) => format!(
+            "No files match, except ignored ones such as {}; begin the pattern with their folder to find them.",
+            shown(&path, ctx)
+        ),
+        None => format!("No files match below {}.", shown(root, ctx)),
+    }
+}

@@ -1,0 +1,91 @@
+//! Hits as text, a page of them.
+
+use std::fmt::Write as _;
+
+use crow_core::tool::ToolContext;
+
+use super::collect::Hits;
+use crate::paths::shown;
+
+/// How many bytes are shown, whatever the number of lines.
+const MAX_BYTES: usize = 50 * 1024;
+
+/// The part that is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+}
+
+impl Page {
+    /// Returns how many things must be found to fill the page and to know whether there are more.
+    pub(super) fn needed(self) -> usize {
+        self.offset.saturating_add(self.limit).saturating_add(1)
+    }
+}
+
+/// Writes lines under the name of their file: `12:text` where it matches, `12-text` around that.
+pub(super) fn lines(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+    let mut text = String::new();
+    let mut last: Option<(usize, u64)> = None;
+    let mut place = 0;
+    for (index, file) in hits.iter().enumerate() {
+        for line in &file.lines {
+            place += 1;
+            if place <= page.offset {
+                continue;
+            }
+            if place > page.offset + page.limit || text.len() > MAX_BYTES {
+                let _ = writeln!(text, "[there are more lines: go on with offset {}]", place - 1);
+                return text;
+            }
+            match last {
+                Some((file, number)) if file == index && number + 1 == line.number => {}
+                Some((file, _)) if file == index => {
+                    // Without lines around them, matches are not groups.
+                    if hits.iter().any(|file| file.lines.iter().any(|line| !line.is_match)) {
+                        text.push_str("--\n");
+                    }
+                }
+                Some(_) => {
+                    let _ = writeln!(text, "\n{}", shown(&file.path, ctx));
+                }
+                None => {
+                    let _ = writeln!(text, "{}", shown(&file.path, ctx));
+                }
+            }
+            let mark = if line.is_match { ':' } else { '-' };
+            let _ = writeln!(text, "{}{mark}{}", line.number, line.text);
+            last = Some((index, line.number));
+        }
+    }
+    text
+}
+
+/// Writes the names of files.
+pub(super) fn names(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+    let lines = hits.iter().map(|file| shown(&file.path, ctx));
+    list(lines, hits.len(), page)
+}
+
+/// Writes how many lines match in each file and in all.
+pub(super) fn counts(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+    let lines = hits.iter().map(|file| format!("{}:{}", shown(&file.path, ctx), file.matches));
+    let mut text = list(lines, hits.len(), page);
+    let total: u64 = hits.iter().map(|file| file.matches).sum();
+    let _ = writeln!(text, "[{total} matching lines in {} files]", hits.len());
+    text
+}
+
+fn list(lines: impl Iterator<Item = String>, total: usize, page: Page) -> String {
+    let mut text = String::new();
+    for line in lines.skip(page.offset).take(page.limit) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let next = page.offset.saturating_add(page.limit);
+    if total > next {
+        let _ = writeln!(text, "[there are more files: go on with offset {next}]");
+    }
+    text
+}

@@ -1,0 +1,158 @@
+//! Searching many files: in the order of their paths, several at a time, no further than needed.
+
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use grep_searcher::Searcher;
+use ignore::types::Types;
+
+use super::{
+    super::{
+        files::NameFilter,
+        stop::{Stop, StoppableReader},
+        walk::{Ignored, files},
+    },
+    collect::{Collector, Hits, Wanted},
+    query::Query,
+};
+use crate::file::open;
+
+/// How many files are searched before it is asked whether there is enough.
+const CHUNK: usize = 256;
+/// Fewer files are not worth a thread.
+const WORTH_A_THREAD: usize = 16;
+const MAX_THREADS: usize = 8;
+
+/// Which files are searched.
+#[derive(Debug)]
+pub(super) struct Scope {
+    /// A folder, or one file.
+    pub(super) root: PathBuf,
+    pub(super) names: NameFilter,
+    pub(super) types: Option<Types>,
+}
+
+impl Scope {
+    /// Returns whether a file below the root is searched.
+    pub(super) fn includes(&self, path: &Path) -> bool {
+        let relative = path.strip_prefix(&self.root).unwrap_or(path);
+        // A file that is named itself is searched whatever its name is.
+        relative.as_os_str().is_empty()
+            || (self.names.passes(relative)
+                && self
+                    .types
+                    .as_ref()
+                    .is_none_or(|types| types.matched(path, false).is_whitelist()))
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// In the order of the paths.
+    pub(super) hits: Vec<Hits>,
+    pub(super) binary: usize,
+    pub(super) unreadable: usize,
+}
+
+/// What came of one file.
+enum Outcome {
+    Hits(Hits),
+    Nothing,
+    Binary,
+    Unreadable,
+}
+
+/// Searches file after file until `is_enough` or it is time to stop.
+pub(super) fn search(
+    scope: &Scope,
+    query: &Query,
+    wanted: Wanted,
+    stop: &Stop,
+    is_enough: impl Fn(&[Hits]) -> bool,
+) -> Found {
+    let mut found = Found::default();
+    let mut paths = files(&scope.root, Ignored::Left, stop)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+        .map(ignore::DirEntry::into_path)
+        .filter(|path| scope.includes(path));
+    loop {
+        let chunk: Vec<PathBuf> = paths.by_ref().take(CHUNK).collect();
+        for outcome in search_chunk(&chunk, query, wanted, stop) {
+            match outcome {
+                Outcome::Hits(hits) => found.hits.push(hits),
+                Outcome::Binary => found.binary += 1,
+                Outcome::Unreadable => found.unreadable += 1,
+                Outcome::Nothing => {}
+            }
+        }
+        if chunk.len() < CHUNK || is_enough(&found.hits) || stop.is_due() {
+            return found;
+        }
+    }
+}
+
+/// Returns whether a file has a match.
+pub(super) fn has_match(path: &Path, query: &Query, stop: &Stop) -> bool {
+    let outcome = search_file(&mut query.searcher(), path, query, Wanted::Whether, stop);
+    matches!(outcome, Outcome::Hits(_))
+}
+
+fn search_chunk(chunk: &[PathBuf], query: &Query, wanted: Wanted, stop: &Stop) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::with_capacity(chunk.len()));
+    let work = || {
+        let mut searcher = query.searcher();
+        let mut own = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = chunk.get(index) else { break };
+            own.push((index, search_file(&mut searcher, path, query, wanted, stop)));
+        }
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = threads.min(MAX_THREADS).min(chunk.len() / WORTH_A_THREAD);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(index, _)| *index);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn search_file(
+    searcher: &mut Searcher,
+    path: &Path,
+    query: &Query,
+    wanted: Wanted,
+    stop: &Stop,
+) -> Outcome {
+    let Ok((reader, _)) = open(path) else { return Outcome::Unreadable };
+    let mut collector = Collector::new(&query.matcher, wanted);
+    let reader = StoppableReader { reader, stop };
+    if searcher.search_reader(&query.matcher, reader, &mut collector).is_err() {
+        return Outcome::Unreadable;
+    }
+    if collector.is_binary {
+        return Outcome::Binary;
+    }
+    if collector.matches == 0 {
+        return Outcome::Nothing;
+    }
+    Outcome::Hits(Hits {
+        path: path.to_owned(),
+        lines: collector.lines,
+        matches: collector.matches,
+    })
+}

@@ -1,0 +1,257 @@
+//! The tool `grep`.
+
+use std::{fmt::Write as _, path::Path, time::Duration};
+
+use async_trait::async_trait;
+use crow_core::tool::{
+    Access, CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
+};
+use ignore::types::{Types, TypesBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    super::{files::NameFilter, stop::Stop, walk::first_ignored},
+    collect::Wanted,
+    query::{Options, Query},
+    render::{self, Page},
+    search::{Found, Scope, has_match, search},
+};
+use crate::{
+    blocking::blocking_until_cancelled,
+    file::{LoadError, missing, open},
+    paths::{self, here, shown},
+};
+
+/// How many lines are shown without a limit.
+const DEFAULT_LINES: usize = 250;
+/// How many files are named without a limit.
+const DEFAULT_FILES: usize = 100;
+/// How many lines or files can be asked for.
+const MAX_LIMIT: usize = 2000;
+/// How many lines around a match can be asked for.
+const MAX_CONTEXT: usize = 50;
+/// How long a search may take.
+const TIME_LIMIT: Duration = Duration::from_mins(1);
+/// How long the look at ignored files may take.
+const HINT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Finds lines by regular expression.
+#[derive(Debug)]
+pub(crate) struct Grep;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Regular expression (Rust syntax).
+    #[serde(alias = "query", alias = "regex")]
+    pattern: String,
+    /// File or folder. Default: the working directory.
+    #[serde(
+        default = "here",
+        alias = "dir",
+        alias = "directory",
+        alias = "dir_path",
+        alias = "file_path",
+        alias = "filePath"
+    )]
+    path: String,
+    /// Only files like *.rs or src/**/*.{ts,tsx}; several with commas, ! before those to leave out.
+    #[serde(default, alias = "include", alias = "include_pattern")]
+    glob: Option<String>,
+    /// Only files of a type such as rust, py, js.
+    #[serde(default, rename = "type", alias = "file_type")]
+    kind: Option<String>,
+    #[serde(default)]
+    output_mode: OutputMode,
+    #[serde(default, alias = "-i", alias = "ignoreCase", alias = "case_insensitive")]
+    ignore_case: bool,
+    /// Lines before each match.
+    #[serde(default, alias = "-B")]
+    before: Option<usize>,
+    /// Lines after each match.
+    #[serde(default, alias = "-A")]
+    after: Option<usize>,
+    /// Lines before and after each match.
+    #[serde(default, alias = "-C")]
+    context: Option<usize>,
+    /// Let matches span lines and . match line breaks.
+    #[serde(default)]
+    multiline: bool,
+    /// Lines or files to skip.
+    #[serde(default)]
+    offset: Option<usize>,
+    /// Lines (default 250) or files (default 100) to show.
+    #[serde(default, alias = "head_limit", alias = "max_results")]
+    limit: Option<usize>,
+    /// Line numbers are always shown.
+    #[serde(default, rename = "-n")]
+    #[schemars(skip)]
+    _numbers: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutputMode {
+    #[default]
+    Content,
+    FilesWithMatches,
+    Count,
+}
+
+impl Input {
+    fn query(&self) -> Result<Query, ToolError> {
+        let around = |own: Option<usize>| own.or(self.context).unwrap_or_default().min(MAX_CONTEXT);
+        let options = Options {
+            ignore_case: self.ignore_case,
+            multiline: self.multiline,
+            before: around(self.before),
+            after: around(self.after),
+        };
+        Query::compile(&self.pattern, options).map_err(ToolError::Model)
+    }
+
+    fn names(&self) -> Result<NameFilter, ToolError> {
+        let filter = self.glob.as_deref().map(NameFilter::parse).transpose();
+        Ok(filter.map_err(|error| ToolError::Model(format!("glob: {error}")))?.unwrap_or_default())
+    }
+
+    fn types(&self) -> Result<Option<Types>, ToolError> {
+        let Some(kind) = &self.kind else { return Ok(None) };
+        let mut types = TypesBuilder::new();
+        types.add_defaults();
+        types.select(kind);
+        types.build().map(Some).map_err(|_| {
+            ToolError::Model(format!(
+                "type {} is not known; use glob, such as *.{}",
+                paths::escape(kind),
+                paths::escape(kind)
+            ))
+        })
+    }
+
+    fn page(&self) -> Page {
+        let default = match self.output_mode {
+            OutputMode::Content => DEFAULT_LINES,
+            OutputMode::FilesWithMatches | OutputMode::Count => DEFAULT_FILES,
+        };
+        Page {
+            offset: self.offset.unwrap_or_default(),
+            limit: self.limit.unwrap_or(default).clamp(1, MAX_LIMIT),
+        }
+    }
+}
+
+#[async_trait]
+impl TypedTool for Grep {
+    type Input = Input;
+    const NAME: &'static str = "grep";
+    const CATEGORY: ToolCategory = ToolCategory::Read;
+
+    fn description(&self) -> &'static str {
+        "Searches files for a regular expression. Leaves out binary files and what .gitignore names."
+    }
+
+    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        input.query()?;
+        input.names()?;
+        input.types()?;
+        let plan = paths::plan("in", &input.path, Access::Read, ctx).await?;
+        let pattern: String = paths::escape(&input.pattern).chars().take(80).collect();
+        Ok(CallPlan { title: format!("grep {pattern} {}", plan.title), ..plan })
+    }
+
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        grep_planned(input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
+    }
+}
+
+async fn grep_planned(
+    input: Input,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
+    let root = paths::planned(&input.path, plan, ctx).await?;
+    let scope = Scope { root, names: input.names()?, types: input.types()? };
+    let session = ctx.clone();
+    blocking_until_cancelled(ctx, move || grep(&input, &scope, &session)).await?
+}
+
+fn grep(input: &Input, scope: &Scope, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    refuse_unsearchable(&scope.root, ctx)?;
+    let (query, page) = (input.query()?, input.page());
+    let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
+    let needed = page.needed();
+    let found = match input.output_mode {
+        OutputMode::Content => search(scope, &query, Wanted::Lines(needed), &stop, |hits| {
+            hits.iter().map(|file| file.lines.len()).sum::<usize>() >= needed
+        }),
+        OutputMode::FilesWithMatches => {
+            search(scope, &query, Wanted::Whether, &stop, |hits| hits.len() >= needed)
+        }
+        OutputMode::Count => search(scope, &query, Wanted::Number, &stop, |_| false),
+    };
+    if stop.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    let mut text = match input.output_mode {
+        _ if found.hits.is_empty() => nothing(scope, &query, &found, &stop, ctx),
+        OutputMode::Content => render::lines(&found.hits, page, ctx),
+        OutputMode::FilesWithMatches => render::names(&found.hits, page, ctx),
+        OutputMode::Count => render::counts(&found.hits, page, ctx),
+    };
+    if text.is_empty() {
+        let _ = writeln!(text, "Nothing is left behind offset {}.", page.offset);
+    }
+    if stop.is_late() {
+        let seconds = TIME_LIMIT.as_secs();
+        let _ = writeln!(
+            text,
+            "[stopped after {seconds} s: not everything was searched; give a smaller folder]"
+        );
+    }
+    if found.unreadable > 0 {
+        let _ = writeln!(text, "[{} files could not be searched]", found.unreadable);
+    }
+    if let Some(note) = &query.note {
+        let _ = writeln!(text, "[{note}]");
+    }
+    Ok(ToolResult::success(text))
+}
+
+fn refuse_unsearchable(root: &Path, ctx: &ToolContext) -> Result<(), ToolError> {
+    let name = shown(root, ctx);
+    match open(root) {
+        Ok(_) | Err(LoadError::Folder) => Ok(()),
+        Err(LoadError::Missing) => Err(ToolError::Model(missing(root, ctx))),
+        Err(LoadError::Io(error)) => Err(ToolError::Model(paths::explain(&name, &error))),
+        Err(error @ (LoadError::Special(_) | LoadError::TooLarge)) => {
+            Err(ToolError::Model(format!("{name} {error} and is not searched")))
+        }
+    }
+}
+
+/// Says that nothing matches, and why that may be.
+fn nothing(scope: &Scope, query: &Query, found: &Found, stop: &Stop, ctx: &ToolContext) -> String {
+    let mut text = format!("No matches in {}.", shown(&scope.root, ctx));
+    if found.binary > 0 {
+        let _ = write!(text, " {} binary files were left out.", found.binary);
+    }
+    let hint = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
+    let ignored = (!stop.is_due() && scope.root.is_dir()).then(|| {
+        first_ignored(&scope.root, &hint, |entry| {
+            entry.file_type().is_some_and(|kind| kind.is_file())
+                && scope.includes(entry.path())
+                && has_match(entry.path(), query, &hint)
+        })
+    });
+    if let Some(Some(path)) = ignored {
+        let _ = write!(
+            text,
+            " Ignored files do match, such as {}; give their folder as path to search them.",
+            shown(&path, ctx)
+        );
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,11 @@
+//! Finding files: by content (`grep`) and by name (`glob`), in process.
+
+mod files;
+mod glob;
+mod grep;
+mod stop;
+mod walk;
+
+pub(crate) use glob::Glob;
+pub(crate) use grep::Grep;
+pub(crate) use walk::walker;

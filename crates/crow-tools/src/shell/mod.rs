@@ -1,0 +1,7 @@
+//! `bash`: a command in a shell, and its output in a form that a model can read.
+
+mod bash;
+mod output;
+mod terminal;
+
+pub(crate) use bash::Bash;

@@ -1,0 +1,98 @@
+//! The captured bytes of a process as text: beginning and end, with a note of what lies between.
+
+use std::path::Path;
+
+use crow_core::capability::CapturedOutput;
+
+use super::terminal::plain;
+
+/// How far the ends of a gap are moved so that they fall between lines.
+const LINE_SEARCH: usize = 2 * 1024;
+
+/// Writes captured output as text.
+pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> String) -> String {
+    if output.omitted() == 0 {
+        let whole = [output.head.as_slice(), output.tail.as_slice()].concat();
+        return plain(&String::from_utf8_lossy(&whole)).trim_end().to_owned();
+    }
+    let head = up_to_line_end(&output.head);
+    let tail = from_line_start(&output.tail);
+    let omitted = output.total.saturating_sub((head.len() + tail.len()) as u64);
+    let place = match &output.spill {
+        Some(path) => format!("; whole output in {}", scratch_name(path)),
+        None => String::new(),
+    };
+    format!(
+        "{}\n[… {omitted} bytes omitted{place} …]\n{}",
+        plain(&String::from_utf8_lossy(head)).trim_end(),
+        plain(&String::from_utf8_lossy(tail)).trim_end()
+    )
+}
+
+/// Cuts off the last piece of a line, or at least of a character.
+fn up_to_line_end(head: &[u8]) -> &[u8] {
+    let near = head.len().saturating_sub(LINE_SEARCH);
+    let line_end = head.iter().rposition(|byte| *byte == b'\n').filter(|end| *end >= near);
+    let end = line_end.map_or_else(|| character_boundary(head), |end| end + 1);
+    head.get(..end).unwrap_or_default()
+}
+
+/// Cuts off the first piece of a line, or at least of a character.
+fn from_line_start(tail: &[u8]) -> &[u8] {
+    let line_end = tail.iter().take(LINE_SEARCH).position(|byte| *byte == b'\n');
+    let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
+    let start = match line_end {
+        Some(end) if end + 1 < tail.len() => end + 1,
+        Some(_) | None => tail.iter().take(3).take_while(continues).count(),
+    };
+    tail.get(start..).unwrap_or_default()
+}
+
+/// Where the last complete character ends; bytes that are no UTF-8 at all are left as they are.
+fn character_boundary(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(3);
+    let start = bytes.iter().rposition(|byte| *byte & 0xC0 != 0x80).filter(|at| *at >= last);
+    let Some(start) = start else { return bytes.len() };
+    let needed = match bytes.get(start).copied().unwrap_or_default() {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if bytes.len() - start < needed { start } else { bytes.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(head: &[u8], tail: &[u8], total: u64) -> String {
+        let spill = (total > 0).then(|| "/s/c1.log".into());
+        let output = CapturedOutput { head: head.into(), tail: tail.into(), total, spill };
+        to_text(&output, |path| path.display().to_string())
+    }
+
+    #[test]
+    fn whole_output_is_shown_as_it_is() {
+        assert_eq!(text(b"a\nb\n", b"", 4), "a\nb");
+        assert_eq!(text(b"caf\xff", b"", 4), "caf\u{fffd}");
+        assert_eq!(text(b"\xc3", b"\xa4x", 3), "äx");
+        assert_eq!(text(b"", b"", 0), "");
+    }
+
+    #[test]
+    fn a_gap_falls_between_lines_and_counts_what_is_not_shown() {
+        assert_eq!(
+            text(b"one\ntw", b"ee\nfour\n", 100),
+            "one\n[… 91 bytes omitted; whole output in /s/c1.log …]\nfour"
+        );
+    }
+
+    #[test]
+    fn a_gap_in_one_long_line_cuts_no_character() {
+        assert_eq!(
+            text("aä".as_bytes().get(..2).unwrap(), "ä漢b".as_bytes().get(1..).unwrap(), 50),
+            "a\n[… 45 bytes omitted; whole output in /s/c1.log …]\n漢b"
+        );
+    }
+}

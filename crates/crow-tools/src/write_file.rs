@@ -1,0 +1,172 @@
+//! `write_file`: a whole file, new or in place of one that the session knows.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use crow_core::{
+    file_views::FileViews,
+    tool::{
+        Access, CallPlan, Patch, Preview, ToolCategory, ToolContext, ToolError, ToolResult,
+        TypedTool,
+    },
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+
+use crate::{
+    blocking::{blocking, blocking_until_cancelled},
+    file::{Current, Seen, Text, file_diff, lock, save, unloadable, written},
+    paths::{self, shown},
+};
+
+/// Writes whole files.
+#[derive(Debug)]
+pub(crate) struct WriteFile;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Absolute, or relative to the working directory.
+    #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
+    path: String,
+    /// The complete content.
+    #[serde(alias = "contents", alias = "text", alias = "file_text", alias = "code")]
+    content: String,
+}
+
+#[async_trait]
+impl TypedTool for WriteFile {
+    type Input = Input;
+    const NAME: &'static str = "write_file";
+    const CATEGORY: ToolCategory = ToolCategory::Write;
+
+    fn description(&self) -> &'static str {
+        "Creates a file (and its folders) or replaces one completely. An existing file must have been read before and \
+         be unchanged since. To change parts of a file use edit_file."
+    }
+
+    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        paths::plan("write", &input.path, Access::Write, ctx).await
+    }
+
+    async fn preview(
+        &self,
+        input: &Input,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> Result<Option<Preview>, ToolError> {
+        let path = paths::planned(&input.path, plan, ctx).await?;
+        let (content, session) = (input.content.clone(), ctx.clone());
+        let draft =
+            blocking_until_cancelled(ctx, move || draft(&path, content, &session)).await??;
+        let path = draft.current.path();
+        Ok(Some(Preview {
+            patch: Patch { files: vec![file_diff(path, draft.current.bytes(), &draft.content)] },
+            basis: vec![(path.to_owned(), draft.current.hash().cloned())],
+        }))
+    }
+
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        write_planned(input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
+    }
+}
+
+async fn write_planned(
+    input: Input,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
+    let path = paths::planned(&input.path, plan, ctx).await?;
+    let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
+    let guard = locked.ok_or(ToolError::Cancelled)?;
+    let session = ctx.clone();
+    // The lock goes along: the write goes on even if this future is dropped.
+    let work = move || {
+        let _guard = guard;
+        write(&path, input.content, &session)
+    };
+    blocking(work).await?
+}
+
+/// What is going to be written.
+struct Draft {
+    current: Current,
+    content: Vec<u8>,
+    remarks: Vec<String>,
+}
+
+fn write(path: &Path, content: String, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    if ctx.should_abort() {
+        return Err(ToolError::Cancelled);
+    }
+    let mut draft = draft(path, content, ctx)?;
+    let name = shown(path, ctx);
+    if !draft.current.was_previewed(ctx.preview.as_ref()) {
+        return Err(ToolError::Model(format!(
+            "{name} was changed after this call was allowed, so nothing was written; read it again and repeat the call"
+        )));
+    }
+    if draft.current.exists() && draft.current.bytes() == draft.content {
+        let mut result = ToolResult::success(format!(
+            "{name} already has exactly this content; nothing was written."
+        ));
+        result.metadata.extra = json!({ FileViews::EXTRA_KEY: written(path, &draft.content, ctx) });
+        return Ok(result);
+    }
+    let change = save(&draft.current, &draft.content, Seen::Current, ctx)?;
+    let output = if draft.current.exists() {
+        format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
+    } else {
+        format!("Created {name}: {} lines.", change.diff.additions)
+    };
+    draft.remarks.extend(change.remarks.iter().cloned());
+    let output = [vec![output], draft.remarks].concat().join(" ");
+    Ok(change.into_result(output, Map::new()))
+}
+
+/// Works out what to write, or says why nothing may be written.
+fn draft(path: &Path, content: String, ctx: &ToolContext) -> Result<Draft, ToolError> {
+    let current = Current::load(path).map_err(|error| unloadable(path, &error, ctx))?;
+    let mut remarks = Vec::new();
+    let content = in_form_of(&current, content, &mut remarks);
+    let name = shown(path, ctx);
+    if current.bytes().is_empty() || current.bytes() == content {
+        return Ok(Draft { current, content, remarks });
+    }
+    match current.seen(&ctx.file_views) {
+        Seen::Current => Ok(Draft { current, content, remarks }),
+        Seen::Never => Err(ToolError::Model(format!(
+            "{name} exists and was not read in this session, so it was not overwritten; read it with read_file first, or change parts of it with edit_file"
+        ))),
+        Seen::Stale => Err(ToolError::Model(format!(
+            "{name} was changed by something else since you last saw it, so it was not overwritten; read it again first"
+        ))),
+    }
+}
+
+/// Gives new text the encoding and line ends that the file has. Models write UTF-8 with line feeds.
+fn in_form_of(current: &Current, content: String, remarks: &mut Vec<String>) -> Vec<u8> {
+    let Some(old) = Text::decode(current.bytes()).filter(|_| !current.bytes().is_empty()) else {
+        return content.into_bytes();
+    };
+    let content = if old.is_crlf() && !content.contains('\r') {
+        remarks.push("Its CRLF line ends were kept.".to_owned());
+        content.replace('\n', "\r\n")
+    } else {
+        content
+    };
+    let bare = content.strip_prefix('\u{feff}').unwrap_or(&content);
+    match (old.encoding.encode(bare), old.encoding.label()) {
+        (Some(bytes), None) => bytes,
+        (Some(bytes), Some(label)) => {
+            remarks.push(format!("Its encoding was kept ({label})."));
+            bytes
+        }
+        (None, label) => {
+            let label = label.unwrap_or_default();
+            remarks.push(format!("It is UTF-8 now; before it was {label}."));
+            content.into_bytes()
+        }
+    }
+}

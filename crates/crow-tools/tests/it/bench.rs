@@ -1,0 +1,189 @@
+//! A workspace in a temporary folder, and calls into it.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{
+        CapturedOutput, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
+    },
+    file_views::FileViews,
+    ids::{CallId, SessionId},
+    model::{Abilities, ModelRef},
+    resource_map::ResourceMap,
+    todo::TodoList,
+    tool::{
+        AgentContext, CallPlan, Preview, Progress, Tool, ToolContext, ToolError, ToolResult,
+        ToolStatus,
+    },
+    workspace::Workspace,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crow_tools::builtin_tools;
+
+/// A workspace with all tools.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    folder: TempDir,
+    pub(crate) ctx: ToolContext,
+    pub(crate) processes: Arc<FakeProcesses>,
+    tools: Tools,
+}
+
+struct Tools(Vec<Arc<dyn Tool>>);
+
+impl std::fmt::Debug for Tools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tools")
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with_abilities(Abilities::default())
+    }
+
+    pub(crate) fn with_abilities(abilities: Abilities) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("w");
+        fs::create_dir(&root).unwrap();
+        let processes = Arc::new(FakeProcesses::default());
+        let agent = AgentContext {
+            session_id: SessionId::new("s"),
+            root_id: SessionId::new("s"),
+            agent_name: "tester".into(),
+            model: ModelRef { provider: "p".into(), model: "m".into() },
+            abilities,
+            workspace: Workspace::new(root),
+            scratch: folder.path().join("scratch"),
+            file_views: FileViews::default(),
+            todo: Mutex::new(TodoList::default()),
+            processes: Arc::clone(&processes) as Arc<dyn Processes>,
+            snapshots: None,
+            children: None,
+            resources: ResourceMap::default(),
+        };
+        let ctx = ToolContext {
+            agent: Arc::new(agent),
+            call_id: CallId::new("c1"),
+            cancellation: CancellationToken::new(),
+            preview: None,
+            progress: Progress::default(),
+        };
+        Self { folder, ctx, processes, tools: Tools(builtin_tools()) }
+    }
+
+    /// The path of something in the workspace.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.ctx.workspace.cwd().join(name)
+    }
+
+    /// The path of something outside of the workspace.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn content(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o7777
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        Arc::clone(self.tools.0.iter().find(|tool| tool.name() == name).unwrap())
+    }
+
+    pub(crate) async fn plan(&self, tool: &str, input: &Value) -> Result<CallPlan, ToolError> {
+        self.tool(tool).plan(input, &self.ctx).await
+    }
+
+    pub(crate) async fn preview(&self, tool: &str, input: &Value) -> Result<Preview, ToolError> {
+        let tool = self.tool(tool);
+        let plan = tool.plan(input, &self.ctx).await?;
+        Ok(tool.preview(input, &plan, &self.ctx).await?.unwrap())
+    }
+
+    /// Plans and executes a call.
+    pub(crate) async fn run(&self, tool: &str, input: Value) -> ToolResult {
+        self.run_in(tool, input, &self.ctx).await
+    }
+
+    pub(crate) async fn run_in(&self, tool: &str, input: Value, ctx: &ToolContext) -> ToolResult {
+        let tool = self.tool(tool);
+        match tool.plan(&input, ctx).await {
+            Ok(plan) => tool.execute(input, &plan, ctx).await,
+            Err(error) => error.to_result(),
+        }
+    }
+
+    /// The output of a call that must succeed.
+    pub(crate) async fn ok(&self, tool: &str, input: Value) -> String {
+        let result = self.run(tool, input).await;
+        assert_eq!(result.status, ToolStatus::Success, "{}", result.output);
+        result.output
+    }
+
+    /// The output of a call that must fail.
+    pub(crate) async fn fails(&self, tool: &str, input: Value) -> String {
+        let result = self.run(tool, input).await;
+        assert_eq!(result.status, ToolStatus::Error, "{}", result.output);
+        assert!(result.error.is_some());
+        result.output
+    }
+
+    pub(crate) fn make_fifo(path: &Path) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+}
+
+/// Answers every command in the same way and remembers what it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct FakeProcesses {
+    pub(crate) outcome: Mutex<Option<ProcessOutcome>>,
+    pub(crate) missing_program: Mutex<Option<String>>,
+    pub(crate) specs: Mutex<Vec<ProcessSpec>>,
+}
+
+impl FakeProcesses {
+    pub(crate) fn answers(&self, end: ProcessEnd, output: CapturedOutput) {
+        let duration = Duration::from_millis(5);
+        *self.outcome.lock().unwrap() =
+            Some(ProcessOutcome { end, output, left_running: false, duration });
+    }
+}
+
+#[async_trait]
+impl Processes for FakeProcesses {
+    async fn run(
+        &self,
+        spec: ProcessSpec,
+        _cancellation: CancellationToken,
+    ) -> Result<ProcessOutcome, ProcessError> {
+        let program = spec.argv.first().unwrap().clone();
+        self.specs.lock().unwrap().push(spec);
+        if self.missing_program.lock().unwrap().as_ref() == Some(&program) {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(ProcessError::Start { program, source });
+        }
+        self.outcome.lock().unwrap().clone().ok_or(ProcessError::Unavailable)
+    }
+}

@@ -1,0 +1,62 @@
+//! What the model is told.
+
+use crow_core::{
+    model::ToolDefinition,
+    tool::{ToolCategory, ToolRegistry},
+};
+use crow_tools::register_builtin;
+
+fn registry() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    register_builtin(&mut registry);
+    registry
+}
+
+#[test]
+fn all_definitions_together_stay_small() {
+    let definitions = registry().definitions();
+    let bytes: usize = definitions
+        .iter()
+        .map(|tool| {
+            tool.name.len() + tool.description.len() + tool.parameters.to_string().len() + 60
+        })
+        .sum();
+    assert!(bytes < 7_500, "{bytes} bytes");
+}
+
+#[test]
+fn the_definitions_are_as_recorded() {
+    let told = |tool: &ToolDefinition| {
+        format!("{}: {}\n{:#}", tool.name, tool.description, tool.parameters)
+    };
+    let definitions: Vec<String> = registry().definitions().iter().map(told).collect();
+    insta::assert_snapshot!(definitions.join("\n\n"));
+}
+
+#[test]
+fn each_tool_has_the_category_that_permission_goes_by() {
+    use ToolCategory::{Execute, Read, Session, Write};
+    let registry = registry();
+    let expected = [
+        ("bash", Execute),
+        ("edit_file", Write),
+        ("glob", Read),
+        ("grep", Read),
+        ("list_directory", Read),
+        ("read_file", Read),
+        ("think", Session),
+        ("todo_read", Session),
+        ("todo_write", Session),
+        ("write_file", Write),
+    ];
+    let actual: Vec<_> =
+        registry.names().map(|name| (name, registry.category(name).unwrap())).collect();
+    assert_eq!(actual, expected);
+    for (name, category) in expected {
+        assert_eq!(
+            registry.get(name).unwrap().requires_permission(),
+            category != Session,
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Paths that should never have been given.
+
+use std::{fs, os::unix::fs::symlink};
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+fn calls(path: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("read_file", json!({"path": path})),
+        ("list_directory", json!({"path": path})),
+        ("write_file", json!({"path": path, "content": "x"})),
+        ("edit_file", json!({"path": path, "old_string": "a", "new_string": "b"})),
+        ("grep", json!({"path": path, "pattern": "x"})),
+        ("glob", json!({"path": path, "pattern": "*"})),
+        ("bash", json!({"workdir": path, "command": "true"})),
+    ]
+}
+
+#[tokio::test]
+async fn impossible_paths_are_refused_by_every_tool() {
+    let bench = Bench::new();
+    for (path, message) in [
+        ("", "the path is empty"),
+        ("a\0b", "NUL"),
+        ("~/x", "`~` is not expanded; give an absolute path"),
+        (&"x".repeat(10_000), "too long"),
+        (&"x/".repeat(5_000), "too long"),
+    ] {
+        for (tool, input) in calls(path) {
+            let output = bench.fails(tool, input).await;
+            assert!(output.contains(message), "{tool}: {output}");
+            assert!(output.len() < 1000, "{tool}: {output}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn pipes_devices_and_loops_never_block() {
+    let bench = Bench::new();
+    Bench::make_fifo(&bench.path("pipe"));
+    symlink("loop", bench.path("loop")).unwrap();
+    symlink("/dev/zero", bench.path("zero")).unwrap();
+    for path in ["pipe", "loop", "zero", "/dev/zero", "/dev/stdin"] {
+        for (tool, input) in calls(path) {
+            let output = bench.fails(tool, input).await;
+            assert!(output.len() < 1000, "{tool}: {output}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_is_never_written_as_a_file() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("d")).unwrap();
+    let output = bench.fails("write_file", json!({"path": "d", "content": "x"})).await;
+    assert_eq!(output, "d is a folder; give the path of a file");
+    let output = bench.fails("write_file", json!({"path": "/", "content": "x"})).await;
+    assert!(output.contains("is a folder"), "{output}");
+}
+
+#[tokio::test]
+async fn a_tilde_folder_that_exists_is_a_folder_like_any_other() {
+    let bench = Bench::new();
+    bench.write("~/a.txt", "x\n");
+    assert!(bench.ok("read_file", json!({"path": "~/a.txt"})).await.starts_with("1\tx"));
+}
+
+#[tokio::test]
+async fn a_file_of_the_system_without_size_is_read() {
+    let bench = Bench::new();
+    let output = bench.ok("read_file", json!({"path": "/proc/self/status"})).await;
+    assert!(output.starts_with("1\tName:"), "{output}");
+}

@@ -1,0 +1,12 @@
+//! The tools as a runtime calls them: plan, preview, execute.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bash;
+mod bench;
+mod definitions;
+mod edit_file;
+mod hostile;
+mod list_directory;
+mod read_file;
+mod session;
+mod write_file;
