@@ -53,10 +53,10 @@ impl ExitCode {
             Cause::Limit => Self::Limit,
             Cause::Ended if refused => Self::Refused,
             Cause::Ended => Self::Done,
-            Cause::Failed => match facts.provider_error.map_or(Self::Failed, provider_code) {
-                Self::Failed if refused => Self::Refused,
-                code => code,
-            },
+            Cause::Failed => {
+                let code = facts.provider_error.map_or(Self::Failed, provider_code);
+                if refused && code == Self::Failed { Self::Refused } else { code }
+            }
         }
     }
 

@@ -11,6 +11,8 @@ mod line;
 mod report;
 mod run_so_far;
 mod schema;
+#[cfg(test)]
+mod tests;
 
 pub use builder::ReportBuilder;
 pub use exit_code::{ExitCode, RunFacts};

@@ -38,7 +38,7 @@ pub(super) fn call_lines(
         None => tail.push(words::duration(Duration::from_millis(result.metadata.duration_ms))),
     }
     tail.retain(|part| !part.is_empty());
-    let tail: String = tail.iter().map(|part| format!("  {part}")).collect();
+    let tail = tail.iter().flat_map(|part| ["  ", part.as_str()]).collect::<String>();
     let fixed = width(mark) + width(who) + width(&tail) + 2;
     let room = style.width.saturating_sub(fixed).max(LEAST_TITLE);
     let mut lines = String::new();

@@ -85,7 +85,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     /// Shows an event. Nothing is written before [`flush`](Self::flush), save for large amounts.
     pub fn render(&mut self, envelope: &Envelope) -> io::Result<()> {
         match &envelope.event {
-            AgentEvent::RunStart { .. } => self.on_run_start(envelope),
+            AgentEvent::RunStart { .. } => {
+                self.on_run_start(envelope);
+                Ok(())
+            }
             AgentEvent::RunEnd { .. } => self.on_run_end(envelope),
             AgentEvent::TextDelta { reply_id, offset, delta } => {
                 self.on_text(envelope, reply_id, *offset, delta)
@@ -194,7 +197,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.screen.flush()
     }
 
-    fn on_run_start(&mut self, envelope: &Envelope) -> io::Result<()> {
+    fn on_run_start(&mut self, envelope: &Envelope) {
         if is_root(envelope) {
             self.calls.clear();
             self.error.clear();
@@ -202,7 +205,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.reply = OpenReply::default();
             self.waiting = Some(Waiting::new(envelope.time, THINKING));
         }
-        Ok(())
     }
 
     fn on_run_end(&mut self, envelope: &Envelope) -> io::Result<()> {

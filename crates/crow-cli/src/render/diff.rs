@@ -52,8 +52,8 @@ pub(super) fn diff(style: &ConsoleStyle, patch: &Patch) -> String {
     let mut hidden = 0;
     for file in &patch.files {
         if patch.files.len() > 1 {
-            let path = one_line(&file.path.to_string_lossy());
-            Paint::Bold.write(style, &format!("  {path}"), &mut out);
+            let name = one_line(&file.path.to_string_lossy());
+            Paint::Bold.write(style, &format!("  {name}"), &mut out);
             out.push('\n');
         }
         let (mut rows, beyond) = rows_of(&file.hunks, left);
@@ -121,16 +121,14 @@ fn hunk_start(line: &str) -> Option<(u64, u64)> {
     Some((start(old)?, start(new)?))
 }
 
-/// Marks the changed words where as many lines were added as were deleted before them.
+/// Marks the changed words of added lines that follow deleted ones, the first against the first and so on.
 fn mark_words(rows: &mut [Row]) {
     let mut start = 0;
     while start < rows.len() {
         let deleted = run_of(rows, start, Kind::Deleted);
         let added = run_of(rows, start + deleted, Kind::Added);
-        if deleted > 0 && deleted == added {
-            for index in start..start + deleted {
-                mark_pair(rows, index, index + deleted);
-            }
+        for index in start..start + deleted.min(added) {
+            mark_pair(rows, index, index + deleted);
         }
         start += (deleted + added).max(1);
     }
@@ -314,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_long_change_is_cut_with_a_count() {
-        let hunks: String = (0..100).map(|number| format!("+line {number}\n")).collect();
+        let lines: Vec<_> = (0..100).map(|number| format!("+line {number}\n")).collect();
+        let hunks = lines.concat();
         let style =
             ConsoleStyle { diff_lines: 3, glyphs: Glyphs::Ascii, ..ConsoleStyle::plain(80) };
         insta::assert_snapshot!(diff(&style, &patch(&hunks)));

@@ -51,9 +51,11 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::Switch { change } => remark(style, change),
         AgentEvent::Compaction { .. } => remark(style, "the history was made shorter"),
         AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
-            notice(style, *level, text)
+            notice(style, *level, &format!("{}{text}", who(style, envelope)))
         }
-        AgentEvent::Error { error: text, .. } => error(style, text),
+        AgentEvent::Error { error: text, .. } => {
+            error(style, &format!("{}{text}", who(style, envelope)))
+        }
         AgentEvent::SessionStart { .. }
         | AgentEvent::UserInput { .. }
         | AgentEvent::Notice { audience: NoticeAudience::Model, .. }
@@ -184,8 +186,7 @@ fn verdict(style: &ConsoleStyle, reviewer: &str, verdict: Verdict) -> String {
     };
     let mut line = String::new();
     paint.write(style, mark, &mut line);
-    line.push_str(&format!(" {} {word} the work\n", one_line(reviewer)));
-    line
+    line + &format!(" {} {word} the work\n", one_line(reviewer))
 }
 
 /// Writes how the checks went: which ran, or which failed with which code.

@@ -44,7 +44,11 @@ impl Story {
             replies: 0,
         };
         let model = "anthropic/claude-sonnet-4-5".to_owned();
-        story.tell(AgentEvent::SessionStart { format_version: 1, model, cwd: "/work/crow".into() });
+        story.tell(AgentEvent::SessionStart {
+            format_version: 1,
+            model,
+            cwd: "/home/ada/crow".into(),
+        });
         story
     }
 

@@ -60,6 +60,10 @@ pub struct ConsoleStyle {
 }
 
 /// What the caller knows of the terminal and the environment.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact that is independent of the others"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surroundings {
     /// Stdout is a terminal.

@@ -176,6 +176,37 @@ fn a_repeated_or_missing_delta_changes_nothing() {
 }
 
 #[test]
+fn many_small_deltas_are_few_writes() {
+    #[derive(Default)]
+    struct Counter(usize, usize);
+    impl Write for &mut Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += 1;
+            self.1 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (mut out, mut err) = (Counter::default(), Counter::default());
+    let mut renderer = ConsoleRenderer::new(terminal(80), &mut out, &mut err);
+    let mut story = Story::run();
+    for number in 0..20_000 {
+        story.text_delta(number * 4, "word");
+    }
+    for (number, envelope) in story.events.iter().enumerate() {
+        renderer.render(envelope).unwrap();
+        if number % 1000 == 0 {
+            renderer.flush().unwrap();
+        }
+    }
+    drop(renderer);
+    assert!(out.0 <= 25, "{} writes", out.0);
+}
+
+#[test]
 fn the_wait_is_shown_while_it_lasts_and_cleared_before_anything_else() {
     let tube = Tube::default();
     let mut renderer = ConsoleRenderer::new(terminal(60), tube.clone(), tube.clone());
@@ -346,4 +377,33 @@ proptest! {
             prop_assert_eq!(duration(&screen(style, &whole)), duration(&screen(style, &cut)));
         }
     }
+}
+#[test]
+fn zz_time() {
+    let mut story = Story::run();
+    for number in 0..20_000 {
+        story.text_delta(number * 4, "word");
+    }
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut renderer = ConsoleRenderer::new(terminal(80), &mut out, &mut err);
+    let start = std::time::Instant::now();
+    for (i, e) in story.events.iter().enumerate() {
+        renderer.render(e).unwrap();
+        if i % 10 == 0 {
+            renderer.flush().unwrap();
+        }
+    }
+    println!("console {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    let mut b = ReportBuilder::new();
+    for e in &story.events {
+        b.on_event(e);
+    }
+    println!("builder {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    let mut w = crate::output::JsonWriter::new(std::io::sink());
+    for e in &story.events {
+        w.event(e).unwrap();
+    }
+    println!("json {:?}", start.elapsed());
 }

@@ -80,7 +80,7 @@ mod tests {
     fn the_line_turns_and_counts_the_seconds() {
         let waiting = Waiting::new(Timestamp::UNIX_EPOCH, "thinking");
         assert_eq!(line_after(0, &waiting, 80), "⠋ thinking  0 s");
-        assert_eq!(line_after(3130, &waiting, 80), "⠴ thinking  3 s");
+        assert_eq!(line_after(3130, &waiting, 80), "⠦ thinking  3 s");
     }
 
     #[test]
@@ -98,6 +98,6 @@ mod tests {
             assert!(width(&line_after(61_000, &waiting, columns)) < columns);
         }
         let line = line_after(61_000, &waiting, 80);
-        assert!(line.ends_with("1 min 1 s  Compiling a␛[2J th…"), "{line}");
+        assert!(line.ends_with("1 min 1 s  Compiling a␛[2J thin…"), "{line}");
     }
 }

@@ -7,31 +7,40 @@ use std::{
 
 use crate::{source::words, tree};
 
-/// A path such as `crow_core::event::AgentEvent` in backticks promises that all its words are in that crate. What is
-/// not there yet is named without its crate.
+/// The words of each file, by the name of its crate in Rust.
+type Known = HashMap<String, Vec<HashSet<String>>>;
+
+/// A path such as `crow_core::event::AgentEvent` in backticks promises that its crate has it. What is not there yet is
+/// named without its crate.
 #[test]
 fn documents_name_only_what_exists() {
-    let mut known: HashMap<String, HashSet<String>> = HashMap::new();
+    let mut known = Known::new();
     for source in tree::sources() {
         let crate_name = source.path.split('/').nth(1).unwrap().replace('-', "_");
-        let words = source.words().map(|(_, word)| word.to_owned());
-        known.entry(crate_name).or_default().extend(words);
+        let words = source.words().map(|(_, word)| word.to_owned()).collect();
+        known.entry(crate_name).or_default().push(words);
     }
     let mut wrong = Vec::new();
     for (path, line, token) in tokens() {
-        if token.starts_with("crow_") && token.contains("::") {
-            let mut parts = words(&token).map(|(_, word)| word);
-            let crate_words = parts.next().and_then(|name| known.get(name));
-            if !parts.all(|part| crate_words.is_some_and(|words| words.contains(part))) {
-                wrong.push(format!("{path}:{line}: {token}"));
-            }
-        } else if ["crates/", "docs/"].iter().any(|folder| token.starts_with(folder))
-            && !tree::root().join(&token).exists()
-        {
+        let is_code = token.starts_with("crow_") && token.contains("::");
+        let is_file = token.starts_with("crates/") || token.starts_with("docs/");
+        if is_code && !exists(&token, &known) || is_file && !tree::root().join(&token).exists() {
             wrong.push(format!("{path}:{line}: {token}"));
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+/// Returns whether the crate has the modules of the path, and a file that names its type and the members together.
+fn exists(path: &str, known: &Known) -> bool {
+    let mut parts = words(path).map(|(_, word)| word);
+    let Some(files) = parts.next().and_then(|name| known.get(name)) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let is_type = |part: &&str| part.starts_with(char::is_uppercase);
+    let modules = parts.iter().position(is_type).unwrap_or(parts.len() - 1);
+    let (modules, names) = parts.split_at(modules);
+    modules.iter().all(|module| files.iter().any(|words| words.contains(*module)))
+        && files.iter().any(|words| names.iter().all(|name| words.contains(*name)))
 }
 
 /// Returns what stands in backticks in the documents, with its file and line.

@@ -31,6 +31,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent"]),
 ];
 
+/// Words with which a source would reach for files, the network, threads, a clock or an executor.
+const OUTSIDE: &[&str] = &["fs", "net", "thread", "Instant", "SystemTime", "tokio"];
+
 /// The most external crates that core and runtime may bring with them.
 const EXTERNAL_CRATES: usize = 80;
 
@@ -83,6 +86,18 @@ fn a_library_of_the_outside_is_known_to_one_crate() {
             if only_user(&used.name).is_some_and(|user| user != package.name) {
                 wrong.insert(format!("{} -> {}", package.name, used.name));
             }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+#[test]
+fn core_decides_and_touches_nothing() {
+    let mut wrong = BTreeSet::new();
+    for source in tree::shipped_sources() {
+        if source.path.starts_with("crates/crow-core/") {
+            let reaching = source.words().filter(|(_, word)| OUTSIDE.contains(word));
+            wrong.extend(reaching.map(|(at, word)| format!("{}: {word}", source.place(at))));
         }
     }
     assert_eq!(wrong, BTreeSet::new());

@@ -1,0 +1,395 @@
+//! Reports and lines of made-up runs.
+
+use crow_core::{
+    event::{AgentEvent, Envelope, RunOutcome},
+    ids::CallId,
+    model::{ModelRef, Price, ProviderError, ProviderErrorKind},
+    permission::DenialSource,
+    tool::ToolResult,
+    turn::TurnEnd,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::render::sample::{self, Story};
+
+fn build(story: &Story) -> ReportBuilder {
+    let mut builder = ReportBuilder::new();
+    story.events.iter().for_each(|envelope| builder.on_event(envelope));
+    builder
+}
+
+fn report(story: &Story) -> RunReport {
+    build(story).report()
+}
+
+fn lines(events: &[Envelope], report: &RunReport) -> Vec<String> {
+    let mut sink = Vec::new();
+    let mut writer = JsonWriter::new(&mut sink);
+    for envelope in events {
+        writer.event(envelope).unwrap();
+    }
+    writer.result(report).unwrap();
+    let text = String::from_utf8(sink).unwrap();
+    assert!(text.ends_with('\n'));
+    text.lines().map(str::to_owned).collect()
+}
+
+fn parsed(events: &[Envelope], report: &RunReport) -> Vec<Value> {
+    lines(events, report).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn failed(error: &str) -> RunOutcome {
+    RunOutcome::Failed { error: error.into() }
+}
+
+fn completed() -> RunOutcome {
+    RunOutcome::Completed { summary: "Done.".into(), verified: true }
+}
+
+#[test]
+fn a_good_run_is_reported() {
+    insta::assert_json_snapshot!(report(&sample::good_run()));
+}
+
+#[test]
+fn a_bad_run_is_reported_with_its_refusals() {
+    insta::assert_json_snapshot!(report(&sample::bad_run()));
+}
+
+#[test]
+fn a_reviewed_run_is_reported() {
+    let report = report(&sample::reviewed_run());
+    assert_eq!((report.exit_code, report.verified, report.outcome), (0, true, Outcome::Completed));
+    assert_eq!(report.summary.as_deref(), Some("The greeting is fixed."));
+    assert_eq!(report.text, "The greeting is fixed.", "the last reply had no text");
+    assert_eq!(report.steps, 2, "those of the reviewer count");
+}
+
+#[test]
+fn the_error_is_told_if_and_only_if_the_exit_code_is_not_0() {
+    let ends = [
+        completed(),
+        RunOutcome::NeedsInput,
+        RunOutcome::Cancelled,
+        failed("no"),
+        RunOutcome::Stopped { reason: TurnEnd::InvalidCalls },
+        RunOutcome::Stopped { reason: TurnEnd::Text },
+        RunOutcome::Stopped { reason: TurnEnd::Refusal },
+    ];
+    for end in ends {
+        let mut story = Story::run();
+        story.run_end(end.clone());
+        let report = report(&story);
+        assert_eq!(report.error.is_some(), report.exit_code != 0, "{end:?}");
+    }
+    assert!(report(&Story::run()).error.is_some(), "a run without an end");
+    let error = ErrorReport::new(ExitCode::Usage, "no such option");
+    assert_eq!(RunReport::not_started(ExitCode::Usage, error).code(), ExitCode::Usage);
+}
+
+fn refused_step() -> Story {
+    let mut story = Story::run();
+    story.reply("", "", &[("c1", "edit_file")]);
+    story.refused("c1", "edit a.rs", DenialSource::Policy, "it changes files").next_reply();
+    story
+}
+
+#[test]
+fn a_refusal_in_the_last_step_with_calls_decides_the_code() {
+    let mut answered = refused_step();
+    answered.answer("I may not.");
+    assert_eq!(report(&answered).exit_code, 6);
+    let mut went_on = refused_step();
+    went_on.reply("", "", &[("c2", "bash")]).call("c2", "bash", "ls", sample::ran(1)).next_reply();
+    went_on.answer("Another way.");
+    assert_eq!(report(&went_on).exit_code, 0);
+    let mut complete = refused_step();
+    complete.tell(AgentEvent::TaskComplete { summary: "Done.".into(), verified: true });
+    complete.run_end(completed());
+    assert_eq!(report(&complete).exit_code, 0);
+    for story in [answered, went_on, complete] {
+        assert_eq!(report(&story).refusals.len(), 1, "each refusal is listed");
+    }
+}
+
+#[test]
+fn a_refusal_by_the_user_or_in_a_child_does_not_decide_the_code() {
+    let mut by_user = Story::run();
+    by_user.reply("", "", &[("c1", "edit_file")]);
+    by_user.refused("c1", "edit a.rs", DenialSource::User, "").next_reply().answer("Fine.");
+    let mut in_child = Story::run();
+    in_child.reply("", "", &[("c1", "task")]);
+    in_child.in_child("explorer", |story| {
+        story.reply("", "", &[("c1", "edit_file")]);
+        story.refused("c1", "edit a.rs", DenialSource::Policy, "read-only");
+    });
+    in_child.call("c1", "task", "explore", sample::ran(1)).next_reply().answer("Fine.");
+    for story in [by_user, in_child] {
+        let report = report(&story);
+        assert_eq!((report.exit_code, report.refusals.len()), (0, 1));
+    }
+}
+
+fn provider_error(kind: ProviderErrorKind) -> AgentEvent {
+    let error = ProviderError::new(kind, "");
+    AgentEvent::Error { error: error.to_string(), provider: Some(error) }
+}
+
+#[test]
+fn an_error_that_a_reply_follows_is_got_over() {
+    let mut story = Story::run();
+    story.in_child("explorer", |story| {
+        story.tell(provider_error(ProviderErrorKind::Auth));
+    });
+    story.reply("", "Then without it.", &[]).run_end(failed("the disk is full"));
+    let report = report(&story);
+    assert_eq!(report.exit_code, 1);
+    assert_eq!(report.error.unwrap().message, "the disk is full");
+}
+
+#[test]
+fn an_error_told_again_in_other_words_keeps_its_kind() {
+    let mut story = Story::run();
+    story.tell(provider_error(ProviderErrorKind::Auth));
+    story.tell(AgentEvent::Error { error: "the turn failed".into(), provider: None });
+    story.run_end(failed("the turn failed"));
+    let report = report(&story);
+    assert_eq!(report.exit_code, 3);
+    assert_eq!(report.error.unwrap().code, "auth");
+}
+
+#[test]
+fn files_stand_in_the_order_of_their_first_change_without_duplicates() {
+    let mut story = Story::run();
+    let changed = |files: &[&str]| AgentEvent::FilesChanged {
+        call_id: CallId::new("c"),
+        files: files.iter().map(Into::into).collect(),
+        snapshot: None,
+    };
+    story.tell(changed(&["b.rs", "a.rs"]));
+    let mut result = ToolResult::success("");
+    result.metadata.files_modified = vec!["a.rs".into(), "c.rs".into()];
+    story.end("c", "edit_file", result, None).tell(changed(&["b.rs"]));
+    assert_eq!(report(&story).files_changed, ["b.rs", "a.rs", "c.rs"]);
+}
+
+#[test]
+fn the_cost_is_told_if_every_price_is_known() {
+    let mut builder = build(&sample::good_run());
+    assert_eq!(builder.report().usage.cost_usd, None);
+    let model = ModelRef { provider: "anthropic".into(), model: "claude-sonnet-4-5".into() };
+    assert_eq!(builder.models(), std::slice::from_ref(&model));
+    let price =
+        Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6.0 };
+    builder.set_price(model, price);
+    let usage = builder.report().usage;
+    assert_eq!(usage.tokens.input_tokens, 18_000);
+    let expected = price.cost(&usage.tokens);
+    assert!((usage.cost_usd.unwrap() - expected).abs() < 1e-12);
+}
+
+#[test]
+fn a_new_run_starts_a_new_report() {
+    let mut story = sample::bad_run();
+    story.prompt("Again").answer("Now it works.");
+    let report = report(&story);
+    assert_eq!((report.exit_code, report.text.as_str(), report.steps), (0, "Now it works.", 1));
+    assert!(report.refusals.is_empty() && report.error.is_none());
+    assert_eq!(report.model.as_deref(), Some("anthropic/claude-sonnet-4-5"));
+}
+
+#[test]
+fn what_the_caller_says_goes_before_what_the_events_say() {
+    let mut builder = build(&sample::good_run());
+    builder.on_failure(ExitCode::Failed, ErrorReport::new(ExitCode::Failed, "the pipe is closed"));
+    let failed = builder.report();
+    assert_eq!((failed.exit_code, failed.outcome), (1, Outcome::Failed));
+    builder.on_interrupt();
+    let interrupted = builder.report();
+    assert_eq!((interrupted.exit_code, interrupted.outcome), (130, Outcome::Cancelled));
+    assert!(interrupted.error.unwrap().hint.unwrap().contains(sample::ROOT));
+}
+
+#[test]
+fn each_event_is_a_line_and_the_last_is_the_one_result() {
+    let story = sample::good_run();
+    let values = parsed(&story.events, &report(&story));
+    assert_eq!(values.len(), story.events.len() + 1);
+    assert!(values.iter().all(|line| line["v"] == 1));
+    let results = values.iter().filter(|line| line["type"] == "result").count();
+    assert_eq!((results, &values.last().unwrap()["type"]), (1, &json!("result")));
+}
+
+#[test]
+fn a_line_is_the_envelope_and_can_be_read_as_one() {
+    for story in [sample::good_run(), sample::bad_run(), sample::reviewed_run()] {
+        for (line, envelope) in lines(&story.events, &report(&story)).iter().zip(&story.events) {
+            assert_eq!(&serde_json::from_str::<Envelope>(line).unwrap(), envelope);
+        }
+    }
+}
+
+#[test]
+fn a_report_survives_its_line() {
+    let report = report(&sample::bad_run());
+    let line = lines(&[], &report).pop().unwrap();
+    assert_eq!(serde_json::from_str::<RunReport>(&line).unwrap(), report);
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_escaped_without_a_change_for_parsers() {
+    let text = "a\u{9b}2J\u{1b}[0m\u{202e}b\u{7f}\u{e0041}é\u{200d}漢\r\n\"";
+    let mut story = Story::run();
+    story.text_delta(0, text);
+    let line = lines(&story.events, &report(&story))[story.events.len() - 1].clone();
+    assert!(!line.chars().any(|c| c.is_control() || crate::render::is_unseen(c)), "{line}");
+    let value: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(value["delta"], text);
+}
+
+#[test]
+fn the_size_grows_with_what_is_said_and_no_faster() {
+    let size = |deltas: usize| {
+        let mut story = Story::run();
+        (0..deltas).for_each(|number| {
+            story.text_delta(number * 5, "word ");
+        });
+        lines(&story.events, &report(&Story::run())).iter().map(String::len).sum::<usize>()
+    };
+    let (once, twice) = (size(1000), size(2000));
+    assert!(twice < once * 21 / 10, "{once} {twice}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_event_that_json_cannot_tell_becomes_a_notice() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut story = Story::run();
+    let path = std::ffi::OsStr::from_bytes(b"caf\xe9").into();
+    story.tell(AgentEvent::FilesChanged {
+        call_id: CallId::new("c"),
+        files: vec![path],
+        snapshot: None,
+    });
+    let report = report(&story);
+    assert_eq!(report.files_changed, ["caf\u{fffd}"]);
+    let values = parsed(&story.events, &report);
+    let notice = &values[story.events.len() - 1];
+    assert_eq!((&notice["type"], &notice["level"]), (&json!("notice"), &json!("warning")));
+    assert_eq!(notice["session_id"], sample::ROOT);
+}
+
+#[test]
+fn every_line_is_valid_by_the_schema() {
+    let schema = schema();
+    let mut hostile = sample::reviewed_run();
+    hostile.in_child("reviewer", |story| {
+        story.tell(AgentEvent::SubagentStart {
+            parent: "reviewer".into(),
+            subagent: "explorer".into(),
+            child_id: crow_core::ids::SessionId::new("grandchild"),
+            task: "look".into(),
+        });
+    });
+    for story in [sample::good_run(), sample::bad_run(), hostile] {
+        for line in parsed(&story.events, &report(&story)) {
+            let faults = faults(&schema, &schema, &line);
+            assert!(faults.is_empty(), "{faults:#?}\n{line}");
+        }
+    }
+    let error = ErrorReport::new(ExitCode::Usage, "no");
+    let line = parsed(&[], &RunReport::not_started(ExitCode::Usage, error)).remove(0);
+    assert!(faults(&schema, &schema, &line).is_empty());
+}
+
+#[test]
+fn lines_that_break_the_contract_are_not_valid() {
+    let schema = schema();
+    let story = sample::good_run();
+    let values = parsed(&story.events, &report(&story));
+    type Break = fn(&mut Value);
+    let breaks: [(&str, Break); 5] = [
+        ("no version", |line| drop(line.as_object_mut().unwrap().shift_remove("v"))),
+        ("another version", |line| line["v"] = json!(2)),
+        ("no type", |line| drop(line.as_object_mut().unwrap().shift_remove("type"))),
+        ("unknown type", |line| line["type"] = json!("unheard_of")),
+        ("session is a number", |line| line["session_id"] = json!(1)),
+    ];
+    for (name, break_it) in breaks {
+        for line in [values.first().unwrap(), values.last().unwrap()] {
+            let mut line = line.clone();
+            break_it(&mut line);
+            assert!(!faults(&schema, &schema, &line).is_empty(), "{name}: {line}");
+        }
+    }
+}
+
+/// Returns what of `value` is against `schema`: as much of JSON Schema as ours uses, and a panic on more.
+fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
+    let Some(rules) = schema.as_object() else { return Vec::new() };
+    rules.iter().flat_map(|(rule, wanted)| rule_faults(root, rule, wanted, value)).collect()
+}
+
+fn rule_faults(root: &Value, rule: &str, wanted: &Value, value: &Value) -> Vec<String> {
+    let fault = |holds: bool| {
+        if holds { Vec::new() } else { vec![format!("{rule} {wanted} does not hold for {value}")] }
+    };
+    let matching = || {
+        wanted.as_array().unwrap().iter().filter(|one| faults(root, one, value).is_empty()).count()
+    };
+    match rule {
+        "$ref" => {
+            let pointer = wanted.as_str().unwrap().trim_start_matches('#');
+            faults(root, root.pointer(pointer).unwrap(), value)
+        }
+        "oneOf" => fault(matching() == 1),
+        "anyOf" => fault(matching() > 0),
+        "const" => fault(value == wanted),
+        "enum" => fault(wanted.as_array().unwrap().contains(value)),
+        "type" => fault(match wanted.as_array() {
+            Some(types) => types.iter().any(|one| has_type(value, one)),
+            None => has_type(value, wanted),
+        }),
+        "minimum" => fault(value.as_f64().is_none_or(|number| number >= wanted.as_f64().unwrap())),
+        "maximum" => fault(value.as_f64().is_none_or(|number| number <= wanted.as_f64().unwrap())),
+        "required" => {
+            let missing = |key: &Value| value.get(key.as_str().unwrap()).is_none();
+            fault(!value.is_object() || !wanted.as_array().unwrap().iter().any(missing))
+        }
+        "properties" => {
+            let present = wanted.as_object().unwrap().iter();
+            let present = present.filter_map(|(key, rules)| Some((rules, value.get(key)?)));
+            present.flat_map(|(rules, value)| faults(root, rules, value)).collect()
+        }
+        "items" => value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|item| faults(root, wanted, item))
+            .collect(),
+        "prefixItems" => {
+            let items = value.as_array().into_iter().flatten().zip(wanted.as_array().unwrap());
+            items.flat_map(|(item, rules)| faults(root, rules, item)).collect()
+        }
+        "minItems" | "maxItems" => fault(value.as_array().is_none_or(|items| {
+            (items.len() as u64 >= wanted.as_u64().unwrap()) == (rule == "minItems")
+                || items.len() as u64 == wanted.as_u64().unwrap()
+        })),
+        "$schema" | "$defs" | "title" | "description" | "format" | "default" => Vec::new(),
+        other => panic!("the schema uses {other}, which this test does not know"),
+    }
+}
+
+fn has_type(value: &Value, name: &Value) -> bool {
+    match name.as_str().unwrap() {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        other => panic!("unknown type {other}"),
+    }
+}

@@ -1,0 +1,67 @@
+//! A real bug is fixed through each wire format.
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{Place, holds};
+
+/// The model's side: look, mend, check, finish. Thinking and parallel calls included.
+fn script(dialect: Dialect) -> Vec<Reply> {
+    let thought = |reply: Reply| match dialect {
+        Dialect::OpenAiChat => reply,
+        Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::Gemini => reply.thinking("I look first.", "c2lnbmF0dXJl"),
+    };
+    let fix = json!({"path": "largest.sh", "old_string": "sort -r |", "new_string": "sort -rn |"});
+    vec![
+        thought(Reply::new())
+            .text("I look at it.")
+            .call("call_1", "read_file", &json!({"path": "largest.sh"}))
+            .call("call_2", "bash", &json!({"command": "sh check.sh"})),
+        thought(Reply::new()).call("call_3", "edit_file", &fix),
+        Reply::new().text("Now the check.").call("call_4", "bash", &json!({"command": "sh check.sh"})),
+        Reply::new().call("call_5", "task_complete", &json!({"summary": "Numbers are compared as numbers now."})),
+    ]
+}
+
+async fn fixes_the_bug(dialect: Dialect, model: &str) {
+    let server = ModelServer::start(script(dialect)).await;
+    let place = Place::with_bug().with_server(&server, dialect);
+    assert!(!place.check().status.success());
+    let ran = place.run(&["run", "the check fails, fix it", "-m", model, "-p", "full-auto", "-o", "json"]).await;
+    ran.exited(0);
+    assert!(place.check().status.success());
+    let result = ran.result();
+    assert_eq!(result["outcome"], "completed");
+    assert_eq!(result["summary"], "Numbers are compared as numbers now.");
+    assert_eq!(result["verified"], false);
+    assert_eq!(result["steps"], 4);
+    assert_eq!(result["files_changed"], json!([place.project("largest.sh")]));
+    assert!(result["usage"]["input_tokens"].as_u64().unwrap() > 0);
+    assert!(!holds(&place.session(), "sk-test-0123456789"), "the key is in the session");
+    assert!(!ran.out.contains("sk-test-0123456789") && !ran.err.contains("sk-test-0123456789"), "the key was printed");
+    assert_eq!(server.connections(), 1);
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests.len(), 4);
+    let last = requests[3].body.to_string();
+    assert!(last.contains("exit code"), "the check's end did not reach the model: {last}");
+}
+
+#[tokio::test]
+async fn a_bug_is_fixed_through_anthropic_messages() {
+    fixes_the_bug(Dialect::AnthropicMessages, "anthropic/claude-test").await;
+}
+
+#[tokio::test]
+async fn a_bug_is_fixed_through_openai_responses() {
+    fixes_the_bug(Dialect::OpenAiResponses, "openai/gpt-test").await;
+}
+
+#[tokio::test]
+async fn a_bug_is_fixed_through_chat_completions() {
+    fixes_the_bug(Dialect::OpenAiChat, "openai-chat/gpt-test").await;
+}
+
+#[tokio::test]
+async fn a_bug_is_fixed_through_gemini() {
+    fixes_the_bug(Dialect::Gemini, "gemini/gemini-test").await;
+}

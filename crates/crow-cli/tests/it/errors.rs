@@ -1,0 +1,147 @@
+//! What the program says when it cannot do what is asked.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use crow_testkit::{Dialect, ModelServer, Reply, Step, VendorError, refused_base_url};
+use serde_json::json;
+
+use crate::program::Place;
+
+const MODEL: &str = "anthropic/claude-test";
+
+/// Local servers are looked for where none is.
+fn nowhere() -> Place {
+    let mut place = Place::new();
+    for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
+        place.set(name, "127.0.0.1:9");
+    }
+    place
+}
+
+#[tokio::test]
+async fn without_a_key_and_a_server_one_screen_says_how_to_get_going() {
+    let begun = Instant::now();
+    let ran = nowhere().run(&["run", "hello"]).await;
+    ran.exited(3);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(ran.err.contains("ANTHROPIC_API_KEY") && ran.err.contains("crow-agent demo"), "{}", ran.err);
+    assert!(ran.err.lines().count() < 24);
+}
+
+#[tokio::test]
+async fn a_named_provider_without_a_key_names_the_variable() {
+    let ran = nowhere().run(&["run", "hello", "-m", "gemini/gemini-x", "-o", "json"]).await;
+    let result = ran.exited(3).result();
+    assert_eq!(result["error"]["code"], "no_credentials");
+    assert!(result["error"]["hint"].as_str().unwrap().contains("GEMINI_API_KEY"));
+}
+
+#[tokio::test]
+async fn an_unknown_provider_gets_a_suggestion() {
+    let ran = nowhere().run(&["run", "hello", "-m", "antropic/claude"]).await;
+    assert!(ran.exited(2).err.contains("did you mean \"anthropic\"?"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_wrong_flag_with_json_output_still_gets_its_result_line() {
+    let ran = nowhere().run(&["run", "hello", "--no-such-flag", "--output", "json"]).await;
+    assert_eq!(ran.exited(2).result()["error"]["code"], "usage");
+}
+
+#[tokio::test]
+async fn a_wrong_key_in_a_provider_file_is_shown_with_its_place() {
+    let place = nowhere();
+    let folder = place.home(".config/crow-agent/providers");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mine.toml"), "[provider]\nname = \"mine\"\ntyp = \"openai\"\n").unwrap();
+    let ran = place.run(&["run", "hello"]).await;
+    ran.exited(2);
+    assert!(ran.err.contains("mine.toml:3:1") && ran.err.contains("did you mean \"type\"?"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_is_told_at_once_and_given_up_within_ten_seconds() {
+    let mut place = nowhere();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    place.set("ANTHROPIC_BASE_URL", &refused_base_url(Dialect::AnthropicMessages).await);
+    let begun = Instant::now();
+    let ran = place.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
+    let result = ran.exited(4).result();
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert_eq!(result["error"]["code"], "network");
+    let lines = ran.lines();
+    let resets = lines.iter().filter(|line| line["type"] == "reply_reset").count();
+    assert!(resets > 0, "nothing was said while it was tried again: {}", ran.out);
+}
+
+#[tokio::test]
+async fn a_rejected_key_exits_with_three_and_is_not_shown() {
+    let server = ModelServer::start([Step::Error(VendorError::Authentication)]).await;
+    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    ran.exited(3);
+    assert!(!ran.err.contains("sk-test-0123456789"), "{}", ran.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unknown_model_exits_with_two() {
+    let server = ModelServer::start([Step::Error(VendorError::ModelNotFound)]).await;
+    let place = nowhere().with_server(&server, Dialect::OpenAiResponses);
+    let ran = place.run(&["run", "hello", "-m", "openai/no-such-model"]).await;
+    assert!(ran.exited(2).err.contains("no-such-model") || ran.err.contains("model"), "{}", ran.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_step_limit_exits_with_five() {
+    let look = |n: u32| Reply::new().call(&format!("c{n}"), "bash", &json!({"command": format!("echo {n}")}));
+    let server = ModelServer::start([look(1), look(2), Reply::new().text("half done")]).await;
+    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
+    assert_eq!(ran.exited(5).out, "half done\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_data_folder_that_cannot_be_written_is_named() {
+    let server = ModelServer::start(Vec::<Reply>::new()).await;
+    let mut place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    fs::write(place.home("file"), "").unwrap();
+    let data = place.home("file/data");
+    place.set("XDG_DATA_HOME", data.to_str().unwrap());
+    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    assert!(ran.exited(2).err.contains("cannot write") && ran.err.contains("XDG_DATA_HOME"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_directory_that_does_not_exist_is_named() {
+    let ran = nowhere().run(&["run", "hello", "-m", MODEL, "--cwd", "/no/such/place"]).await;
+    assert!(ran.exited(2).err.contains("/no/such/place"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_named() {
+    let ran = nowhere().run(&["sessions", "show", "nope"]).await;
+    assert!(ran.exited(2).err.contains("there is no session nope"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn an_empty_prompt_is_refused() {
+    for args in [["run", ""], ["run", "  \n"]] {
+        nowhere().run(&args).await.exited(2);
+    }
+    nowhere().run(&["run"]).await.exited(2);
+}
+
+#[tokio::test]
+async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
+    let server = ModelServer::start([Reply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")]).await;
+    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    assert!(!ran.exited(0).out.contains('\u{1b}') && !ran.out.contains('\u{202e}'), "{:?}", ran.out);
+    server.finish().await.unwrap();
+}

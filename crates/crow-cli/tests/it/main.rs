@@ -1,0 +1,8 @@
+//! The built program, driven only by flags and environment, against the test kit's model server.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests start the program and fail loudly")]
+
+mod dialects;
+mod errors;
+mod program;
+mod sessions;
+mod signals;

@@ -1,0 +1,162 @@
+//! The program in a home and a project of its own.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use crow_testkit::{Dialect, ModelServer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A home and a project.
+pub(crate) struct Place {
+    folder: TempDir,
+    env: Vec<(String, String)>,
+}
+
+/// What the program printed and how it exited.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        fs::create_dir(folder.path().join("project")).unwrap();
+        Self { folder, env: Vec::new() }
+    }
+
+    /// A project with a real bug and a check that fails because of it.
+    pub(crate) fn with_bug() -> Self {
+        let place = Self::new();
+        fs::write(place.project("largest.sh"), BUG).unwrap();
+        fs::write(place.project("check.sh"), CHECK).unwrap();
+        place
+    }
+
+    /// Points a provider at the server and gives it a key.
+    pub(crate) fn with_server(mut self, server: &ModelServer, dialect: Dialect) -> Self {
+        let name = match dialect {
+            Dialect::AnthropicMessages => "ANTHROPIC",
+            Dialect::OpenAiResponses | Dialect::OpenAiChat => "OPENAI",
+            Dialect::Gemini => "GEMINI",
+        };
+        self.set(&format!("{name}_API_KEY"), "sk-test-0123456789");
+        self.set(&format!("{name}_BASE_URL"), &server.base_url(dialect));
+        self
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.env.push((name.to_owned(), value.to_owned()));
+    }
+
+    pub(crate) fn project(&self, file: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("project").join(file)
+    }
+
+    pub(crate) fn home(&self, file: &str) -> PathBuf {
+        self.folder.path().join("home").join(file)
+    }
+
+    /// Returns the folder of the only session.
+    pub(crate) fn session(&self) -> PathBuf {
+        let sessions = fs::read_dir(self.home(".local/share/crow-agent/sessions")).unwrap();
+        let mut folders: Vec<_> = sessions.map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(folders.len(), 1, "{folders:?}");
+        folders.remove(0)
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crow-agent"));
+        command
+            .args(args)
+            .current_dir(self.project(""))
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.home(""))
+            .env("LANG", "C.UTF-8")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
+    }
+
+    /// Runs the program to its end beside the server.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ran {
+        finish(self.start(args)).await
+    }
+
+    /// Runs the program with a text on standard input.
+    pub(crate) async fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        finish(child).await
+    }
+
+    /// Runs the project's check.
+    pub(crate) fn check(&self) -> Output {
+        Command::new("sh").arg("check.sh").current_dir(self.project("")).output().unwrap()
+    }
+}
+
+pub(crate) async fn finish(child: Child) -> Ran {
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Ran {
+    /// Fails unless the program exited with this code.
+    pub(crate) fn exited(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        self
+    }
+
+    /// Returns the lines of the JSON output.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    }
+
+    /// Returns the one result, which is the last line.
+    pub(crate) fn result(&self) -> Value {
+        let lines = self.lines();
+        let results = lines.iter().filter(|line| line["type"] == "result").count();
+        assert_eq!((results, &lines.last().unwrap()["type"]), (1, &Value::from("result")), "{}", self.out);
+        lines.last().unwrap().clone()
+    }
+}
+
+/// Whether the text of any file below a folder holds `text`.
+pub(crate) fn holds(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() { holds(&path, text) } else { String::from_utf8_lossy(&fs::read(path).unwrap()).contains(text) }
+    })
+}
+
+/// Compares numbers as texts: 9 comes out larger than 10.
+const BUG: &str = "#!/bin/sh
+# Prints the largest of the numbers on standard input.
+sort -r | head -n 1
+";
+
+const CHECK: &str = "#!/bin/sh
+actual=$(printf '9\\n10\\n2\\n' | sh largest.sh)
+[ \"$actual\" = 10 ] || { echo \"FAILED: the largest is $actual\"; exit 1; }
+echo passed
+";

@@ -1,0 +1,136 @@
+//! What a run leaves behind.
+
+use std::{fs, process::Stdio};
+
+use crow_testkit::{Dialect, Gate, Fault, ModelServer, Reply, Step};
+use serde_json::json;
+
+use crate::program::{Place, finish};
+
+const MODEL: &str = "anthropic/claude-test";
+
+#[tokio::test]
+async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({"command": "echo from-the-tool"})),
+        Reply::new().text("first answer"),
+        Reply::new().text("second answer"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "say something", "-m", MODEL, "-p", "full-auto"]).await;
+    assert_eq!(ran.exited(0).out, "first answer\n");
+    let list = place.run(&["sessions", "list"]).await;
+    assert!(list.exited(0).out.contains("say something"), "{}", list.out);
+    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let show = place.run(&["sessions", "show", &id[..13]]).await;
+    assert!(show.exited(0).out.contains("say something") && show.out.contains("first answer"), "{}", show.out);
+    let resumed = place.run(&["sessions", "resume", &id, "and more"]).await;
+    assert_eq!(resumed.exited(0).out, "second answer\n");
+    // The server checks that the third request begins with the second one.
+    let requests = server.finish().await.unwrap();
+    let text = requests[2].body.to_string();
+    assert!(text.contains("say something") && text.contains("from-the-tool") && text.contains("first answer") && text.contains("and more"));
+}
+
+#[tokio::test]
+async fn a_killed_run_is_continued_with_its_open_call_answered() {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({"command": "touch started; sleep 600"})),
+        Reply::new().text("I go on"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut child = place.start(&["run", "wait long", "-m", MODEL, "-p", "full-auto"]);
+    while !place.project("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let resumed = place.run(&["run", "--resume", &id, "go on", "-p", "full-auto"]).await;
+    assert_eq!(resumed.exited(0).out, "I go on\n");
+    let requests = server.finish().await.unwrap();
+    assert!(requests[1].body.to_string().contains("outcome is unknown"));
+}
+
+#[tokio::test]
+async fn a_torn_log_is_repaired_when_it_is_continued() {
+    let server = ModelServer::start([Reply::new().text("one"), Reply::new().text("two")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "first", "-m", MODEL]).await.exited(0);
+    let log = place.session().join("history.jsonl");
+    let mut text = fs::read(&log).unwrap();
+    text.extend_from_slice(b"{\"seq\":99,\"time\":\"20");
+    fs::write(&log, text).unwrap();
+    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(place.run(&["run", "--resume", &id, "second"]).await.exited(0).out, "two\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_in_use_is_refused_with_the_process_that_uses_it() {
+    let gate = Gate::new();
+    let held = Reply::new().text("slow").with(Fault::StallAfter { events: 2, gate: gate.clone() });
+    let server = ModelServer::start([held]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let first = place.start(&["run", "hold", "-m", MODEL, "--session-id", "mine"]);
+    let pid = first.id();
+    server.wait_for_request(0).await;
+    let second = place.run(&["run", "--resume", "mine", "x", "-o", "json"]).await;
+    assert_eq!(second.exited(2).result()["error"]["code"], "session_locked");
+    assert!(second.err.contains(&format!("process {pid}")), "{}", second.err);
+    gate.open();
+    finish(first).await.exited(0);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_id_of_ones_own_is_taken_once() {
+    let server = ModelServer::start([Reply::new().text("one")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "first", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
+    let again = place.run(&["run", "second", "-m", MODEL, "--session-id", "mine"]).await;
+    assert!(again.exited(2).err.contains("session mine exists already"), "{}", again.err);
+    let removed = place.run(&["sessions", "rm", "mine"]).await;
+    assert_eq!(removed.exited(0).out, "removed mine\n");
+    assert!(place.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_prompt_may_come_from_standard_input() {
+    let server = ModelServer::start([Reply::new().text("read")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run_with_input(&["run", "-", "-m", MODEL], "from a pipe").await;
+    assert_eq!(ran.exited(0).out, "read\n");
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("from a pipe"));
+}
+
+#[tokio::test]
+async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
+    let server = ModelServer::start([
+        Step::from(Reply::new().call("c1", "write_file", &json!({"path": "a", "content": "x"}))),
+        Reply::new().text("I could not").into(),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "write", "-m", MODEL, "-o", "json"]).await;
+    let result = ran.exited(6).result();
+    assert_eq!(result["refusals"][0]["tool"], "write_file");
+    assert!(result["refusals"][0]["reason"].as_str().unwrap().contains("--permissions"));
+    assert!(!place.project("a").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_closed_reader_ends_the_run() {
+    let many = (0..2000).fold(String::new(), |text, n| text + &format!("word{n} "));
+    let server = ModelServer::start([Reply::new().text(&many)]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut child = place.command(&["run", "talk", "-m", MODEL, "-o", "json"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ran = finish(child).await;
+    assert_ne!(ran.code, Some(0));
+    assert!(!ran.err.contains("panicked"), "{}", ran.err);
+}

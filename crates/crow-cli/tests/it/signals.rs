@@ -1,0 +1,48 @@
+//! Ctrl-C and friends.
+
+use std::process::Command;
+
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{Place, finish};
+
+const MODEL: &str = "anthropic/claude-test";
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
+    for name in ["-INT", "-TERM", "-HUP"] {
+        let gate = Gate::new();
+        let held = Reply::new().text("well well").with(Fault::StallAfter { events: 4, gate: gate.clone() });
+        let server = ModelServer::start([held]).await;
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let child = place.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
+        gate.reached(1).await;
+        signal(name, child.id());
+        let ran = finish(child).await;
+        assert_eq!(ran.exited(130).result()["outcome"], "cancelled", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_running_command_and_its_children() {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({"command": "sleep 601 & echo $! > pid; touch started; sleep 602"})),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
+    while !place.project("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    signal("-INT", child.id());
+    finish(child).await.exited(130);
+    let pid = std::fs::read_to_string(place.project("pid")).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    server.finish().await.unwrap();
+}

@@ -1,0 +1,47 @@
+//! Measures the built `crow-agent` beside a bare loop client, both against the test kit's model server.
+//!
+//! `cargo build --release && cargo bench -p crow-testkit --bench agent` prints the table of the README. The program is
+//! `target/release/crow-agent`, or what `CROW_AGENT` names.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark starts programs, prints, and fails loudly"
+)]
+
+mod bare_loop;
+mod client;
+mod measure;
+mod proc;
+mod table;
+
+use std::path::PathBuf;
+
+use client::Client;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, mode, url] = args.as_slice()
+        && mode == bare_loop::MODE
+    {
+        return bare_loop::run(url);
+    }
+    let program = std::env::var_os("CROW_AGENT").map_or_else(default_program, PathBuf::from);
+    assert!(
+        program.is_file(),
+        "{} is not there: run `cargo build --release` first",
+        program.display()
+    );
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let crow = Client::crow(program.clone());
+    let bare = Client::bare();
+    let rows = runtime.block_on(measure::all(&crow, &bare));
+    println!("{}", table::render(&rows));
+}
+
+/// The benchmark itself lies in `target/release/deps`.
+fn default_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.ancestors().nth(2).unwrap().join("crow-agent")
+}

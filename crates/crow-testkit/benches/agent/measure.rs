@@ -1,0 +1,231 @@
+//! The measurements.
+
+use std::{fs, time::Duration};
+
+use crow_testkit::{
+    Checks, Delivery, Fault, Gate, ModelServer, PrefixCheck, Reply, ServerOptions, Step,
+};
+use serde_json::json;
+
+use crate::{client::Client, proc::Proc, table::Row};
+
+/// How often short things are measured. The median counts.
+const TIMES: usize = 15;
+/// Steps of the run whose gaps are measured.
+const STEPS: usize = 300;
+/// Steps of the run whose memory is measured.
+const MANY_STEPS: usize = 1000;
+/// Deltas of the long reply.
+const DELTAS: usize = 20_000;
+/// Sessions in the list.
+const SESSIONS: usize = 10_000;
+
+pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.push(Row {
+        what: "first request on the wire after start, warm home",
+        bound: "≤ 15 ms",
+        crow: ms(first_request(crow).await),
+        bare: ms(first_request(bare).await),
+    });
+    let (ours, theirs) = (steps(crow, STEPS).await, steps(bare, STEPS).await);
+    rows.push(pair(
+        "gap per step incl. `bash -c true`, median of 300",
+        "≤ 2 ms",
+        ms(ours.gap),
+        ms(theirs.gap),
+    ));
+    let drift = |steps: &Steps| format!("{} → {}", ms(steps.first_gap), ms(steps.last_gap));
+    rows.push(pair("the same, steps 1–50 → steps 251–300", "flat", drift(&ours), drift(&theirs)));
+    rows.push(pair("CPU per step", "≤ 2 ms", ms(ours.cpu), ms(theirs.cpu)));
+    rows.push(pair(
+        "connections for 300 requests",
+        "1",
+        ours.connections.to_string(),
+        theirs.connections.to_string(),
+    ));
+    rows.push(pair(
+        "first request (prompt and tools)",
+        "≤ 12 kB",
+        kb(ours.first_body),
+        kb(theirs.first_body),
+    ));
+    rows.push(pair(
+        "memory (PSS) while waiting for the model",
+        "≤ 20 MB",
+        mb(waiting(crow).await),
+        mb(waiting(bare).await),
+    ));
+    let (many_ours, many_theirs) = (steps(crow, MANY_STEPS).await, steps(bare, MANY_STEPS).await);
+    rows.push(pair(
+        "memory (PSS) after 1,000 steps",
+        "≤ 50 MB",
+        mb(many_ours.pss),
+        mb(many_theirs.pss),
+    ));
+    rows.push(pair(
+        "CPU for 20,000 text deltas",
+        "≤ 0.10 s",
+        seconds(deltas(crow).await),
+        seconds(deltas(bare).await),
+    ));
+    let size = fs::metadata(crow.program()).unwrap().len();
+    rows.push(alone("release binary, stripped", "≤ 25 MB", format!("{:.1} MB", size as f64 / 1e6)));
+    rows.push(alone("`--help`", "≤ 10 ms", ms(median((0..TIMES).map(|_| crow.time(&["--help"]))))));
+    make_sessions(crow);
+    rows.push(alone(
+        "`sessions list` of 10,000 sessions",
+        "≤ 100 ms",
+        ms(median((0..5).map(|_| crow.time(&["sessions", "list"])))),
+    ));
+    rows
+}
+
+fn pair(what: &'static str, bound: &'static str, crow: String, bare: String) -> Row {
+    Row { what, bound, crow, bare }
+}
+
+fn alone(what: &'static str, bound: &'static str, crow: String) -> Row {
+    Row { what, bound, crow, bare: "–".to_owned() }
+}
+
+fn options(delivery: Delivery) -> ServerOptions {
+    let checks = Checks { prefix: PrefixCheck::Off, ..Checks::default() };
+    ServerOptions { checks, delivery, ..ServerOptions::default() }
+}
+
+/// A reply that begins, then waits.
+fn held(gate: &Gate) -> Step {
+    Reply::new().text("done").with(Fault::StallAfter { events: 1, gate: gate.clone() })
+}
+
+async fn first_request(client: &Client) -> Duration {
+    let mut times = Vec::new();
+    for _ in 0..TIMES {
+        let server =
+            ModelServer::start_with([Reply::new().text("done")], options(Delivery::Together)).await;
+        let mut started = client.start(&server);
+        let request = server.wait_for_request(0).await;
+        times.push(request.first_byte_at - started.at);
+        started.child.wait().unwrap();
+        server.finish().await.unwrap();
+    }
+    median(times)
+}
+
+async fn waiting(client: &Client) -> f64 {
+    let gate = Gate::new();
+    let server = ModelServer::start_with([held(&gate)], options(Delivery::Each)).await;
+    let mut started = client.start(&server);
+    gate.reached(1).await;
+    settle().await;
+    let pss = Proc::new(started.child.id()).pss_mb();
+    gate.open();
+    started.child.wait().unwrap();
+    server.finish().await.unwrap();
+    pss
+}
+
+struct Steps {
+    gap: Duration,
+    first_gap: Duration,
+    last_gap: Duration,
+    cpu: Duration,
+    pss: f64,
+    connections: usize,
+    first_body: usize,
+}
+
+async fn steps(client: &Client, count: usize) -> Steps {
+    let gate = Gate::new();
+    let call = |n: usize| {
+        Step::from(Reply::new().call(
+            &format!("toolu_{n}"),
+            "bash",
+            &json!({"command": format!("true # {n}")}),
+        ))
+    };
+    let script: Vec<Step> = (0..count).map(call).chain([held(&gate)]).collect();
+    let server = ModelServer::start_with(script, options(Delivery::Together)).await;
+    let mut started = client.start(&server);
+    gate.reached(1).await;
+    settle().await;
+    let process = Proc::new(started.child.id());
+    let (cpu, pss) = (process.cpu(), process.pss_mb());
+    gate.open();
+    started.child.wait().unwrap();
+    let ends: Vec<_> =
+        (0..count).map(|index| server.answer(index).unwrap().ended_at.unwrap()).collect();
+    let connections = server.connections();
+    let requests = server.finish().await.unwrap();
+    let gaps: Vec<_> = ends
+        .iter()
+        .zip(&requests[1..])
+        .map(|(end, next)| next.first_byte_at.saturating_duration_since(*end))
+        .collect();
+    Steps {
+        gap: median(gaps.clone()),
+        first_gap: median(gaps[..50].to_vec()),
+        last_gap: median(gaps[gaps.len() - 50..].to_vec()),
+        cpu: cpu / u32::try_from(count).unwrap(),
+        pss,
+        connections,
+        first_body: requests[0].raw_body.len(),
+    }
+}
+
+async fn deltas(client: &Client) -> Duration {
+    let text: String = (0..DELTAS).map(|n| format!("word{} ", n % 10)).collect();
+    let gate = Gate::new();
+    let reply =
+        Reply::new().text(&text).with(Fault::StallAfter { events: DELTAS + 2, gate: gate.clone() });
+    let server = ModelServer::start_with([reply], options(Delivery::Each)).await;
+    let mut started = client.start(&server);
+    gate.reached(1).await;
+    settle().await;
+    let cpu = Proc::new(started.child.id()).cpu();
+    gate.open();
+    started.child.wait().unwrap();
+    server.finish().await.unwrap();
+    cpu
+}
+
+/// Makes sessions by copying the headers of one that a run left behind.
+fn make_sessions(crow: &Client) {
+    let folder = crow.home().join(".local/share/crow-agent/sessions");
+    let first = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let header = fs::read_to_string(first.join("metadata.json")).unwrap();
+    let own = first.file_name().unwrap().to_str().unwrap().to_owned();
+    for n in fs::read_dir(&folder).unwrap().count()..SESSIONS {
+        let id = format!("made-{n:05}");
+        fs::create_dir(folder.join(&id)).unwrap();
+        fs::write(folder.join(&id).join("metadata.json"), header.replace(&own, &id)).unwrap();
+    }
+}
+
+/// Gives a process that has nothing more to do the time to do it.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(150)).await;
+}
+
+fn median(times: impl IntoIterator<Item = Duration>) -> Duration {
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3} s", time.as_secs_f64())
+}
+
+fn mb(size: f64) -> String {
+    format!("{size:.1} MB")
+}
+
+fn kb(size: usize) -> String {
+    format!("{:.1} kB", size as f64 / 1e3)
+}
