@@ -190,8 +190,9 @@ impl AgentInternals {
         preface: Option<String>,
         content: Vec<Block>,
     ) -> Result<(), AgentError> {
-        if source == InputSource::Prompt {
-            self.set_title(&content);
+        if source == InputSource::Prompt && self.set_title(&content) {
+            // A session that is killed in its first run has its title all the same.
+            self.save_metadata()?;
         }
         let message_id = MessageId::new(self.config.ids.next_id());
         self.emit(AgentEvent::UserInput { message_id, source, context: preface, content }).await?;
@@ -270,17 +271,18 @@ impl AgentInternals {
         Ok(())
     }
 
-    fn set_title(&self, content: &[Block]) {
+    /// Names the session after its first prompt. Returns whether it had no name before.
+    fn set_title(&self, content: &[Block]) -> bool {
         let mut metadata = self.shared.metadata.lock().unwrap_or_else(PoisonError::into_inner);
         let mut crow = metadata.crow();
         let first = content.iter().find_map(|block| match block {
             Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
             Block::Image(_) => None,
         });
-        if let Some(line) = first.filter(|_| crow.title.is_empty()) {
-            crow.title = line.chars().take(TITLE).collect();
-            metadata.set_crow(&crow);
-        }
+        let Some(line) = first.filter(|_| crow.title.is_empty()) else { return false };
+        crow.title = line.chars().take(TITLE).collect();
+        metadata.set_crow(&crow);
+        true
     }
 
     fn save_metadata(&self) -> Result<(), AgentError> {

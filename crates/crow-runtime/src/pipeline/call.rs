@@ -1,7 +1,9 @@
 //! Answering the calls of a reply.
 
 use crow_core::{
+    call::{InvalidCall, ResolvedCall, resolve},
     ids::{CallId, ReplyId},
+    message::ToolCall,
     permission::Denial,
     tool::{ToolCategory, ToolRegistry, ToolResult},
     turn::{RequestedCall, Validity},
@@ -48,13 +50,12 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut done = Vec::with_capacity(calls.len());
-        let mut calls = calls.into_iter().peekable();
+        let mut calls = calls.into_iter().map(|call| Understood::new(tools, call)).peekable();
         while let Some(call) = calls.next() {
             let mut batch = vec![call];
-            if is_read(tools, &batch) {
+            if batch.iter().all(Understood::is_read) {
                 while batch.len() < PARALLEL_READS
-                    && let Some(next) =
-                        calls.next_if(|next| is_read(tools, std::slice::from_ref(next)))
+                    && let Some(next) = calls.next_if(Understood::is_read)
                 {
                     batch.push(next);
                 }
@@ -68,21 +69,42 @@ impl AgentInternals {
         &mut self,
         tools: &ToolRegistry,
         reply_id: &ReplyId,
-        batch: Vec<RequestedCall>,
+        batch: Vec<Understood>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut prepared = Vec::with_capacity(batch.len());
         for call in batch {
-            prepared.push(self.prepare(tools, reply_id, call, cancel).await?);
+            prepared.push(self.prepare(reply_id, call, cancel).await?);
         }
         self.run_batch(tools, reply_id, prepared, cancel).await
     }
 }
 
-fn is_read(tools: &ToolRegistry, calls: &[RequestedCall]) -> bool {
-    calls.iter().all(|call| {
-        let resolved = crow_core::call::resolve(tools, &call.call);
-        call.refusal.is_none()
-            && resolved.is_ok_and(|resolved| resolved.tool.category() == ToolCategory::Read)
-    })
+/// What is understood of a call: the tool and arguments that fit, or why it is only answered.
+pub(super) struct Understood {
+    pub(super) call: ToolCall,
+    pub(super) meaning: Result<ResolvedCall, Unfit>,
+}
+
+/// Why a call is only answered.
+pub(super) enum Unfit {
+    /// The turn does not want it to be run.
+    Refused(String),
+    /// It names no tool, or its arguments do not fit.
+    Invalid(InvalidCall),
+}
+
+impl Understood {
+    fn new(tools: &ToolRegistry, request: RequestedCall) -> Self {
+        let RequestedCall { call, refusal } = request;
+        let meaning = match refusal {
+            Some(reason) => Err(Unfit::Refused(reason)),
+            None => resolve(tools, &call).map_err(Unfit::Invalid),
+        };
+        Self { call, meaning }
+    }
+
+    fn is_read(&self) -> bool {
+        self.meaning.as_ref().is_ok_and(|resolved| resolved.tool.category() == ToolCategory::Read)
+    }
 }

@@ -3,18 +3,21 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use crow_core::{
-    call::{ResolvedCall, resolve},
+    call::ResolvedCall,
     capability::PermissionRequest,
     event::{AgentEvent, AgentState},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, Permit},
-    tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolRegistry, ToolResult},
-    turn::{RequestedCall, Validity},
+    tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolResult},
+    turn::Validity,
 };
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::ExecutedCall;
+use super::{
+    ExecutedCall,
+    call::{Understood, Unfit},
+};
 use crate::{AgentError, AgentInternals, agent::panic_message};
 
 /// A call on its way.
@@ -36,12 +39,11 @@ pub(super) struct ReadyCall {
 impl AgentInternals {
     pub(super) async fn prepare(
         &mut self,
-        tools: &ToolRegistry,
         reply_id: &ReplyId,
-        request: RequestedCall,
+        understood: Understood,
         cancel: &CancellationToken,
     ) -> Result<Prepared, AgentError> {
-        let RequestedCall { call, refusal } = request;
+        let Understood { call, meaning } = understood;
         let answer = |result, validity| ExecutedCall {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -58,14 +60,14 @@ impl AgentInternals {
                 .clone_into(&mut result.output);
             return self.answered(reply_id, answer(result, Validity::Valid)).await;
         }
-        if let Some(reason) = refusal {
-            return self
-                .answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
-                .await;
-        }
-        let resolved = match resolve(tools, &call) {
+        let resolved = match meaning {
             Ok(resolved) => resolved,
-            Err(invalid) => {
+            Err(Unfit::Refused(reason)) => {
+                return self
+                    .answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
+                    .await;
+            }
+            Err(Unfit::Invalid(invalid)) => {
                 return self
                     .answered(
                         reply_id,

@@ -1,7 +1,7 @@
 //! The least that an agent can be: one connection, the history as text, an event reader, `bash -c`.
 
 use std::{
-    io::{BufRead, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     process::Command,
 };

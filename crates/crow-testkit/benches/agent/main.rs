@@ -6,6 +6,9 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::format_push_string,
     reason = "a benchmark starts programs, prints, and fails loudly"
 )]
 

@@ -140,7 +140,7 @@ async fn steps(client: &Client, count: usize) -> Steps {
     let gate = Gate::new();
     let call = |n: usize| {
         Step::from(Reply::new().call(
-            &format!("toolu_{n}"),
+            format!("toolu_{n}"),
             "bash",
             &json!({"command": format!("true # {n}")}),
         ))
@@ -175,7 +175,7 @@ async fn steps(client: &Client, count: usize) -> Steps {
 }
 
 async fn deltas(client: &Client) -> Duration {
-    let text: String = (0..DELTAS).map(|n| format!("word{} ", n % 10)).collect();
+    let text = "word ".repeat(DELTAS);
     let gate = Gate::new();
     let reply =
         Reply::new().text(&text).with(Fault::StallAfter { events: DELTAS + 2, gate: gate.clone() });
