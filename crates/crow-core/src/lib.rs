@@ -5,6 +5,7 @@
 
 pub mod call;
 pub mod capability;
+pub mod context;
 pub mod event;
 pub mod file_views;
 mod hash;

@@ -18,7 +18,6 @@ use crate::{
     defaults::WithDefaults,
     http::shown,
     models::{Credentials, ModelSummary, ProviderSummary},
-    secret::ApiKey,
 };
 
 type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -35,15 +34,6 @@ pub(crate) struct Configured {
 enum Source {
     BuiltIn,
     File,
-}
-
-/// What looking for a provider's key has brought.
-#[derive(Debug)]
-pub(crate) enum KeyState {
-    Found(ApiKey),
-    NotNeeded,
-    Missing { variable: String },
-    Unusable { reason: String },
 }
 
 impl Configured {
@@ -125,13 +115,8 @@ impl Configured {
         }
     }
 
-    pub(crate) fn key(&self, lookup: Look<'_>) -> KeyState {
-        match config::find_key(&self.config.key, self.key_rule(), lookup) {
-            Ok(FoundKey::Key(key)) => KeyState::Found(key),
-            Ok(FoundKey::NotNeeded) => KeyState::NotNeeded,
-            Ok(FoundKey::Missing { variable }) => KeyState::Missing { variable },
-            Err(reason) => KeyState::Unusable { reason },
-        }
+    pub(crate) fn key(&self, lookup: Look<'_>) -> FoundKey {
+        config::find_key(&self.config.key, self.key_rule(), lookup)
     }
 
     pub(crate) fn default_model(&self) -> Option<ModelRef> {
@@ -165,12 +150,12 @@ impl Configured {
         let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
         let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
         let key = match self.key(lookup) {
-            KeyState::Found(key) => Some(key),
-            KeyState::NotNeeded => None,
-            KeyState::Missing { variable } => {
+            FoundKey::Key(key) => Some(key),
+            FoundKey::NotNeeded => None,
+            FoundKey::Missing { variable } => {
                 return Err(ModelsError::NoCredentials { provider: name(), variable });
             }
-            KeyState::Unusable { reason } => return Err(unusable(reason)),
+            FoundKey::Unusable { reason } => return Err(unusable(reason)),
         };
         let endpoint = Endpoint {
             provider: name(),
@@ -231,7 +216,7 @@ impl Configured {
             .map(|near| format!(" Did you mean \"{near}\"?"))
             .unwrap_or_default();
         Some(format!(
-            "{reference} is not among the known models: {missing} unknown.{near} They can be given under \
+            "{reference} is not among the known models: {missing} unknown.{near} What is missing can be given under \
              [models.\"{model}\"] in the provider's TOML."
         ))
     }
@@ -246,10 +231,10 @@ impl Configured {
             dialect: self.dialect().map_or("replay", Dialect::name),
             base_url: self.base_url(lookup).map(|url| without_secret(&url)),
             credentials: match self.key(lookup) {
-                KeyState::Found(_) => Credentials::Present,
-                KeyState::NotNeeded => Credentials::NotNeeded,
-                KeyState::Missing { variable } => Credentials::Missing { variable },
-                KeyState::Unusable { reason } => Credentials::Unusable { reason },
+                FoundKey::Key(_) => Credentials::Present,
+                FoundKey::NotNeeded => Credentials::NotNeeded,
+                FoundKey::Missing { variable } => Credentials::Missing { variable },
+                FoundKey::Unusable { reason } => Credentials::Unusable { reason },
             },
             default_model: self.default_model().map(|reference| reference.model),
             models: models.collect(),
@@ -309,5 +294,6 @@ fn price(settings: PriceSettings) -> Price {
 }
 
 fn without_secret(url: &str) -> String {
-    Url::parse(url).map_or_else(|_| String::new(), |url| shown(&url))
+    let shown = Url::parse(url).map_or_else(|_| String::new(), |url| shown(&url));
+    shown.trim_end_matches('/').to_owned()
 }

@@ -87,3 +87,7 @@ fn models_in(answer: &str) -> Option<Vec<FoundModel>> {
     });
     Some(models.collect())
 }
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+mod tests;

@@ -7,8 +7,8 @@ use crow_core::model::{ModelInfo, ModelRef, Models, ModelsError, Price, Provider
 
 use crate::{
     HttpClient,
-    config::{BUILT_IN, ProviderConfig, nearest},
-    configured::{Configured, KeyState},
+    config::{BUILT_IN, FoundKey, ProviderConfig, nearest},
+    configured::Configured,
     replay::ReplayProvider,
     secret::ApiKey,
 };
@@ -102,9 +102,9 @@ impl ProviderModels {
     /// providers come before built-in ones, and what needs no key comes last.
     pub fn default_model(&self) -> Option<ModelRef> {
         let with_key =
-            |provider: &&Configured| matches!(provider.key(&*self.lookup), KeyState::Found(_));
+            |provider: &&Configured| matches!(provider.key(&*self.lookup), FoundKey::Key(_));
         let without =
-            |provider: &&Configured| matches!(provider.key(&*self.lookup), KeyState::NotNeeded);
+            |provider: &&Configured| matches!(provider.key(&*self.lookup), FoundKey::NotNeeded);
         let configured = || self.providers.iter().filter(|provider| provider.is_configured());
         let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
         configured()
@@ -141,8 +141,8 @@ impl ProviderModels {
         self.providers.iter().filter(|provider| provider.is_local()).filter_map(|provider| {
             let base_url = provider.base_url(&*self.lookup).ok()?;
             let key = match provider.key(&*self.lookup) {
-                KeyState::Found(key) => Some(key),
-                KeyState::NotNeeded | KeyState::Missing { .. } | KeyState::Unusable { .. } => None,
+                FoundKey::Key(key) => Some(key),
+                FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
             };
             Some((provider.name(), base_url, key))
         })
@@ -176,3 +176,7 @@ impl fmt::Debug for ProviderModels {
         f.debug_struct("ProviderModels").field("providers", &self.providers).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "models_tests.rs"]
+mod tests;

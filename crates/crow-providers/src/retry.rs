@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
-use crow_core::model::{ProviderError, Retry};
+use crow_core::model::{ProviderError, ProviderErrorKind, Retry};
 use tokio::time::Instant;
+
+/// How often a provider that does not say anything is asked at most.
+const SILENT_ATTEMPTS: u32 = 3;
 
 /// How often and how patiently a request is sent again.
 ///
@@ -98,6 +101,10 @@ impl Schedule {
         if !error.kind.is_transient() || self.retries + 1 >= self.policy.attempts {
             return None;
         }
+        // Each of these attempts took as long as the timeouts allow.
+        if error.kind == ProviderErrorKind::Timeout && self.retries + 1 >= SILENT_ATTEMPTS {
+            return None;
+        }
         let left = match reach {
             Reach::Answered => self.policy.total_wait.checked_sub(self.waited)?,
             Reach::Nobody => self.policy.unreachable_within.checked_sub(self.began.elapsed())?,
@@ -115,8 +122,6 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use crow_core::model::ProviderErrorKind;
-
     use super::*;
 
     fn failure(kind: ProviderErrorKind, reach: Reach) -> Failure {
@@ -178,6 +183,13 @@ mod tests {
         let mut schedule = Schedule::new(RetryPolicy::never());
         let failure = failure(ProviderErrorKind::Overloaded, Reach::Answered);
         assert_eq!(schedule.next_retry(&failure), None);
+    }
+
+    #[tokio::test]
+    async fn a_silent_provider_is_asked_three_times() {
+        let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
+        let failure = failure(ProviderErrorKind::Timeout, Reach::Answered);
+        assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), 2);
     }
 
     #[tokio::test]

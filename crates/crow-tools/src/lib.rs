@@ -3,6 +3,15 @@
 //! [`builtin_tools`] returns them all; whoever builds an agent chooses among them by name. Each tool plans first
 //! (which path, which command), so that permission can be decided, and then acts on exactly that. Files are changed
 //! in process; programs are started only through the runtime's `Processes`.
+//!
+//! ```
+//! use crow_core::tool::ToolRegistry;
+//!
+//! let mut registry = ToolRegistry::new();
+//! crow_tools::register_builtin(&mut registry);
+//! let (reader, unknown) = registry.for_agent(&["read_file".into(), "grep".into()]);
+//! assert_eq!((reader.names().count(), unknown.len()), (2, 0));
+//! ```
 
 mod blocking;
 mod builtin;

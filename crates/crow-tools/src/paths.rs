@@ -15,6 +15,8 @@ use crate::blocking::blocking_until_cancelled;
 
 /// How many symbolic links to nowhere are followed before it counts as a loop.
 const MAX_LINKS: usize = 40;
+/// How long a path may be, as the systems have it.
+const MAX_BYTES: usize = 4096;
 /// How many characters of a path an error shows.
 const SHOWN_CHARS: usize = 200;
 
@@ -81,6 +83,9 @@ fn resolve_now(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     }
     if given.contains('\0') {
         return Err(format!("{} is not a path: it contains a NUL character", shorten(given)));
+    }
+    if given.len() > MAX_BYTES {
+        return Err(explain(given, &io::ErrorKind::InvalidFilename.into()));
     }
     let absolute = workspace.resolve(given);
     if is_home(given) && !absolute.exists() {
@@ -151,4 +156,49 @@ fn shorten(given: &str) -> String {
         text.push('…');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_is_wrong_with_the_path() {
+        for (kind, text) in [
+            (
+                io::ErrorKind::StorageFull,
+                "a.txt cannot be written: the disk is full; free some space first",
+            ),
+            (
+                io::ErrorKind::ReadOnlyFilesystem,
+                "a.txt cannot be written: its file system is read-only",
+            ),
+            (io::ErrorKind::PermissionDenied, "a.txt may not be accessed: permission denied"),
+            (io::ErrorKind::TimedOut, "a.txt cannot be accessed: timed out"),
+        ] {
+            assert_eq!(explain("a.txt", &kind.into()), text);
+        }
+    }
+
+    #[test]
+    fn a_shown_path_is_one_short_line() {
+        assert_eq!(escape("a\nb\u{1b}[0m"), "a\\nb\\u{1b}[0m");
+        assert_eq!(shorten(&"ä".repeat(500)).chars().count(), 201);
+    }
+
+    #[test]
+    fn links_to_nowhere_are_followed_and_loops_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let workspace = Workspace::new(root.clone());
+        fs::create_dir(root.join("d")).unwrap();
+        for (link, target) in [("d/one", "../two"), ("two", "d/none/deep"), ("loop", "loop")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        let resolved = |given: &str| resolve_now(given, &workspace);
+        assert_eq!(resolved("d/one").unwrap(), root.join("d/none/deep"));
+        assert_eq!(resolved("d/one/more").unwrap(), root.join("d/none/deep/more"));
+        assert_eq!(resolved("d/../new/x").unwrap(), root.join("new/x"));
+        assert!(resolved("loop/x").is_err());
+    }
 }

@@ -303,12 +303,14 @@ fn every_line_is_valid_by_the_schema() {
     assert!(faults(&schema, &schema, &line).is_empty());
 }
 
+/// Breaks a line.
+type Break = fn(&mut Value);
+
 #[test]
 fn lines_that_break_the_contract_are_not_valid() {
     let schema = schema();
     let story = sample::good_run();
     let values = parsed(&story.events, &report(&story));
-    type Break = fn(&mut Value);
     let breaks: [(&str, Break); 5] = [
         ("no version", |line| drop(line.as_object_mut().unwrap().shift_remove("v"))),
         ("another version", |line| line["v"] = json!(2)),

@@ -47,7 +47,7 @@ impl Story {
         story.tell(AgentEvent::SessionStart {
             format_version: 1,
             model,
-            cwd: "/home/ada/crow".into(),
+            cwd: "/p/crow".into(),
         });
         story
     }

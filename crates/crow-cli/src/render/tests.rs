@@ -378,32 +378,3 @@ proptest! {
         }
     }
 }
-#[test]
-fn zz_time() {
-    let mut story = Story::run();
-    for number in 0..20_000 {
-        story.text_delta(number * 4, "word");
-    }
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut renderer = ConsoleRenderer::new(terminal(80), &mut out, &mut err);
-    let start = std::time::Instant::now();
-    for (i, e) in story.events.iter().enumerate() {
-        renderer.render(e).unwrap();
-        if i % 10 == 0 {
-            renderer.flush().unwrap();
-        }
-    }
-    println!("console {:?}", start.elapsed());
-    let start = std::time::Instant::now();
-    let mut b = ReportBuilder::new();
-    for e in &story.events {
-        b.on_event(e);
-    }
-    println!("builder {:?}", start.elapsed());
-    let start = std::time::Instant::now();
-    let mut w = crate::output::JsonWriter::new(std::io::sink());
-    for e in &story.events {
-        w.event(e).unwrap();
-    }
-    println!("json {:?}", start.elapsed());
-}

@@ -86,19 +86,13 @@ pub(crate) async fn drive(
         runtime.shutdown_all(SHUTDOWN).await;
     }
     drop(shown);
-    Ok(exit_code(report.exit_code))
+    Ok(report.code())
 }
 
 /// Says something to the person at the terminal that belongs to no event.
 #[expect(clippy::print_stderr, reason = "the binary speaks to people")]
 pub(crate) fn say(text: &str) {
     eprintln!("crow-agent: {text}");
-}
-
-fn exit_code(number: u8) -> ExitCode {
-    use ExitCode::{Credentials, Done, Failed, Interrupted, Limit, Provider, Refused, Usage};
-    let all = [Done, Failed, Usage, Credentials, Provider, Limit, Refused, Interrupted];
-    all.into_iter().find(|code| code.number() == number).unwrap_or(Failed)
 }
 
 struct Driver {

@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     describe::{conforms, may_be, show},
-    json,
+    json::{self, Mend},
     keys::{self, only},
     place::{Place, short},
     schema::{self, Kind, Others, Schema},
@@ -230,9 +230,10 @@ impl<'a> Coercion<'_, 'a> {
     }
 }
 
-/// Reads JSON that came as text.
+/// Reads JSON that came as text. The string around it is whole, so a text without its end is no JSON.
 fn parse(text: &str) -> Option<Value> {
-    json::read(text).ok().map(|document| document.value)
+    let document = json::read(text).ok()?;
+    (!document.mends.contains(&Mend::Unclosed)).then_some(document.value)
 }
 
 /// A number without a fraction as an integer, where it is exact.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::{Map, Value};
 
 /// How much work is done before everything further counts as fitting. Schemas come from anywhere.
-const BUDGET: u32 = 50_000;
+const BUDGET: u32 = 20_000;
 /// How many bytes of text cost as much as a node.
 const BYTES_PER_NODE: usize = 1024;
 /// How many references in a row are followed.

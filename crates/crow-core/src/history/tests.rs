@@ -536,6 +536,8 @@ fn check_timeline(entries: &[HistoryEntry], open: &[String]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn any_log_keeps_the_invariants_of_the_history(moves in prop::collection::vec(any_move(), 0..40)) {
         let mut session = Session::default();

@@ -13,8 +13,8 @@ use crate::{
     tool::ToolStatus,
 };
 
-/// Invalid calls in a row after which the turn is ended.
-const INVALID_CALLS: u32 = 3;
+/// Replies in a row with nothing but invalid calls after which the turn is ended.
+const INVALID_REPLIES: u32 = 3;
 /// Replies cut at the output limit in a row after which the turn is ended.
 const CUT_REPLIES: u32 = 3;
 
@@ -172,7 +172,7 @@ pub struct TurnMachine {
     reminders: Vec<String>,
     /// How the turn ends once the open calls are answered.
     end_after_calls: Option<TurnEnd>,
-    invalid_calls: u32,
+    invalid_replies: u32,
     cut_replies: u32,
     was_empty: bool,
 }
@@ -188,7 +188,7 @@ impl TurnMachine {
             guard: LoopGuard::new(limits.doom_loop_threshold),
             reminders: Vec::new(),
             end_after_calls: None,
-            invalid_calls: 0,
+            invalid_replies: 0,
             cut_replies: 0,
             was_empty: false,
         };
@@ -299,6 +299,8 @@ impl TurnMachine {
             return;
         }
         self.was_empty = false;
+        let none_valid = outcomes.iter().all(|outcome| outcome.validity == Validity::Invalid);
+        self.invalid_replies = if none_valid { self.invalid_replies + 1 } else { 0 };
         let ended = outcomes.iter().find_map(|outcome| outcome.ends_turn.clone());
         let stopped = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
         let stopped = stopped.map(|reason| TurnEnd::DoomLoop { reason });
@@ -308,7 +310,7 @@ impl TurnMachine {
             self.phase = Phase::Done(end);
         } else if self.cut_replies >= CUT_REPLIES {
             self.phase = Phase::Done(TurnEnd::OutputLimit);
-        } else if self.invalid_calls >= INVALID_CALLS {
+        } else if self.invalid_replies >= INVALID_REPLIES {
             self.phase = Phase::Done(TurnEnd::InvalidCalls);
         } else {
             self.call_model_next();
@@ -317,10 +319,6 @@ impl TurnMachine {
 
     /// Counts one outcome; returns why the turn must end, if it must.
     fn judge(&mut self, outcome: &CallOutcome) -> Option<String> {
-        match outcome.validity {
-            Validity::Valid => self.invalid_calls = 0,
-            Validity::Invalid => self.invalid_calls += 1,
-        }
         let failed = outcome.status != ToolStatus::Success;
         let signature =
             CallSignature::new(&outcome.tool, &outcome.arguments, &outcome.output, failed);
@@ -337,7 +335,7 @@ impl TurnMachine {
     /// Somebody spoke to the model in the middle of the turn. A turn that had just ended with text goes on.
     pub fn on_steering(&mut self) {
         self.guard.reset();
-        self.invalid_calls = 0;
+        self.invalid_replies = 0;
         if matches!(self.end_after_calls, Some(TurnEnd::DoomLoop { .. })) {
             self.end_after_calls = None;
         }
@@ -348,17 +346,24 @@ impl TurnMachine {
 
     /// The turn was cancelled. The driver answers the open calls.
     pub fn on_cancelled(&mut self) {
-        self.phase = Phase::Done(TurnEnd::Cancelled);
+        self.end(TurnEnd::Cancelled);
     }
 
     /// A bound of the run was reached.
     pub fn on_budget(&mut self, limit: LimitKind) {
-        self.phase = Phase::Done(TurnEnd::Budget { limit });
+        self.end(TurnEnd::Budget { limit });
     }
 
     /// The turn cannot go on.
     pub fn on_error(&mut self, error: impl Into<String>) {
-        self.phase = Phase::Done(TurnEnd::Error { error: error.into() });
+        self.end(TurnEnd::Error { error: error.into() });
+    }
+
+    /// A turn that is over stays as it ended.
+    fn end(&mut self, end: TurnEnd) {
+        if !self.is_done() {
+            self.phase = Phase::Done(end);
+        }
     }
 
     fn call_model_next(&mut self) {

@@ -1,17 +1,67 @@
 //! Puts a request body together.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use crow_core::model::{ModelInfo, ToolChoice, ToolDefinition};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::thinking::{Sampling, sampling};
 use crate::codec::{EncodedMessage, Frame};
 
 const MARK: &[u8] = b",\"cache_control\":{\"type\":\"ephemeral\"}";
 
+/// Everything but the messages, in the order in which the service caches it.
+#[derive(Serialize)]
+struct Head<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Named>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<[System<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: Cow<'a, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Named>,
+}
+
+#[derive(Serialize)]
+struct System<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+    cache_control: Named,
+}
+
+/// An object that has nothing but a type.
+#[derive(Serialize)]
+struct Named {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+const EPHEMERAL: Named = Named { kind: "ephemeral" };
+
 /// Puts a request body together. The service caches tools, system and messages in this order, up to the marks.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
-    let mut body = to_bytes(&head(model, frame));
+    // Texts and values always have a JSON form.
+    let mut body = serde_json::to_vec(&head(model, frame)).unwrap_or_default();
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     body.reserve(size + 128);
     // Room is made for one more field: the closing brace comes back at the end.
@@ -24,46 +74,33 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
             body.push(b',');
         }
         let mark = message.mark_at.filter(|_| marked.contains(&Some(index)));
-        match mark.and_then(|at| message.json.split_at_checked(at)) {
-            Some((before, after)) => {
-                body.extend_from_slice(before);
-                body.extend_from_slice(MARK);
-                body.extend_from_slice(after);
-            }
-            None => body.extend_from_slice(&message.json),
+        if let Some((before, after)) = mark.and_then(|at| message.json.split_at_checked(at)) {
+            body.extend_from_slice(before);
+            body.extend_from_slice(MARK);
+            body.extend_from_slice(after);
+        } else {
+            body.extend_from_slice(&message.json);
         }
     }
     body.extend_from_slice(b"]}");
     Bytes::from(body)
 }
 
-/// Everything but the messages. It never is empty.
-fn head(model: &ModelInfo, frame: Frame<'_>) -> Map<String, Value> {
+fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> Head<'a> {
     let Sampling { max_tokens, thinking, effort, temperature } = sampling(model, frame.config);
-    let mut head = Map::new();
-    let mut put = |name: &str, value: Value| drop(head.insert(name.to_owned(), value));
-    put("model", json!(model.reference.model));
-    put("max_tokens", json!(max_tokens));
-    put("stream", json!(true));
-    if let Some(thinking) = thinking {
-        put("thinking", thinking);
+    let no_calls = frame.tool_choice == ToolChoice::None && !frame.tools.is_empty();
+    let system = System { kind: "text", text: frame.system, cache_control: EPHEMERAL };
+    Head {
+        model: &model.reference.model,
+        max_tokens,
+        stream: true,
+        thinking,
+        output_config: effort.map(|effort| json!({"effort": effort})),
+        temperature,
+        tool_choice: no_calls.then_some(Named { kind: "none" }),
+        tools: tools(frame.tools),
+        system: (!frame.system.trim().is_empty()).then_some([system]),
     }
-    if let Some(effort) = effort {
-        put("output_config", json!({"effort": effort}));
-    }
-    if let Some(temperature) = temperature {
-        put("temperature", decimal(temperature));
-    }
-    if !frame.tools.is_empty() {
-        if frame.tool_choice == ToolChoice::None {
-            put("tool_choice", json!({"type": "none"}));
-        }
-        put("tools", tools(frame.tools));
-    }
-    if !frame.system.trim().is_empty() {
-        put("system", json!([marked_block(json!({"type": "text", "text": frame.system}))]));
-    }
-    head
 }
 
 /// The end of the first message, which holds what never changes, and the end of the last one that can bear a mark.
@@ -72,32 +109,27 @@ fn marked(messages: &[EncodedMessage]) -> [Option<usize>; 2] {
     [messages.iter().position(bears), messages.iter().rposition(bears)]
 }
 
-fn tools(tools: &[ToolDefinition]) -> Value {
-    let last = tools.len().saturating_sub(1);
-    let one = |(index, tool): (usize, &ToolDefinition)| {
-        let tool = json!({
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": tool.parameters,
-        });
-        if index == last { marked_block(tool) } else { tool }
-    };
-    tools.iter().enumerate().map(one).collect()
-}
-
-fn marked_block(mut block: Value) -> Value {
-    if let Some(fields) = block.as_object_mut() {
-        fields.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
+fn tools(tools: &[ToolDefinition]) -> Vec<Tool<'_>> {
+    let mut tools: Vec<_> = tools.iter().map(Tool::new).collect();
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = Some(EPHEMERAL);
     }
-    block
+    tools
 }
 
-/// The shortest decimal that means this number, where a conversion to `f64` would show 0.7 as 0.699999988.
-fn decimal(number: f32) -> Value {
-    number.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+impl<'a> Tool<'a> {
+    fn new(tool: &'a ToolDefinition) -> Self {
+        let ToolDefinition { name, description, parameters } = tool;
+        Self { name, description, input_schema: schema(parameters), cache_control: None }
+    }
 }
 
-/// A map of values always has a JSON form.
-fn to_bytes(head: &Map<String, Value>) -> Vec<u8> {
-    serde_json::to_vec(head).unwrap_or_default()
+/// The service wants to be told that arguments are an object.
+fn schema(schema: &Value) -> Cow<'_, Value> {
+    if schema.get("type").is_some() {
+        return Cow::Borrowed(schema);
+    }
+    let mut told = schema.as_object().cloned().unwrap_or_default();
+    told.insert("type".to_owned(), json!("object"));
+    Cow::Owned(Value::Object(told))
 }

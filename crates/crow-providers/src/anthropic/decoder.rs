@@ -146,6 +146,11 @@ impl Decoder for AnthropicDecoder {
             }
         };
         let Event { kind, index, delta, content_block, message, usage, error } = parsed;
+        if let Some(error) = error {
+            let mut error = error_event(&json!({"error": error}));
+            error.request_id = request_id(data).or(error.request_id);
+            return Err(error);
+        }
         let index = index.unwrap_or(0);
         match (kind.as_deref().unwrap_or(event), delta) {
             ("content_block_delta", Some(delta)) => self.on_delta(index, delta, out),
@@ -158,11 +163,7 @@ impl Decoder for AnthropicDecoder {
                 self.usage.merge(usage.unwrap_or_default());
             }
             ("message_stop", _) => self.is_complete = true,
-            ("error", _) => {
-                let mut error = error_event(&json!({"error": error}));
-                error.request_id = request_id(data).or(error.request_id);
-                return Err(error);
-            }
+            ("error", _) => return Err(error_event(&Value::Null)),
             ("content_block_stop" | "ping", _) => {}
             (unknown, _) => tracing::debug!(event = unknown, "skipped an unknown event"),
         }

@@ -110,7 +110,8 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
         }
     }
     json.extend_from_slice(b"]}");
-    (Bytes::from(json), mark_at)
+    // Kept for the whole session, so without room to grow.
+    (Bytes::from(json.into_boxed_slice()), mark_at)
 }
 
 fn may_bear_mark(block: &Value) -> bool {

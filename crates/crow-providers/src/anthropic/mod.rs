@@ -6,6 +6,8 @@ mod decoder;
 mod event;
 mod message;
 mod parts;
+#[cfg(test)]
+mod tests;
 mod thinking;
 mod wire_ids;
 

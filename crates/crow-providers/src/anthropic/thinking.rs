@@ -147,14 +147,14 @@ mod tests {
 
     use super::*;
 
-    fn of(model: &str, most: Option<u64>, config: ModelConfig) -> Sampling {
+    fn of(model: &str, most: Option<u64>, config: &ModelConfig) -> Sampling {
         let info = ModelInfo {
             reference: ModelRef { provider: "anthropic".to_owned(), model: model.to_owned() },
             context_window: None,
             max_output_tokens: most,
             abilities: Abilities::default(),
         };
-        sampling(&info, &config)
+        sampling(&info, config)
     }
 
     fn thinking(thinking: Thinking) -> ModelConfig {
@@ -187,7 +187,7 @@ mod tests {
             (Some(1500), Thinking::High, 1500, None),
             (Some(64_000), Thinking::Off, 64_000, None),
         ] {
-            let sampling = of("claude-sonnet-4-5", most, thinking(wanted));
+            let sampling = of("claude-sonnet-4-5", most, &thinking(wanted));
             assert_eq!(sampling.max_tokens, limit);
             assert_eq!(sampling.thinking, budget.map(enabled), "{most:?} {wanted:?}");
             assert_eq!(sampling.temperature.is_some(), budget.is_none());
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn newer_models_are_told_an_effort_in_place_of_a_budget() {
-        let told = of("claude-opus-4-6", None, thinking(Thinking::Medium));
+        let told = of("claude-opus-4-6", None, &thinking(Thinking::Medium));
         assert_eq!(told.thinking, Some(json!({"type": "adaptive"})));
         assert_eq!((told.effort, told.temperature), (Some("medium"), None));
-        let told = of("claude-opus-4-8", None, thinking(Thinking::Tokens(50_000)));
+        let told = of("claude-opus-4-8", None, &thinking(Thinking::Tokens(50_000)));
         assert_eq!(told.effort, Some("high"));
-        let off = of("claude-opus-4-8", None, thinking(Thinking::Off));
+        let off = of("claude-opus-4-8", None, &thinking(Thinking::Off));
         assert_eq!((off.thinking, off.effort, off.temperature), (None, None, None));
-        let off = of("claude-opus-5", None, thinking(Thinking::Off));
+        let off = of("claude-opus-5", None, &thinking(Thinking::Off));
         assert_eq!(off.thinking, Some(json!({"type": "disabled"})));
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let config = ModelConfig { max_tokens: Some(100), ..ModelConfig::default() };
         let plain = Sampling { max_tokens: 100, thinking: None, effort: None, temperature: None };
         for model in ["claude-sonnet-4-5", "claude-opus-4-7", "kimi-k2"] {
-            assert_eq!(of(model, Some(64_000), config.clone()), plain, "{model}");
+            assert_eq!(of(model, Some(64_000), &config), plain, "{model}");
         }
     }
 }

@@ -3,4 +3,6 @@
 mod lookup;
 mod table;
 
+#[cfg(test)]
+pub(crate) use lookup::FREE;
 pub(crate) use lookup::{KnownModel, Vendor};

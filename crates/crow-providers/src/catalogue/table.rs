@@ -70,8 +70,8 @@ pub(super) const OPENAI: &[KnownModel] = &[
 
 /// Google, the recommended first.
 pub(super) const GOOGLE: &[KnownModel] = &[
-    model("gemini-4-argon", 1_048_576, 65_536, BOTH, [4.0, 20.0, 0.2, 4.0, 4.0]),
     model("gemini-3.8-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
+    model("gemini-4-argon", 1_048_576, 65_536, BOTH, [4.0, 20.0, 0.2, 4.0, 4.0]),
     model("gemini-3.7-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
     model("gemini-3.6-flash", 1_048_576, 65_536, BOTH, [1.5, 7.5, 0.15, 1.5, 1.5]),
     model("gemini-3.5-flash", 1_048_576, 65_536, BOTH, [1.5, 9.0, 0.15, 1.5, 1.5]),

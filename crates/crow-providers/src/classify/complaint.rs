@@ -32,8 +32,8 @@ impl Complaint {
             Value::Object(_) => complaint.read_object(error),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
-        if complaint.message.is_empty() && complaint.codes.is_empty() {
-            return None;
+        if complaint.message.is_empty() {
+            complaint.message.clone_from(complaint.codes.first()?);
         }
         complaint.retry_after =
             complaint.retry_after.or_else(|| wait::from_message(&complaint.message));

@@ -10,6 +10,11 @@ use crate::retry::{Failure, Reach};
 /// A request to `host` got no answer.
 pub(crate) fn not_sent(error: &reqwest::Error, host: &str, connect_timeout: Duration) -> Failure {
     let causes = Causes::of(error);
+    if error.is_builder() {
+        let message = format!("the request cannot be built: {}", causes.deepest());
+        let error = ProviderError::new(ProviderErrorKind::InvalidRequest, message);
+        return Failure { error, reach: Reach::Wrong };
+    }
     let is_connect = error.is_connect();
     let (reach, message) = if let Some(message) = causes.tls(host) {
         (Reach::Wrong, message)

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_bad_base_url_is_refused_with_the_reason() {
-        let mut report = String::new();
+        let mut report = Vec::new();
         for text in [
             "",
             "api.openai.com/v1",
@@ -83,9 +83,9 @@ mod tests {
             "https://example.org/#v1",
         ] {
             let reason = base_url(text).unwrap_err();
-            report.push_str(&format!("{text:30} {reason}\n"));
+            report.push(format!("{text:30} {reason}"));
         }
-        insta::assert_snapshot!(report);
+        insta::assert_snapshot!(report.join("\n"));
     }
 
     #[test]

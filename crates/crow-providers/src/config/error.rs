@@ -45,6 +45,7 @@ impl Source<'_> {
         let span = error.span().unwrap_or(0..0);
         // serde says: unknown field `given`, expected one of `known`, `known`
         let Some(rest) = message.strip_prefix("unknown field ") else {
+            let message = message.replace("expected u64", "expected a positive whole number");
             return self.error(&span, message);
         };
         let mut quoted = rest.split('`').skip(1).step_by(2);

@@ -94,7 +94,7 @@ fn everything_that_can_be_said_is_read() {
         max_tokens: None,
         models: BTreeMap::from([("deepseek-ai/DeepSeek-V3.2".to_owned(), settings)]),
         headers: vec![ExtraHeader { name: "X-Team".to_owned(), value: "crow".to_owned() }],
-        idle_timeout: Some(Duration::from_secs(300)),
+        idle_timeout: Some(Duration::from_mins(5)),
     };
     assert_eq!(config, expected);
     assert!(!format!("{config:?}").contains("sk-direct"));

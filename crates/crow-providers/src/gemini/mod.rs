@@ -6,6 +6,8 @@ mod codec;
 mod content;
 mod decoder;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod thinking;
 
 pub(crate) use codec::GeminiCodec;

@@ -12,7 +12,8 @@ use tokio::sync::OnceCell;
 
 use super::Proxies;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Less than the ten seconds in which a dead address is to be given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(9);
 /// A kept connection outlives a long tool call; a server that closes it earlier costs a reconnect.
 const KEPT: Duration = Duration::from_mins(5);
 
@@ -113,10 +114,14 @@ fn secure(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientErro
     if let Ok(client) = builder(proxies, timeout)?.build() {
         return Ok(client);
     }
+    with_bundled_roots(builder(proxies, timeout)?)
+}
+
+fn with_bundled_roots(builder: ClientBuilder) -> Result<Client, HttpClientError> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    builder(proxies, timeout)?.tls_backend_preconfigured(tls).build().map_err(failed)
+    builder.tls_backend_preconfigured(tls).build().map_err(failed)
 }
 
 /// Without a process-wide provider, building a client panics.
@@ -128,4 +133,30 @@ fn install_crypto() {
 #[expect(clippy::needless_pass_by_value, reason = "is passed to map_err")]
 fn failed(error: reqwest::Error) -> HttpClientError {
     HttpClientError { reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundled_certificates_serve_where_the_system_has_none() {
+        install_crypto();
+        let builder = builder(&Proxies::default(), CONNECT_TIMEOUT).unwrap();
+        assert!(with_bundled_roots(builder).is_ok());
+    }
+
+    #[test]
+    fn a_proxy_that_is_no_address_is_refused() {
+        let proxies = Proxies { http: Some("http://[".to_owned()), ..Proxies::default() };
+        assert!(plain(&proxies, CONNECT_TIMEOUT).is_err());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_set_up_before_it_is_needed() {
+        let client = HttpClient::default();
+        assert!(client.0.plain.get().is_none() && client.0.secure.get().is_none());
+        client.for_url(&Url::parse("http://a.test").unwrap()).await.unwrap();
+        assert!(client.0.plain.get().is_some() && client.0.secure.get().is_none());
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 
 use super::{
     outgoing::Outgoing,
@@ -31,10 +31,12 @@ pub(crate) fn exchange(
         fresh: Vec::new(),
         ready: VecDeque::new(),
     };
-    Box::pin(stream::unfold(exchange, |mut exchange| async move {
+    let items = stream::unfold(exchange, |mut exchange| async move {
         let item = exchange.next().await?;
         Some((item, exchange))
-    }))
+    });
+    // Asked once more after its end, it just ends again.
+    Box::pin(items.fuse())
 }
 
 struct Exchange {
@@ -97,7 +99,10 @@ impl Exchange {
         }
         match outcome {
             Ok(Read::More) => self.phase = Phase::Reading(reading),
-            Ok(Read::Complete(reply)) => self.ready.push_back(ModelEvent::Completed(*reply)),
+            Ok(Read::Complete(reply)) => {
+                let_connection_return().await;
+                self.ready.push_back(ModelEvent::Completed(*reply));
+            }
             Err(error) => self.on_failure(Failure { error, reach: Reach::Answered }),
         }
     }
@@ -120,6 +125,15 @@ impl Exchange {
     }
 }
 
+/// Lets the connection go back to the pool before the next request looks for one there: the connection's own task and
+/// the one that gives it back must each run once. Without this a quick step opens a second connection.
+async fn let_connection_return() {
+    const TASKS: usize = 3;
+    for _ in 0..TASKS {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Adds an event. Deltas that came together are given out together: a slow consumer gets fewer, longer ones.
 fn push(ready: &mut VecDeque<ModelEvent>, event: ModelEvent) {
     match (ready.back_mut(), event) {
@@ -128,5 +142,21 @@ fn push(ready: &mut VecDeque<ModelEvent>, event: ModelEvent) {
             text.push_str(&more);
         }
         (_, event) => ready.push_back(event),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deltas_that_came_together_are_given_out_together() {
+        let text = |text: &str| ModelEvent::TextDelta(text.to_owned());
+        let thinking = |text: &str| ModelEvent::ThinkingDelta(text.to_owned());
+        let mut ready = VecDeque::new();
+        for event in [thinking("a"), thinking("b"), text("c"), text("d"), thinking("e")] {
+            push(&mut ready, event);
+        }
+        assert_eq!(ready, [thinking("ab"), text("cd"), thinking("e")]);
     }
 }

@@ -1,5 +1,7 @@
 //! A request that is ready to be sent, as often as need be.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use crow_core::model::{ProviderError, ProviderErrorKind};
 use reqwest::{
@@ -14,11 +16,12 @@ use crate::{
     secret::Secrets,
 };
 
+/// How long the rest of such an answer is waited for.
+const COMPLAINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most that is read of an answer that is no reply.
 const MAX_COMPLAINT: usize = 64 * 1024;
 
 /// A request that is ready to be sent.
-#[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) client: HttpClient,
     pub(crate) provider: String,
@@ -82,7 +85,7 @@ impl Outgoing {
         let mut body = Vec::new();
         // Whatever can be read in time is better than nothing. Read to its end, the connection can be used again.
         while let Ok(Ok(Some(chunk))) =
-            tokio::time::timeout(self.timeouts.idle, response.chunk()).await
+            tokio::time::timeout(COMPLAINT_TIMEOUT, response.chunk()).await
         {
             body.extend_from_slice(&chunk);
             if body.len() > MAX_COMPLAINT {

@@ -1,12 +1,14 @@
 //! Which proxies requests go through.
 
+use std::fmt;
+
 use reqwest::NoProxy;
 
 /// Never asked through a proxy: it could not reach a server on this machine.
 const LOOPBACK: &str = "localhost,127.0.0.1,::1";
 
-/// The proxies, as the usual environment variables name them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The proxies, as the usual environment variables name them. Their addresses may hold a password and do not show.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For `http` addresses.
     pub http: Option<String>,
@@ -14,6 +16,16 @@ pub struct Proxies {
     pub https: Option<String>,
     /// Hosts that are asked directly, separated by commas.
     pub exceptions: Option<String>,
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxies")
+            .field("http", &self.http.is_some())
+            .field("https", &self.https.is_some())
+            .field("exceptions", &self.exceptions)
+            .finish()
+    }
 }
 
 impl Proxies {

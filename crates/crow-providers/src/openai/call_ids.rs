@@ -1,27 +1,78 @@
 //! Call ids that pair calls with results across a whole conversation.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crow_core::{ids::CallId, message::AssistantMessage};
 use uuid::Uuid;
 
 /// The ids of all calls of a conversation.
 ///
-/// Some servers give no id, some give the same id again, in one reply or in the next. A result names its call by the
-/// id alone, so such a call gets an id of ours.
-#[derive(Debug, Clone, Default)]
+/// A result names its call by the id alone. But some servers give no id, and some give the same one again, in one reply
+/// or in the next: such a call gets an id of ours when it comes in. A history may hold replies of other services, whose
+/// ids may repeat or be too long for this one: those get another id on the wire, always the same one.
+#[derive(Debug, Clone)]
 pub(super) struct CallIds {
     known: Arc<HashSet<CallId>>,
+    /// The ids that were sent.
+    sent: HashSet<String>,
+    /// The ids that the calls of the last reply have on the wire; its results follow.
+    open: HashMap<CallId, String>,
+    /// The most characters that the service takes.
+    longest: usize,
 }
 
 impl CallIds {
+    pub(super) fn new(longest: usize) -> Self {
+        Self { known: Arc::default(), sent: HashSet::new(), open: HashMap::new(), longest }
+    }
+
     /// Takes in the calls of a reply that is part of the history.
     pub(super) fn on_message(&mut self, message: &AssistantMessage) {
+        self.open.clear();
         for call in message.calls() {
             Arc::make_mut(&mut self.known).insert(call.id.clone());
+            let wire = self.free_id(call.id.as_str());
+            self.sent.insert(wire.clone());
+            self.open.insert(call.id.clone(), wire);
         }
     }
 
+    /// Returns the id that a call of the last reply has on the wire.
+    pub(super) fn wire<'a>(&'a self, id: &'a CallId) -> &'a str {
+        self.open.get(id).map_or(id.as_str(), String::as_str)
+    }
+
+    /// Returns the ids for a decoder to begin with.
+    pub(super) fn for_reply(&self) -> ReplyIds {
+        ReplyIds { known: Arc::clone(&self.known) }
+    }
+
+    fn free_id(&self, id: &str) -> String {
+        let is_free = |id: &str| !self.sent.contains(id);
+        let id = if id.is_empty() { "call" } else { id };
+        if id.chars().count() <= self.longest && is_free(id) {
+            return id.to_owned();
+        }
+        // There are fewer calls than numbers.
+        let mut numbered = (2_usize..).map(|number| {
+            let end = format!("_{number}");
+            let start: String = id.chars().take(self.longest.saturating_sub(end.len())).collect();
+            start + &end
+        });
+        numbered.find(|id| is_free(id)).unwrap_or_default()
+    }
+}
+
+/// The ids that the calls of a new reply may not have.
+#[derive(Debug)]
+pub(super) struct ReplyIds {
+    known: Arc<HashSet<CallId>>,
+}
+
+impl ReplyIds {
     /// Returns the id under which a new call is known: the one that was given, if it names no other call.
     pub(super) fn assign(&mut self, given: Option<&str>) -> CallId {
         let given = given.filter(|id| !id.trim().is_empty()).map(CallId::new);
@@ -35,16 +86,39 @@ impl CallIds {
 
 #[cfg(test)]
 mod tests {
+    use crow_core::message::{CallArguments, ReplyBlock};
+
     use super::*;
+    use crate::openai::testing;
 
     #[test]
     fn an_id_is_passed_through_unless_it_is_missing_or_taken() {
-        let mut ids = CallIds::default();
+        let mut ids = CallIds::new(40).for_reply();
         assert_eq!(ids.assign(Some("call_1")).as_str(), "call_1");
         assert_eq!(ids.assign(Some("call_2")).as_str(), "call_2");
         for given in [Some("call_1"), Some(""), Some(" "), None] {
             let id = ids.assign(given);
             assert!(id.as_str().len() > 20 && id.as_str().starts_with("call_"), "{given:?}: {id}");
+        }
+    }
+
+    #[test]
+    fn on_the_wire_no_id_stands_twice_or_is_too_long() {
+        let mut ids = CallIds::new(10);
+        for (given, expected) in [
+            ("call_1", "call_1"),
+            ("call_2", "call_2"),
+            ("call_1", "call_1_2"),
+            ("call_1", "call_1_3"),
+            ("functions.bash:0", "function_2"),
+            ("functions.bash:1", "function_3"),
+            ("", "call"),
+            ("", "call_3"),
+        ] {
+            let call = testing::call(given, CallArguments::parse("{}"));
+            let message = testing::assistant_message(vec![ReplyBlock::plain(call)]);
+            ids.on_message(&message);
+            assert_eq!(ids.wire(&CallId::new(given)), expected, "{given}");
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use crow_core::message::{Block, Image, ResultMessage};
 
+/// Keeps the turns in order where a user message says nothing.
+const NO_WORDS: &str = "(empty message)";
+
 /// A block as these formats send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part<'a> {
@@ -21,6 +24,12 @@ pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<Part<'_>> {
             Block::Image(_) => Some(Part::Text("[a picture, which this model cannot see]")),
         })
         .collect()
+}
+
+/// Returns what of a user message is sent, which is never nothing.
+pub(super) fn user_parts(blocks: &[Block], sees_pictures: bool) -> Vec<Part<'_>> {
+    let parts = parts(blocks, sees_pictures);
+    if parts.is_empty() { vec![Part::Text(NO_WORDS)] } else { parts }
 }
 
 /// Joins the texts of `parts`, a blank line between them.

@@ -9,6 +9,7 @@ mod content;
 mod effort;
 mod failure;
 mod number;
+mod parameters;
 mod responses;
 mod usage;
 

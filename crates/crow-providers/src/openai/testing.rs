@@ -104,21 +104,28 @@ fn usage_text(usage: &TokenUsage) -> String {
     if *usage == TokenUsage::default() {
         return String::new();
     }
-    let mut text = format!(" in {} out {}", usage.input_tokens, usage.output_tokens);
-    for (name, number) in [
+    let totals = format!(" in {} out {}", usage.input_tokens, usage.output_tokens);
+    let parts = [
         ("thought", usage.reasoning_tokens.unwrap_or(0)),
         ("read", usage.cache_read_tokens),
         ("written", usage.cache_write_tokens),
-    ] {
-        if number > 0 {
-            text.push_str(&format!(" {name} {number}"));
-        }
-    }
-    text
+    ];
+    let parts = parts.into_iter().filter(|(_, number)| *number > 0);
+    let parts: Vec<String> = parts.map(|(name, number)| format!(" {name} {number}")).collect();
+    totals + &parts.concat()
 }
 
 pub(super) fn user(id: &str, content: Vec<Block>) -> Arc<Message> {
     Arc::new(Message::User(UserMessage { id: MessageId::new(id), content }))
+}
+
+pub(super) fn assistant_message(blocks: Vec<ReplyBlock>) -> AssistantMessage {
+    AssistantMessage {
+        id: MessageId::new("a"),
+        reply_id: ReplyId::new("a"),
+        origin: origin("m"),
+        blocks,
+    }
 }
 
 pub(super) fn assistant(id: &str, origin: Origin, blocks: Vec<ReplyBlock>) -> Arc<Message> {

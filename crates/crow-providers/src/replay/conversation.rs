@@ -125,3 +125,7 @@ fn play(items: VecDeque<Item>, pace: Duration) -> ModelStream {
         Some((item, items))
     }))
 }
+
+#[cfg(test)]
+#[path = "conversation_tests.rs"]
+mod tests;

@@ -70,7 +70,7 @@ enum Piece {
 
 /// Generates a history. Each of its messages has its own id.
 pub(crate) fn histories(natives: Natives) -> impl Strategy<Value = Vec<Arc<Message>>> {
-    let stretches = vec(stretch(), 1..8);
+    let stretches = vec(stretch(), 1..6);
     stretches.prop_map(move |stretches| {
         let mut messages = Vec::new();
         for stretch in stretches {
@@ -110,11 +110,11 @@ fn reply() -> impl Strategy<Value = Reply> {
 
 fn piece() -> impl Strategy<Value = Piece> {
     prop_oneof![
-        text().prop_map(Piece::Text),
-        (text(), any::<u32>()).prop_map(|(text, mark)| Piece::Thinking(text, mark)),
-        text().prop_map(Piece::PlainThinking),
-        any::<u32>().prop_map(Piece::Opaque),
-        (call_id(), tool_name(), arguments(), any::<u32>())
+        2 => text().prop_map(Piece::Text),
+        1 => (text(), any::<u32>()).prop_map(|(text, mark)| Piece::Thinking(text, mark)),
+        1 => text().prop_map(Piece::PlainThinking),
+        1 => any::<u32>().prop_map(Piece::Opaque),
+        3 => (call_id(), tool_name(), arguments(), any::<u32>())
             .prop_map(|(id, name, arguments, mark)| Piece::Call { id, name, arguments, mark }),
     ]
 }
@@ -141,7 +141,7 @@ fn text() -> impl Strategy<Value = String> {
 
 /// Few plain ones, so that they come again.
 fn call_id() -> impl Strategy<Value = String> {
-    prop_oneof!["call_[ab]", "toolu_[a-z0-9]{4}", "fc\\|[a-z]{2}/ü\\.[0-9]", "[a-z]{70}"]
+    prop_oneof![3 => "call_[ab]", 1 => "toolu_[a-z0-9]{4}", 1 => "fc\\|[a-c]/ü\\.", 1 => "[a-z]{70}"]
 }
 
 fn tool_name() -> impl Strategy<Value = String> {

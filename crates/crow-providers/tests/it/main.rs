@@ -1,11 +1,19 @@
 //! The providers against the test kit's servers.
 
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail loudly, too"
+)]
+
 mod history;
 mod support;
 
 mod connections;
 mod errors;
 mod faults;
+mod openai;
 mod replies;
 mod requests;
 mod retries;

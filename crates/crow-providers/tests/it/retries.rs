@@ -2,38 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind, Retry};
+use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind};
 use crow_providers::{RetryPolicy, Timeouts};
 use crow_testkit::{ModelServer, Reply, Step, VendorError, refused_base_url};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
 
-use crate::support::{DIALECTS, Outcome, Talk};
-
-fn retries(outcome: &Outcome) -> Vec<&Retry> {
-    let retry = |event| match event {
-        &ModelEvent::Retrying(ref retry) => Some(retry),
-        _ => None,
-    };
-    outcome.events.iter().filter_map(retry).collect()
-}
+use crate::support::{DIALECTS, Talk};
 
 #[tokio::test]
 async fn the_same_bytes_are_sent_again() {
     for dialect in DIALECTS {
-        for error in [
-            VendorError::RateLimited { retry_after: None },
-            VendorError::Server,
-            VendorError::Overloaded,
-        ] {
+        for error in [VendorError::Server, VendorError::Overloaded] {
             let script = vec![Step::Error(error), Step::from(Reply::new().text("Hi"))];
             let server = ModelServer::start(script).await;
             let outcome = Talk::with(&server, dialect).ask().await;
             assert!(outcome.reply.is_ok());
-            assert_eq!(retries(&outcome)[0].attempt, 1);
+            assert_eq!(outcome.retries()[0].attempt, 1);
             let requests = server.finish().await.unwrap();
             assert_eq!(requests[0].raw_body, requests[1].raw_body);
         }
@@ -42,23 +30,24 @@ async fn the_same_bytes_are_sent_again() {
 
 #[tokio::test]
 async fn the_provider_is_waited_for_as_long_as_it_asks() {
-    for dialect in DIALECTS {
-        let wait = Duration::from_secs(1);
+    let wait = Duration::from_secs(1);
+    let waits = DIALECTS.map(async |dialect| {
         let limited = VendorError::RateLimited { retry_after: Some(wait) };
         let script = vec![Step::Error(limited), Step::from(Reply::new().text("Hi"))];
         let server = ModelServer::start(script).await;
         let began = Instant::now();
         let outcome = Talk::with(&server, dialect).ask().await;
         assert!(outcome.reply.is_ok());
-        assert_eq!(retries(&outcome)[0].wait, wait);
+        assert_eq!(outcome.retries()[0].wait, wait);
         assert!(began.elapsed() >= wait);
         server.assert_clean();
-    }
+    });
+    join_all(waits).await;
 }
 
 #[tokio::test]
 async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
-    let wait = Duration::from_secs(600);
+    let wait = Duration::from_mins(10);
     let limited = VendorError::RateLimited { retry_after: Some(wait) };
     let server = ModelServer::start([Step::Error(limited)]).await;
     let error = Talk::with(&server, DIALECTS[0]).ask().await.error();
@@ -71,7 +60,7 @@ async fn attempts_are_bounded() {
     let script: Vec<_> = (0..3).map(|_| Step::Error(VendorError::Overloaded)).collect();
     let server = ModelServer::start(script).await;
     let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
-    assert_eq!(outcome.retries(), 2);
+    assert_eq!(outcome.retries().len(), 2);
     assert_eq!(outcome.error().status, Some(529));
     assert_eq!(server.finish().await.unwrap().len(), 3);
 }
@@ -122,7 +111,7 @@ async fn a_server_without_tls_is_recognised_and_not_asked_again() {
         drop(stream.read(&mut [0; 4096]).await);
     };
     let (outcome, ()) = tokio::join!(talk.ask(), answer);
-    assert_eq!(outcome.retries(), 0, "{outcome:?}");
+    assert!(outcome.retries().is_empty(), "{outcome:?}");
     let error = outcome.error();
     assert!(error.message.contains("does not speak TLS"), "{error}");
 }

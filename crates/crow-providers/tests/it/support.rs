@@ -9,18 +9,22 @@ use crow_core::{
     },
     model::{
         Abilities, Conversation, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply,
-        ModelRequest, Provider as _, ProviderError, ToolChoice, ToolDefinition,
+        ModelRequest, Provider as _, ProviderError, Retry, ToolChoice, ToolDefinition,
     },
 };
-use crow_providers::{ApiKey, Dialect, Endpoint, HttpClient, HttpProvider, RetryPolicy, Timeouts};
+use crow_providers::{
+    ApiKey, ChatVariant, Dialect, Endpoint, HttpClient, HttpProvider, RetryPolicy, Timeouts,
+};
 use crow_testkit::ModelServer;
 use futures_util::StreamExt as _;
 use serde_json::json;
 
 /// The dialects of this crate beside what the test kit calls them.
-pub(crate) const DIALECTS: [(Dialect, crow_testkit::Dialect); 2] = [
+pub(crate) const DIALECTS: [(Dialect, crow_testkit::Dialect); 4] = [
     (Dialect::AnthropicMessages, crow_testkit::Dialect::AnthropicMessages),
     (Dialect::Gemini, crow_testkit::Dialect::Gemini),
+    (Dialect::OpenAiResponses, crow_testkit::Dialect::OpenAiResponses),
+    (Dialect::OpenAiChat(ChatVariant::COMPATIBLE), crow_testkit::Dialect::OpenAiChat),
 ];
 
 pub(crate) const KEY: &str = "sk-test-very-secret-key";
@@ -66,12 +70,12 @@ impl Talk {
         };
         let provider =
             HttpProvider::with_patience(endpoint, HttpClient::default(), retry, timeouts).unwrap();
-        Self::of(&provider, model("test-model"))
+        Self::of(&provider, &model("test-model"))
     }
 
-    pub(crate) fn of(provider: &HttpProvider, model: ModelInfo) -> Self {
+    pub(crate) fn of(provider: &HttpProvider, model: &ModelInfo) -> Self {
         Self {
-            conversation: provider.conversation(&model, &SessionId::new("session-1")),
+            conversation: provider.conversation(model, &SessionId::new("session-1")),
             messages: vec![user("u1", "Hello")],
             system: "You are terse.".to_owned(),
             tools: vec![tool("read_file"), tool("write_file")],
@@ -155,8 +159,27 @@ impl Outcome {
         text
     }
 
-    pub(crate) fn retries(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, ModelEvent::Retrying(_))).count()
+    pub(crate) fn retries(&self) -> Vec<&Retry> {
+        let retries = self.events.iter().filter_map(|event| match event {
+            ModelEvent::Retrying(retry) => Some(retry),
+            ModelEvent::TextDelta(_)
+            | ModelEvent::ThinkingDelta(_)
+            | ModelEvent::CallStarted { .. }
+            | ModelEvent::Completed(_) => None,
+        });
+        retries.collect()
+    }
+
+    /// The names of the calls that began.
+    pub(crate) fn started(&self) -> Vec<&str> {
+        let names = self.events.iter().filter_map(|event| match event {
+            ModelEvent::CallStarted { name } => Some(name.as_str()),
+            ModelEvent::TextDelta(_)
+            | ModelEvent::ThinkingDelta(_)
+            | ModelEvent::Retrying(_)
+            | ModelEvent::Completed(_) => None,
+        });
+        names.collect()
     }
 }
 

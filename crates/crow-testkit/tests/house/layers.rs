@@ -42,10 +42,11 @@ fn only_user(library: &str) -> Option<&'static str> {
     match library {
         "reqwest" | "rustls" => Some("crow-providers"),
         "ignore" => Some("crow-tools"),
-        "clap" | "anyhow" | "miette" => Some("crow-cli"),
+        "anyhow" | "miette" => Some("crow-cli"),
         "rmcp" => Some("crow-mcp"),
         "agent-client-protocol" => Some("crow-acp"),
         _ if library.starts_with("grep-") => Some("crow-tools"),
+        _ if library.starts_with("clap") => Some("crow-cli"),
         _ => None,
     }
 }

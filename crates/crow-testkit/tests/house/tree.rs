@@ -7,9 +7,6 @@ use std::{
 
 use crate::source::Source;
 
-/// Folders that hold nothing that people wrote.
-const SKIPPED: &[&str] = &["target", ".git"];
-
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -19,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn texts() -> Vec<(String, String)> {
     let root = root();
     let mut paths = Vec::new();
-    collect(&root, &mut paths);
+    collect(&root, &skipped_folders(&root), &mut paths);
     paths.sort();
     let named = paths.into_iter().filter_map(|path| {
         // A file that is not text, or that an editor has just replaced, has no rules.
@@ -47,14 +44,21 @@ pub(crate) fn shipped_sources() -> Vec<Source> {
     sources
 }
 
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
+/// Returns the names of the folders that hold nothing that people wrote.
+fn skipped_folders(root: &Path) -> Vec<String> {
+    let ignored = fs::read_to_string(root.join(".gitignore")).unwrap();
+    let folders = ignored.lines().filter_map(|line| line.strip_suffix('/'));
+    folders.chain([".git"]).map(str::to_owned).collect()
+}
+
+fn collect(folder: &Path, skipped: &[String], paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let kind = entry.file_type().unwrap();
         if kind.is_file() {
             paths.push(entry.path());
-        } else if kind.is_dir() && !SKIPPED.iter().any(|name| entry.file_name() == *name) {
-            collect(&entry.path(), paths);
+        } else if kind.is_dir() && !skipped.iter().any(|name| entry.file_name() == name.as_str()) {
+            collect(&entry.path(), skipped, paths);
         }
     }
 }

@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn equal_entries_are_paired_in_order() {
         assert_eq!(aligned("abcd", "axcd").pairs, [(0, 0), (2, 2), (3, 3)]);
-        assert_eq!(aligned("", "ab").pairs, []);
-        assert_eq!(aligned("ab", "").pairs, []);
+        assert!(aligned("", "ab").pairs.is_empty());
+        assert!(aligned("ab", "").pairs.is_empty());
     }
 
     #[test]
@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(aligned("a", "aa").contested, [0]);
         assert_eq!(aligned("xay", "xaay").contested, [1]);
         assert_eq!(aligned("ab", "ba").contested, [0, 1]);
-        assert_eq!(aligned("abc", "abc").contested, []);
-        assert_eq!(aligned("aba", "aba").contested, []);
+        assert!(aligned("abc", "abc").contested.is_empty());
+        assert!(aligned("aba", "aba").contested.is_empty());
     }
 
     #[test]

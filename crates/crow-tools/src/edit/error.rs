@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{apply::MatchType, hint::Miss};
+use super::hint::Miss;
 
 /// How many line numbers an error lists.
 const LISTED_LINES: usize = 10;
@@ -42,8 +42,8 @@ pub(crate) enum EditError {
     FinalNewline,
     #[error("old text not found{0}")]
     NotFound(Box<Miss>),
-    #[error("the old text fits {places}{}; add neighbouring lines that are in only one of them{}", how(*.found), advice(*.found))]
-    Ambiguous { places: Places, found: MatchType },
+    #[error("the old text fits {places}{likeness}; add neighbouring lines that are in only one of them{}", advice(*.likeness))]
+    Ambiguous { places: Places, likeness: Likeness },
     #[error("line {line} of the file is not what the edit wants to change:\n  file:     {}\n  old text: {}\nread the file again and copy the line exactly", shown(.actual), shown(.expected))]
     Conflict { line: usize, expected: String, actual: String },
     #[error("the old text fits only inexactly near line {line}, and {reason}; the file reads `{}`: copy the old text exactly from the file", shown(.actual))]
@@ -114,15 +114,29 @@ impl fmt::Display for Places {
     }
 }
 
-fn how(found: MatchType) -> &'static str {
-    if found == MatchType::Exact { "" } else { ", none of them exactly" }
+/// How the old text is at several places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    Exact,
+    Inexact,
+    /// Exactly, but within a line, at one of them, and inexactly at the others.
+    Mixed,
 }
 
-fn advice(found: MatchType) -> &'static str {
-    if found == MatchType::Exact {
-        ", or set replace_all to change every one"
-    } else {
-        ", copied exactly from the file"
+impl fmt::Display for Likeness {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Exact => "",
+            Self::Inexact => ", none of them exactly",
+            Self::Mixed => ", only one of them exactly and that one within a line",
+        })
+    }
+}
+
+fn advice(likeness: Likeness) -> &'static str {
+    match likeness {
+        Likeness::Exact => ", or set replace_all to change every one",
+        Likeness::Inexact | Likeness::Mixed => ", copied exactly from the file",
     }
 }
 

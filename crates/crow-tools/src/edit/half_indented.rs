@@ -12,9 +12,6 @@ use super::{
     text::Document,
 };
 
-/// What indentation is made of.
-pub(crate) const BLANKS: [char; 2] = [' ', '\t'];
-
 /// What opens a block, so that the next line must be deeper.
 const OPENERS: [char; 4] = [':', '{', '(', '['];
 
@@ -29,54 +26,54 @@ pub(crate) enum Doubt {
 }
 
 /// The indentation before a place that begins behind it.
-pub(crate) fn indentation_before<'a>(
-    document: &'a Document<'_>,
-    place: &Range<usize>,
-) -> Option<&'a str> {
+fn indentation_before<'a>(document: &'a Document<'_>, place: &Range<usize>) -> Option<&'a str> {
     let line = document.line_range(document.line_at(place.start));
     let before = document.slice(&(line.start..place.start));
     (!before.is_empty() && before.trim().is_empty()).then_some(before)
 }
 
-/// Judges an exact match by the indentation before it.
-pub(crate) fn doubt(document: &Document<'_>, place: &Range<usize>, old: &str, new: &str) -> Doubt {
-    let (olds, news) = (rows(old, Edge::Line, Edge::Line), rows(new, Edge::Line, Edge::Line));
-    let Some(before) = indentation_before(document, place) else {
-        return if is_appended(document, place, &olds, &news) {
-            Doubt::Refused
-        } else {
-            Doubt::None
-        };
-    };
-    match (olds.split_first(), news.split_first()) {
-        (None, _) => Doubt::None,
-        (Some(_), None) if old.ends_with('\n') => Doubt::Lines,
-        (Some(_), None) => Doubt::None,
-        (Some((first_old, _)), Some((first_new, _))) if first_old.is_blank() => {
-            if first_new.is_blank() { Doubt::None } else { Doubt::Lines }
-        }
-        (Some((first_old, old_rest)), Some((first_new, new_rest))) => {
-            let old = Quote { first: first_old, rest: filled(old_rest) };
-            let new = Quote { first: first_new, rest: filled(new_rest) };
-            doubt_lines(before, &old, &new)
-        }
-    }
+/// Judges exact matches by the indentation before them.
+pub(crate) struct Judge<'a> {
+    document: &'a Document<'a>,
+    old: Vec<Row<'a>>,
+    new: Vec<Row<'a>>,
 }
 
-/// Whether new text would be put behind a line that the model takes for a blank one.
-fn is_appended(
-    document: &Document<'_>,
-    place: &Range<usize>,
-    olds: &[Row<'_>],
-    news: &[Row<'_>],
-) -> bool {
-    let is_inside = document.line_range(document.line_at(place.start)).start < place.start;
-    let is_blank = |rows: &[Row<'_>]| rows.first().is_none_or(Row::is_blank);
-    is_inside
-        && olds.iter().any(|row| row.terminated)
-        && is_blank(olds)
-        && !is_blank(news)
-        && news.len() >= olds.len()
+impl<'a> Judge<'a> {
+    pub(crate) fn new(document: &'a Document<'a>, old: &'a str, new: &'a str) -> Self {
+        let rows = |text| rows(text, Edge::Line, Edge::Line);
+        Self { document, old: rows(old), new: rows(new) }
+    }
+
+    pub(crate) fn doubt(&self, place: &Range<usize>) -> Doubt {
+        let Some(before) = indentation_before(self.document, place) else {
+            return if self.is_appended(place) { Doubt::Refused } else { Doubt::None };
+        };
+        match (self.old.split_first(), self.new.split_first()) {
+            (None, _) => Doubt::None,
+            (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => Doubt::Lines,
+            (Some(_), None) => Doubt::None,
+            (Some((first_old, _)), Some((first_new, _))) if first_old.is_blank() => {
+                if first_new.is_blank() { Doubt::None } else { Doubt::Lines }
+            }
+            (Some((first_old, old_rest)), Some((first_new, new_rest))) => {
+                let old = Quote { first: first_old, rest: filled(old_rest) };
+                let new = Quote { first: first_new, rest: filled(new_rest) };
+                doubt_lines(before, &old, &new)
+            }
+        }
+    }
+
+    /// Whether new text would be put behind a line that the model takes for a blank one.
+    fn is_appended(&self, place: &Range<usize>) -> bool {
+        let is_blank = |rows: &[Row<'_>]| rows.first().is_none_or(Row::is_blank);
+        let start = self.document.line_range(self.document.line_at(place.start)).start;
+        start < place.start
+            && self.old.iter().any(|row| row.terminated)
+            && is_blank(&self.old)
+            && !is_blank(&self.new)
+            && self.new.len() >= self.old.len()
+    }
 }
 
 /// A text whose first line lacks indentation.
@@ -87,8 +84,6 @@ struct Quote<'a> {
 }
 
 fn doubt_lines(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> Doubt {
-    let equal =
-        |one: &Row<'_>, other: &Row<'_>| (one.indent, one.body) == (other.indent, other.body);
     let moves_up = !new.first.is_blank() && old.rest.iter().any(|row| equal(row, new.first));
     let moves_down =
         !equal(old.first, new.first) && new.rest.iter().any(|row| equal(row, old.first));
@@ -97,21 +92,30 @@ fn doubt_lines(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> Doubt {
         return Doubt::Lines;
     }
     if !old.first.indent.is_empty() {
-        // The model believes in less indentation than there is, unless later lines prove it right.
-        let is_proven = !old.rest.is_empty() || new.rest.is_empty();
-        let is_same = old.first.indent == new.first.indent;
-        return if is_proven && is_same { Doubt::None } else { Doubt::Lines };
+        // The model believes in less indentation than there is: clear only when just the first line changes.
+        let is_old = |row: &&Row<'_>| old.rest.iter().any(|other| equal(other, row));
+        let is_same = old.first.indent == new.first.indent && new.rest.iter().all(is_old);
+        return if is_same { Doubt::None } else { Doubt::Lines };
     }
     let is_doubled = new.first.indent == before && new.first.body != old.first.body;
-    let is_flattened = old.rest.is_empty() && is_flattened(new, before);
-    if is_doubled || is_flattened { Doubt::Refused } else { Doubt::None }
+    if is_doubled || is_flattened(before, old, new) { Doubt::Refused } else { Doubt::None }
 }
 
-/// Whether lines behind the first are indented as if the first one were not indented at all.
-fn is_flattened(new: &Quote<'_>, before: &str) -> bool {
+/// Whether new lines right behind the first are indented as if the first one were not indented at all.
+/// Behind a line of the old text, which is known to be indented right, they mean what they say.
+fn is_flattened(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> bool {
     let opens = new.first.body.ends_with(OPENERS);
     let next_is_deeper = new.rest.first().is_none_or(|row| row.indent.len() > before.len());
-    (opens && !next_is_deeper) || new.rest.iter().any(|row| !row.indent.starts_with(before))
+    let count =
+        |rows: &[&Row<'_>], row: &Row<'_>| rows.iter().filter(|other| equal(other, row)).count();
+    let is_old = |row: &Row<'_>| (1..=count(&old.rest, row)).contains(&count(&new.rest, row));
+    let unproven = new.rest.iter().take_while(|row| !is_old(row));
+    let mut shallow = unproven.filter(|row| !row.indent.starts_with(before));
+    (opens && !next_is_deeper && old.rest.is_empty()) || shallow.next().is_some()
+}
+
+fn equal(one: &Row<'_>, other: &Row<'_>) -> bool {
+    (one.indent, one.body) == (other.indent, other.body)
 }
 
 fn filled<'a>(rows: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {

@@ -38,7 +38,18 @@ impl IndentMap {
     ) -> Self {
         let pairs: BTreeSet<(String, String)> =
             matched.map(|(old, file)| (old.to_owned(), file.to_owned())).collect();
-        Self { bare: bare.map(str::to_owned), pairs, model_unit: written_unit(written), file_unit }
+        let mut map = Self { bare: None, pairs, model_unit: written_unit(written), file_unit };
+        if let Some(bare) = bare
+            && (map.pairs.is_empty() || map.to_file("").as_deref() != Some(bare))
+        {
+            map.bare = Some(bare.to_owned());
+        }
+        map
+    }
+
+    /// Whether a line right behind a bare first one is indented as if that one were not indented at all.
+    pub(crate) fn is_flattened(&self, indent: &str) -> bool {
+        self.bare.as_ref().is_some_and(|bare| !indent.starts_with(bare.as_str()))
     }
 
     /// Whether old text and file are indented alike.
@@ -56,6 +67,12 @@ impl IndentMap {
 
     /// The indentation in the file of a line that the model indents by `indent`; `None` when unclear.
     pub(crate) fn to_file(&self, indent: &str) -> Option<String> {
+        let is_bare_too = |bare| {
+            indent.is_empty() && self.pairs.iter().any(|(old, file)| old.is_empty() && file != bare)
+        };
+        if self.bare.as_ref().is_some_and(is_bare_too) {
+            return None;
+        }
         if self.pairs.iter().all(|(old, file)| old == file) {
             let is_known = self.bare.is_none() || !self.pairs.is_empty();
             return is_known.then(|| indent.to_owned());

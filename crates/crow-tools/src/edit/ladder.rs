@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::{
     anchors::anchored,
     apply::{Edit, MatchType},
-    error::{EditError, Places},
-    half_indented::{BLANKS, Doubt, doubt, half_indented, indentation_before},
+    error::{EditError, Likeness, Places},
+    half_indented::{Doubt, Judge, half_indented},
     hint::miss,
     indent::file_unit,
     lines::{Edge, Row, Tolerance, has_word, lines, rows},
@@ -37,6 +37,11 @@ pub(crate) enum Level {
 }
 
 impl Level {
+    /// Whether the old text is in the file character by character.
+    const fn is_exact(self) -> bool {
+        matches!(self, Self::Exact | Self::FinalNewline)
+    }
+
     pub(crate) const fn match_type(self) -> MatchType {
         match self {
             Self::Exact => MatchType::Exact,
@@ -100,16 +105,17 @@ fn search(
     let old = &reading.old;
     let Some(hits) = search_text(document, old, edit) else {
         let mut inline = folded(document, old);
-        inline.retain(|place| {
-            !old.starts_with(BLANKS) || indentation_before(document, place).is_none()
-        });
+        let new = reading.new.as_deref().unwrap_or_default();
+        let judge = Judge::new(document, old, new);
+        inline.retain(|place| judge.doubt(place) == Doubt::None);
         return Ok(search_lines(document, old, inline));
     };
     if hits.places.len() > 1 && !edit.replace_all {
         return Ok(Some(hits));
     }
     let Ok(new) = &reading.new else { return Ok(Some(hits)) };
-    match hits.places.iter().map(|place| doubt(document, place, old, new)).max() {
+    let judge = Judge::new(document, old, new);
+    match hits.places.iter().map(|place| judge.doubt(place)).max() {
         None | Some(Doubt::None) => Ok(Some(hits)),
         Some(Doubt::Lines) => search_lines(document, old, Vec::new())
             .map(Some)
@@ -214,13 +220,13 @@ fn settle(
     edit: &Edit,
 ) -> Result<Found, EditError> {
     let level = hits.level.max(reading.level);
-    let is_exact = matches!(hits.level, Level::Exact | Level::FinalNewline);
-    if hits.places.len() > 1 && !(edit.replace_all && are_apart(&hits.places)) {
-        return Err(ambiguous(document, &hits.places, level));
+    let is_exact = hits.level.is_exact();
+    let takes_all = edit.replace_all && level < Level::BlockAnchor && are_apart(&hits.places);
+    if hits.places.len() > 1 && !takes_all {
+        let likeness = if level == Level::Exact { Likeness::Exact } else { Likeness::Inexact };
+        return Err(ambiguous(document, &hits.places, likeness));
     }
-    if edit.replace_all && !is_exact {
-        refuse_more(document, &hits, &reading.old, level)?;
-    }
+    refuse_rivals(document, &hits, &reading.old, edit)?;
     let new = reading.new?;
     if !is_exact && reading.old.ends_with('\n') && !new.is_empty() && !new.ends_with('\n') {
         return Err(EditError::FinalNewline);
@@ -243,26 +249,46 @@ fn are_apart(places: &[Range<usize>]) -> bool {
     places.is_sorted_by(|one, other| one.end <= other.start)
 }
 
-/// With an inexact old text "all" is only clear when no looser level knows more places.
-fn refuse_more(
+/// A match that is inexact, or exact but within a line, is in doubt when whole lines elsewhere fit at all.
+fn refuse_rivals(
     document: &Document<'_>,
     hits: &Hits,
     old: &str,
-    level: Level,
+    edit: &Edit,
 ) -> Result<(), EditError> {
-    let wider = line_places(document, old, &lines(old), Tolerance::InnerBlanks);
-    if level >= Level::BlockAnchor || wider.len() > hits.places.len() {
-        return Err(ambiguous(
-            document,
-            if wider.is_empty() { &hits.places } else { &wider },
-            level,
-        ));
+    let is_exact = hits.level.is_exact();
+    let wanted = lines(old);
+    let is_settled = |place| edit.replace_all || is_whole(document, place, &wanted);
+    if old.trim().is_empty() || (is_exact && hits.places.iter().all(is_settled)) {
+        return Ok(());
     }
-    Ok(())
+    let mut rivals = line_places(document, old, &wanted, Tolerance::InnerBlanks);
+    rivals.retain(|rival| {
+        let next = hits.places.partition_point(|place| place.end <= rival.start);
+        hits.places.get(next).is_none_or(|place| rival.end <= place.start)
+    });
+    if rivals.is_empty() {
+        return Ok(());
+    }
+    rivals.extend(hits.places.iter().cloned());
+    rivals.sort_unstable_by_key(|place| place.start);
+    Err(ambiguous(document, &rivals, if is_exact { Likeness::Mixed } else { Likeness::Inexact }))
 }
 
-fn ambiguous(document: &Document<'_>, places: &[Range<usize>], level: Level) -> EditError {
+/// Whether a place is made of whole lines. Behind indentation it passes for it when later lines are exact.
+fn is_whole(document: &Document<'_>, place: &Range<usize>, wanted: &[&str]) -> bool {
+    let line = document.line_range(document.line_at(place.start));
+    let before = document.slice(&(line.start..place.start));
+    let is_bare = wanted.len() > 1
+        && before.trim().is_empty()
+        && wanted.first().is_some_and(|line| line.starts_with(|char: char| !char.is_whitespace()));
+    let ends_line = document.slice(place).ends_with('\n')
+        || document.line_range(document.line_at(place.end)).end == place.end;
+    is_bare || (before.is_empty() && ends_line)
+}
+
+fn ambiguous(document: &Document<'_>, places: &[Range<usize>], likeness: Likeness) -> EditError {
     let lines = places.iter().map(|place| document.line_at(place.start) + 1).collect();
-    let places = Places { lines, more: level == Level::Exact && places.len() >= MANY };
-    EditError::Ambiguous { places, found: level.match_type() }
+    let places = Places { lines, more: likeness == Likeness::Exact && places.len() >= MANY };
+    EditError::Ambiguous { places, likeness }
 }

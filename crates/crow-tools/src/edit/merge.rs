@@ -329,10 +329,12 @@ impl<'a> Merge<'a> {
         if row.is_blank() {
             return Ok(String::new());
         }
+        let follows_first = index > 0 && old.start <= 1 && self.indents.is_flattened(row.indent);
         let replaced = (old.len() == 1 && new.len() == 1)
             .then(|| self.replaced_indent(row, old.start))
             .flatten();
-        let indent = replaced.map(str::to_owned).or_else(|| self.file_indent(row, index));
+        let mapped = || if follows_first { None } else { self.file_indent(row, index) };
+        let indent = replaced.map(str::to_owned).or_else(mapped);
         indent.ok_or_else(|| self.needs_exact(old.start, Reason::Indentation))
     }
 

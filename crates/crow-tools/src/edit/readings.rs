@@ -83,6 +83,7 @@ fn new_without_gutter(new: &str) -> Result<String, EditError> {
 /// The texts with one level of backslash escapes resolved.
 pub(crate) fn unescaped(edit: &Edit) -> Option<Reading> {
     let old = Escaped::read(&edit.old)
+        .filter(|old| !old.text.trim().is_empty())
         .filter(|old| !old.kinds.is_empty() && old.is_uniform(&edit.old))?;
     let new = Escaped::read(&edit.new)
         .filter(|new| old.covers(new) && old.is_uniform(&edit.new))

@@ -3,6 +3,8 @@
 //! Invariant: a token that old and new text share keeps the bytes of the file; where that is not certain
 //! the merge is refused.
 
+use std::ops::Range;
+
 use super::{align::align, error::Reason, lines::Tolerance};
 
 /// What separates lines in a sequence of tokens.
@@ -19,68 +21,94 @@ pub(crate) fn merge_bodies(
         return Err(Reason::Contested);
     }
     let aligned = align(&old, &new).ok_or(Reason::Contested)?;
-    let differs = |index: &usize| old.get(*index) != file.get(*index);
-    if aligned.contested.iter().any(differs) {
+    let foreign: Vec<usize> =
+        (0..old.len()).filter(|index| old.get(*index) != file.get(*index)).collect();
+    if aligned.contested.iter().any(|index| foreign.contains(index)) {
         return Err(Reason::Contested);
     }
-    if aligned
-        .pairs
-        .iter()
-        .any(|pair| differs(&pair.0) && !is_supported(&old, &aligned.pairs, *pair))
-    {
-        return Err(Reason::Rewritten);
+    let merge = TokenMerge { old, file, new, pairs: aligned.pairs };
+    if foreign.into_iter().all(|index| merge.is_sure(index)) {
+        Ok(merge.lines())
+    } else {
+        Err(Reason::Rewritten)
     }
-    let mut merged = Vec::new();
-    let mut line = String::new();
-    let (mut old_at, mut new_at) = (0, 0);
-    for &(kept_old, kept_new) in
-        aligned.pairs.iter().chain(std::iter::once(&(old.len(), new.len())))
-    {
-        let added = new.get(new_at..kept_new).unwrap_or_default();
-        refuse_rewritten(
-            (old_at..kept_old).filter(differs).filter_map(|index| old.get(index)),
-            added,
-        )?;
-        for token in added.iter().chain(file.get(kept_old)) {
-            if *token == BREAK {
-                merged.push(std::mem::take(&mut line));
-            } else {
-                line.push_str(token);
-            }
-        }
-        (old_at, new_at) = (kept_old + 1, kept_new + 1);
-    }
-    Ok(merged)
 }
 
-/// Whether a kept token stands beside another kept one, or first, in a line of which a word is kept: else the new line
-/// has it only by chance.
-fn is_supported(old: &[&str], pairs: &[(usize, usize)], (old_at, new_at): (usize, usize)) -> bool {
-    let is_kept = |pair: (usize, usize)| pairs.contains(&pair);
-    let beside = is_kept((old_at + 1, new_at + 1))
-        || (old_at, new_at) == (0, 0)
-        || old_at.checked_sub(1).zip(new_at.checked_sub(1)).is_some_and(is_kept);
-    let is_break = |index: &usize| old.get(*index).is_none_or(|token| *token == BREAK);
-    let start = (0..old_at).rev().find(is_break).map_or(0, |index| index + 1);
-    let end = (old_at..old.len()).find(is_break).unwrap_or(old.len());
-    let word = |pair: &(usize, usize)| {
-        old.get(pair.0).is_some_and(|token| token.starts_with(char::is_alphanumeric))
-    };
-    beside && pairs.iter().any(|pair| (start..end).contains(&pair.0) && word(pair))
+struct TokenMerge<'a> {
+    old: Vec<&'a str>,
+    file: Vec<&'a str>,
+    new: Vec<&'a str>,
+    pairs: Vec<(usize, usize)>,
 }
 
-/// A token that the file writes differently may go, but must not come back in the model's writing.
-fn refuse_rewritten<'a>(
-    gone: impl Iterator<Item = &'a &'a str>,
-    added: &[&str],
-) -> Result<(), Reason> {
-    for token in gone {
-        if added.iter().any(|other| Tolerance::InnerBlanks.accepts(&padded(token), &padded(other)))
+impl TokenMerge<'_> {
+    /// Whether it is sure what becomes of a token that the file writes differently.
+    fn is_sure(&self, index: usize) -> bool {
+        let token = self.old.get(index).copied().unwrap_or_default();
+        let at = self.pairs.partition_point(|pair| pair.0 < index);
+        let pair = self.pairs.get(at).copied().filter(|pair| pair.0 == index);
+        let stays = pair.is_none_or(|pair| self.is_beside_kept(pair) && self.keeps_line(index));
+        // Blanks are everywhere, so only those between the same kept tokens can be meant.
+        let range = if kind_of(token) == Kind::Blank {
+            let before = at.checked_sub(1).and_then(|before| self.pairs.get(before));
+            before.map_or(0, |pair| pair.1 + 1)
+                ..self.pairs.get(at).map_or(self.new.len(), |pair| pair.1)
+        } else {
+            0..self.new.len()
+        };
+        stays && !self.adds(token, range)
+    }
+
+    /// Whether the new text has such a token of its own: the model's writing of what the file writes otherwise.
+    fn adds(&self, token: &str, range: Range<usize>) -> bool {
+        range
+            .filter(|index| self.pairs.binary_search_by_key(index, |pair| pair.1).is_err())
+            .filter_map(|index| self.new.get(index))
+            .any(|other| Tolerance::InnerBlanks.accepts(&padded(token), &padded(other)))
+    }
+
+    /// Whether the token before or behind a kept one is kept with it.
+    fn is_beside_kept(&self, (old, new): (usize, usize)) -> bool {
+        let is_kept = |pair: (usize, usize)| self.pairs.binary_search(&pair).is_ok();
+        let before = old.checked_sub(1).zip(new.checked_sub(1));
+        (old, new) == (0, 0) || before.is_some_and(is_kept) || is_kept((old + 1, new + 1))
+    }
+
+    /// Whether the token's line still begins as it did and keeps a word, so that it is the same line.
+    fn keeps_line(&self, index: usize) -> bool {
+        let is_break =
+            |tokens: &[&str], index: usize| tokens.get(index).is_none_or(|token| *token == BREAK);
+        let start = (0..index).rev().find(|at| is_break(&self.old, *at)).map_or(0, |at| at + 1);
+        let end =
+            (index..self.old.len()).find(|at| is_break(&self.old, *at)).unwrap_or(self.old.len());
+        let kept = || self.pairs.iter().filter(|pair| (start..end).contains(&pair.0));
+        let is_first =
+            |at: usize| at.checked_sub(1).is_none_or(|before| is_break(&self.new, before));
+        let is_word =
+            |at: usize| self.old.get(at).is_some_and(|token| kind_of(token) == Kind::Word);
+        kept().next().is_some_and(|pair| pair.0 == start && is_first(pair.1))
+            && kept().any(|pair| is_word(pair.0))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut line = String::new();
+        let mut new_at = 0;
+        for &(old, new) in
+            self.pairs.iter().chain(std::iter::once(&(self.old.len(), self.new.len())))
         {
-            return Err(Reason::Rewritten);
+            let added = self.new.get(new_at..new).unwrap_or_default();
+            for token in added.iter().chain(self.file.get(old)) {
+                if *token == BREAK {
+                    lines.push(std::mem::take(&mut line));
+                } else {
+                    line.push_str(token);
+                }
+            }
+            new_at = new + 1;
         }
+        lines
     }
-    Ok(())
 }
 
 /// Keeps a token of blanks from being trimmed away before it is compared.
@@ -114,6 +142,10 @@ enum Kind {
     Word,
     Blank,
     Sign,
+}
+
+fn kind_of(token: &str) -> Kind {
+    token.chars().next().map_or(Kind::Blank, kind)
 }
 
 fn kind(char: char) -> Kind {
@@ -156,6 +188,26 @@ mod tests {
     fn a_quote_that_could_be_either_of_two_is_refused() {
         let merged = merge_bodies(&["\"a\" \"b\""], &["\u{201c}a\" \"b\""], &["\"b\""]);
         assert_eq!(merged, Err(Reason::Contested));
+    }
+
+    #[test]
+    fn a_quote_is_not_carried_over_to_another_text() {
+        assert_eq!(
+            merge_bodies(&["it's"], &["it\u{2019}s"], &["say('it')"]),
+            Err(Reason::Rewritten)
+        );
+        assert_eq!(
+            merge_bodies(&["\"q\""], &["\u{201c}q\u{201d}"], &["print(\"q\")"]),
+            Err(Reason::Rewritten)
+        );
+    }
+
+    #[test]
+    fn a_blank_run_that_the_change_touches_is_refused_when_the_new_text_has_one_there() {
+        let merged = merge_bodies(&["f(a, b)"], &["f(a,  b)"], &["f(x y)"]);
+        assert_eq!(merged, Err(Reason::Rewritten));
+        let merged = merge_bodies(&["a = b # c"], &["a = b    # c"], &["a = d # c"]);
+        assert_eq!(merged.unwrap(), ["a = d    # c"]);
     }
 
     #[test]

@@ -52,10 +52,12 @@ fn create(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
 
 fn replace(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
     let path = current.path();
-    let before = open_for_writing(path)?.metadata()?;
+    let before = fs::symlink_metadata(path)?;
     if before.permissions().readonly() {
         return Err(StoreError::Protected);
     }
+    // A rename asks nobody whether the file itself may be written.
+    open_for_writing(path)?;
     match prepare(path, &before, content) {
         Ok(file) => {
             still(current)?;

@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use content_inspector::{ContentType, inspect};
 use encoding_rs::{UTF_16BE, UTF_16LE, WINDOWS_1252};
 
+/// A NUL in this many leading bytes makes a file binary, for the edit matcher too.
+const BINARY_PROBE: usize = 8 * 1024;
+
 /// How the bytes of a file stand for characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -66,7 +69,12 @@ pub(crate) struct Text<'a> {
 impl<'a> Text<'a> {
     /// Decodes a file, or returns nothing if it is binary.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        match inspect(bytes) {
+        let kind = inspect(bytes);
+        let is_wide = matches!(kind, ContentType::UTF_16LE | ContentType::UTF_16BE);
+        if !is_wide && bytes.iter().take(BINARY_PROBE).any(|byte| *byte == 0) {
+            return None;
+        }
+        match kind {
             ContentType::BINARY | ContentType::UTF_32LE | ContentType::UTF_32BE => None,
             ContentType::UTF_16LE => Self::wide(UTF_16LE, Encoding::Utf16Le, bytes),
             ContentType::UTF_16BE => Self::wide(UTF_16BE, Encoding::Utf16Be, bytes),
@@ -145,6 +153,7 @@ mod tests {
     #[test]
     fn a_nul_and_odd_utf16_are_binary() {
         assert_eq!(Text::decode(b"a\0b"), None);
+        assert_eq!(Text::decode(&[[b'a'; 5000].as_slice(), b"\0"].concat()), None);
         assert_eq!(Text::decode(b"\xff\xfea"), None);
     }
 

@@ -21,8 +21,8 @@ const MAX_ENTRIES: usize = 200;
 /// How many entries of one folder are looked at.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// What an entry is. The order is that of the listing: folders first.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// What an entry is.
+#[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Folder,
     File,
@@ -128,22 +128,32 @@ fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
         .take(MAX_LOOKED_AT + 1)
         .map(|entry| entry.file_name().to_owned())
         .collect();
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(folder)?.take(MAX_LOOKED_AT) {
-        let entry = entry?;
-        let kind = match entry.file_type()? {
-            kind if kind.is_dir() => Kind::Folder,
-            kind if kind.is_file() => Kind::File,
-            kind if kind.is_symlink() => Kind::Link(fs::read_link(entry.path())?),
-            _ => Kind::Special,
-        };
-        let name = entry.file_name();
-        entries.push(Entry { is_ignored: !visible.contains(&name), name, kind });
-    }
+    // What vanishes meanwhile is left out.
+    let mut entries: Vec<Entry> = fs::read_dir(folder)?
+        .take(MAX_LOOKED_AT)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let (name, kind) = (entry.file_name(), kind(&entry).ok()?);
+            Some(Entry { is_ignored: !visible.contains(&name), name, kind })
+        })
+        .collect();
     let rank = |entry: &Entry| entry.kind != Kind::Folder;
     entries
         .sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(&other.name)));
     Ok(entries)
+}
+
+fn kind(entry: &fs::DirEntry) -> io::Result<Kind> {
+    let kind = entry.file_type()?;
+    Ok(if kind.is_dir() {
+        Kind::Folder
+    } else if kind.is_file() {
+        Kind::File
+    } else if kind.is_symlink() {
+        Kind::Link(fs::read_link(entry.path())?)
+    } else {
+        Kind::Special
+    })
 }
 
 fn write_folder(output: &mut String, folders: &[Folder], index: usize, indent: usize) {

@@ -91,7 +91,7 @@ mod tests {
     fn the_byte_limit_ends_a_page_before_the_line_that_breaks_it() {
         let mut page = Page::new(Range { first: 1, count: 1000 });
         for _ in 0..1000 {
-            page.push(&"x".repeat(1000), 0);
+            page.push(&"x".repeat(1020), 0);
         }
         assert_eq!(page.lines(), Some((1, 50)));
         assert!(page.is_full() && page.into_text().len() <= MAX_BYTES);

@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_page_from_the_middle_is_read_across_buffers() {
-        let text: String = (1..=30).map(|line| format!("line {line}\r\n")).collect();
+        let lines: Vec<String> = (1..=30).map(|line| format!("line {line}\r\n")).collect();
+        let text = lines.concat();
         assert_eq!(read(&text, 10, 2).unwrap(), ("10\tline 10\n11\tline 11\n".into(), false));
         assert_eq!(read(&text, 30, 9).unwrap(), ("30\tline 30\n".into(), true));
         assert_eq!(read("a\nb", 2, 1).unwrap(), ("2\tb\n".into(), true));
@@ -127,7 +128,7 @@ mod tests {
         let text = "é".repeat(1_000_000);
         let (shown, at_end) = read(&text, 1, 1).unwrap();
         assert!(shown.len() < 3 * KEPT && at_end, "{}", shown.len());
-        assert!(shown.ends_with("[998000 more characters]\n"), "{}", &shown[shown.len() - 40..]);
+        assert!(shown.ends_with("[998000 more characters]\n"));
     }
 
     #[test]

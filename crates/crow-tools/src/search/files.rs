@@ -24,6 +24,8 @@ impl Pattern {
             return Err("the pattern is empty; give one such as **/*.rs".to_owned());
         }
         let (base, rest) = split_base(pattern);
+        // A folder stands for all that is in it.
+        let rest = if rest.is_empty() { "**" } else { rest };
         let matcher = GlobBuilder::new(rest)
             .literal_separator(true)
             .empty_alternates(true)
@@ -126,6 +128,7 @@ mod tests {
             ("**/*.rs", "c.rs", true),
             ("src/*.rs", "c.rs", true),
             ("src/*.rs", "deep/c.rs", false),
+            ("src/", "deep/c.rs", true),
             ("*.{ts,tsx}", "a/b.tsx", true),
             (".env*", "a/.env.local", true),
         ] {

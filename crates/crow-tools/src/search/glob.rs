@@ -159,6 +159,9 @@ fn nothing(root: &Path, matches: impl FnMut(&DirEntry) -> bool, ctx: &ToolContex
             "No files match, except ignored ones such as {}; begin the pattern with their folder to find them.",
             shown(&path, ctx)
         ),
-        None => format!("No files match below {}.", shown(root, ctx)),
+        None => match shown(root, ctx).as_str() {
+            "." => "No files match.".to_owned(),
+            root => format!("No files below {root} match."),
+        },
     }
 }

@@ -54,10 +54,12 @@ pub(super) fn files<'a>(
 pub(super) fn first_ignored(
     root: &Path,
     stop: &Stop,
-    matches: impl FnMut(&DirEntry) -> bool,
+    mut matches: impl FnMut(&DirEntry) -> bool,
 ) -> Option<PathBuf> {
-    let mut matches = matches;
+    // Both walks have the same order, so what only the wider one comes across is ignored.
+    let mut left = files(root, Ignored::Left, stop).peekable();
     files(root, Ignored::Found, stop)
+        .filter(|entry| left.next_if(|other| other.path() == entry.path()).is_none())
         .take(MAX_IGNORED)
         .find(|entry| matches(entry))
         .map(DirEntry::into_path)

@@ -123,20 +123,23 @@ impl Bash {
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
         if !self.lacks_bash.load(Ordering::Relaxed) {
-            match ctx.processes.run(spec.clone(), ctx.cancellation.clone()).await {
-                Err(ProcessError::Start { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound =>
-                {
-                    self.lacks_bash.store(true, Ordering::Relaxed);
-                }
-                outcome => return outcome,
+            let outcome = ctx.processes.run(spec.clone(), ctx.cancellation.clone()).await;
+            if !is_missing(&outcome) {
+                return outcome;
             }
         }
         if let Some(program) = spec.argv.first_mut() {
             "sh".clone_into(program);
         }
-        ctx.processes.run(spec, ctx.cancellation.clone()).await
+        let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await;
+        // If neither starts, it is the folder that is missing, and says nothing about bash.
+        self.lacks_bash.store(!is_missing(&outcome), Ordering::Relaxed);
+        outcome
     }
+}
+
+fn is_missing(outcome: &Result<ProcessOutcome, ProcessError>) -> bool {
+    matches!(outcome, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// Resolves the folder to run in.
@@ -154,8 +157,6 @@ async fn workdir(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
 async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError> {
     let cwd = workdir(&input.workdir, ctx).await?;
     let spill = ctx.scratch.join(spill_name(&ctx.call_id));
-    let scratch = ctx.scratch.clone();
-    let made = blocking_until_cancelled(ctx, move || fs::create_dir_all(scratch)).await?;
     Ok(ProcessSpec {
         argv: vec!["bash".to_owned(), "-c".to_owned(), input.command.clone()],
         cwd,
@@ -169,8 +170,7 @@ async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError
         output: OutputLimits {
             head: HEAD_BYTES,
             tail: TAIL_BYTES,
-            // Without a folder for it, what lies between head and tail is lost, and the result does not name a file.
-            spill: made.is_ok().then_some(spill),
+            spill: Some(spill),
             spill_cap: SPILL_BYTES,
         },
         progress: ctx.progress.clone(),
@@ -238,7 +238,7 @@ fn result(
     let _ = write!(output, "\n[{end}]");
     if outcome.left_running {
         output.push_str(
-            "\n[something that the command started was still running when the shell ended]",
+            "\n[something that the command started was still running when its shell ended; it was not kept running]",
         );
     }
     let mut result = ToolResult { status, error, ..ToolResult::success(output) };

@@ -45,7 +45,6 @@ async fn the_command_runs_in_a_quiet_shell_with_bounds() {
     assert_eq!((spec.output.head, spec.output.tail), (10 * 1024, 20 * 1024));
     assert_eq!(spec.output.spill, Some(bench.ctx.scratch.join("c1.log")));
     assert_eq!(spec.output.spill_cap, 64 << 20);
-    assert!(bench.ctx.scratch.is_dir());
 }
 
 #[tokio::test]
@@ -110,7 +109,7 @@ async fn silence_and_processes_left_behind_are_told() {
     let output = bench.ok("bash", json!({"command": "sleep 60 &"})).await;
     assert_eq!(
         output,
-        "(no output)\n[exit code 0]\n[something that the command started was still running when the shell ended]"
+        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended; it was not kept running]"
     );
 }
 
@@ -188,14 +187,23 @@ async fn commands_that_cannot_run_are_refused() {
 #[tokio::test]
 async fn sh_runs_the_command_where_there_is_no_bash() {
     let bench = Bench::new();
-    *bench.processes.missing_program.lock().unwrap() = Some("bash".to_owned());
+    *bench.processes.missing_programs.lock().unwrap() = vec!["bash"];
     bench.processes.answers(ProcessEnd::Exited(0), printed("x"));
     for _ in 0..2 {
         bench.ok("bash", json!({"command": "x"})).await;
     }
-    let programs: Vec<_> =
-        bench.processes.specs.lock().unwrap().iter().map(|spec| spec.argv[0].clone()).collect();
-    assert_eq!(programs, ["bash", "sh", "sh"]);
+    assert_eq!(bench.processes.programs(), ["bash", "sh", "sh"]);
+}
+
+#[tokio::test]
+async fn a_shell_that_did_not_start_for_another_reason_is_tried_again() {
+    let bench = Bench::new();
+    bench.processes.answers(ProcessEnd::Exited(0), printed("x"));
+    for missing in [vec!["bash", "sh"], vec![]] {
+        *bench.processes.missing_programs.lock().unwrap() = missing;
+        bench.run("bash", json!({"command": "x"})).await;
+    }
+    assert_eq!(bench.processes.programs(), ["bash", "sh", "bash"]);
 }
 
 #[tokio::test]

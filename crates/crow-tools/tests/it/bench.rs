@@ -159,7 +159,7 @@ impl Bench {
 #[derive(Debug, Default)]
 pub(crate) struct FakeProcesses {
     pub(crate) outcome: Mutex<Option<ProcessOutcome>>,
-    pub(crate) missing_program: Mutex<Option<String>>,
+    pub(crate) missing_programs: Mutex<Vec<&'static str>>,
     pub(crate) specs: Mutex<Vec<ProcessSpec>>,
 }
 
@@ -168,6 +168,11 @@ impl FakeProcesses {
         let duration = Duration::from_millis(5);
         *self.outcome.lock().unwrap() =
             Some(ProcessOutcome { end, output, left_running: false, duration });
+    }
+
+    /// The programs that were to be started, in order.
+    pub(crate) fn programs(&self) -> Vec<String> {
+        self.specs.lock().unwrap().iter().map(|spec| spec.argv.first().unwrap().clone()).collect()
     }
 }
 
@@ -180,7 +185,7 @@ impl Processes for FakeProcesses {
     ) -> Result<ProcessOutcome, ProcessError> {
         let program = spec.argv.first().unwrap().clone();
         self.specs.lock().unwrap().push(spec);
-        if self.missing_program.lock().unwrap().as_ref() == Some(&program) {
+        if self.missing_programs.lock().unwrap().contains(&program.as_str()) {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(ProcessError::Start { program, source });
         }

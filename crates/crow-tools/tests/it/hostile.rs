@@ -51,6 +51,21 @@ async fn pipes_devices_and_loops_never_block() {
 }
 
 #[tokio::test]
+async fn huge_numbers_do_no_harm() {
+    let bench = Bench::new();
+    bench.write("a.txt", "x\n");
+    for (tool, input) in [
+        ("read_file", json!({"path": "a.txt", "offset": u64::MAX, "limit": u64::MAX})),
+        ("read_file", json!({"path": "a.txt", "offset": 1, "limit": u64::MAX})),
+        ("grep", json!({"pattern": "x", "offset": u64::MAX})),
+        ("grep", json!({"pattern": "x", "limit": u64::MAX, "context": u64::MAX})),
+        ("list_directory", json!({"depth": u64::MAX})),
+    ] {
+        assert!(!bench.run(tool, input).await.output.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn a_folder_is_never_written_as_a_file() {
     let bench = Bench::new();
     fs::create_dir(bench.path("d")).unwrap();

@@ -5,6 +5,8 @@ mod bash;
 mod bench;
 mod definitions;
 mod edit_file;
+mod glob;
+mod grep;
 mod hostile;
 mod list_directory;
 mod read_file;

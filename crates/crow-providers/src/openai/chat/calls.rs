@@ -3,7 +3,7 @@
 use crow_core::message::{CallArguments, ToolCall};
 use serde_json::Value;
 
-use crate::openai::call_ids::CallIds;
+use crate::openai::call_ids::ReplyIds;
 
 /// One piece of `tool_calls`, as far as the server filled it in.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl OpenCall {
     }
 
     /// Ends the call. A call without a name stays one: its result will say that no such tool exists.
-    pub(super) fn into_call(self, ids: &mut CallIds) -> ToolCall {
+    pub(super) fn into_call(self, ids: &mut ReplyIds) -> ToolCall {
         ToolCall {
             id: ids.assign(self.id.as_deref()),
             name: self.name,

@@ -7,23 +7,36 @@ use crow_core::{
 };
 use serde_json::Value;
 
-use super::{calls::CallPiece, reasoning::ReasoningDelta, reply::OpenReply};
+use super::{
+    calls::CallPiece,
+    quick::{self, Piece},
+    reasoning::ReasoningDelta,
+    reply::OpenReply,
+};
 use crate::{
     codec::Decoder,
-    openai::{call_ids::CallIds, failure, usage},
+    openai::{call_ids::ReplyIds, failure, usage},
 };
 
 /// Reads one reply.
 #[derive(Debug)]
 pub(super) struct ChatDecoder {
     origin: Origin,
-    ids: CallIds,
+    ids: ReplyIds,
     reply: OpenReply,
     refusal: Refusal,
     finish: Option<String>,
     usage: TokenUsage,
     response_id: Option<String>,
+    place: Place,
     end: End,
+}
+
+/// Whether the next chunk is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Later,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +53,7 @@ enum End {
 }
 
 impl ChatDecoder {
-    pub(super) fn new(origin: Origin, ids: CallIds) -> Self {
+    pub(super) fn new(origin: Origin, ids: ReplyIds) -> Self {
         Self {
             origin,
             ids,
@@ -49,8 +62,22 @@ impl ChatDecoder {
             finish: None,
             usage: TokenUsage::default(),
             response_id: None,
+            place: Place::First,
             end: End::Open,
         }
+    }
+
+    /// The first chunk has the id.
+    fn on_data(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        let is_first = std::mem::replace(&mut self.place, Place::Later) == Place::First;
+        match quick::read(data).filter(|_| !is_first) {
+            Some(Piece::Text(text)) => self.reply.push_text(&text, out),
+            Some(Piece::Reasoning(text)) => {
+                self.reply.push_reasoning(&ReasoningDelta::of_content(text), out);
+            }
+            None => self.on_chunk(&failure::parse(data)?, out)?,
+        }
+        Ok(())
     }
 
     fn on_chunk(&mut self, chunk: &Value, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
@@ -146,7 +173,7 @@ impl Decoder for ChatDecoder {
                 self.end = End::Done;
                 Ok(())
             }
-            data => self.on_chunk(&failure::parse(data)?, out),
+            data => self.on_data(data, out),
         }
     }
 

@@ -12,7 +12,8 @@ fn decoder() -> Box<dyn Decoder> {
 
 /// Chunks as events, and `[DONE]` at the end.
 fn stream(chunks: &[&str]) -> String {
-    chunks.iter().chain(&["[DONE]"]).map(|chunk| format!("data: {chunk}\n\n")).collect()
+    let events = chunks.iter().chain(&["[DONE]"]).map(|chunk| format!("data: {chunk}\n\n"));
+    events.collect::<Vec<_>>().concat()
 }
 
 /// Deltas of the first choice as events, then the reason for the end.
@@ -208,6 +209,10 @@ fn calls_are_put_together_from_their_pieces() {
             "= ToolUse",
         ],
     );
+}
+
+#[test]
+fn calls_that_are_told_in_odd_ways_are_told_apart() {
     check(
         "gateways that say id and name with every piece",
         &deltas(

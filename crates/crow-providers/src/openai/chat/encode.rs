@@ -18,6 +18,7 @@ use crate::{
         body,
         call_ids::CallIds,
         content::{self, Part},
+        parameters::parameters,
     },
 };
 
@@ -31,16 +32,26 @@ pub(crate) struct ChatCodec {
 
 impl ChatCodec {
     pub(crate) fn new(route: Route, variant: ChatVariant) -> Self {
-        Self { route, variant, ids: CallIds::default() }
+        Self { route, variant, ids: CallIds::new(variant.longest_id()) }
     }
 
     fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<Part<'a>> {
         content::parts(blocks, self.route.model.abilities.vision)
     }
 
-    fn user(&self, blocks: &[Block]) -> Vec<Value> {
-        let parts = self.parts(blocks);
-        user_message(&parts).into_iter().collect()
+    /// Words alone go as one text, which every server takes; with pictures they go as parts.
+    fn user(&self, blocks: &[Block]) -> Value {
+        let parts = content::user_parts(blocks, self.route.model.abilities.vision);
+        let content = if content::pictures(&parts).next().is_none() {
+            json!(content::joined_text(&parts))
+        } else {
+            let values = parts.iter().map(|part| match part {
+                Part::Text(text) => text_part(text),
+                Part::Image(url) => image_part(url),
+            });
+            values.collect()
+        };
+        json!({ "role": "user", "content": content })
     }
 
     fn assistant(&self, message: &AssistantMessage) -> Vec<Value> {
@@ -49,7 +60,7 @@ impl ChatCodec {
         for block in &message.blocks {
             match &block.content {
                 ReplyContent::Text { text: more } => text.push_str(more),
-                ReplyContent::Call(call) => calls.push(tool_call(call)),
+                ReplyContent::Call(call) => calls.push(tool_call(call, self.ids.wire(&call.id))),
                 ReplyContent::Thinking { .. } | ReplyContent::Opaque => {}
             }
         }
@@ -74,6 +85,7 @@ impl ChatCodec {
         let mut values = Vec::new();
         let mut pictures = Vec::new();
         for result in &message.results {
+            let id = self.ids.wire(&result.call_id);
             let parts = self.parts(&result.content);
             let mut text = content::result_text(result, &parts);
             let mut shown = content::pictures(&parts).peekable();
@@ -81,11 +93,11 @@ impl ChatCodec {
                 if text.is_empty() {
                     "The picture follows in the next message.".clone_into(&mut text);
                 }
-                pictures.push(text_part(&format!("From {} ({}):", result.tool, result.call_id)));
+                pictures.push(text_part(&format!("From {} ({id}):", result.tool)));
                 pictures.extend(shown.map(image_part));
             }
             values.push(json!({
-                "role": "tool", "tool_call_id": result.call_id, "content": text,
+                "role": "tool", "tool_call_id": id, "content": text,
             }));
         }
         if !pictures.is_empty() {
@@ -124,7 +136,7 @@ impl Codec for ChatCodec {
 
     fn encode_message(&mut self, message: &Arc<Message>) -> EncodedMessage {
         let values = match &**message {
-            Message::User(user) => self.user(&user.content),
+            Message::User(user) => vec![self.user(&user.content)],
             Message::Assistant(assistant) => {
                 self.ids.on_message(assistant);
                 self.assistant(assistant)
@@ -141,25 +153,8 @@ impl Codec for ChatCodec {
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
-        Box::new(ChatDecoder::new(self.route.origin.clone(), self.ids.clone()))
+        Box::new(ChatDecoder::new(self.route.origin.clone(), self.ids.for_reply()))
     }
-}
-
-/// Words alone go as one text, which every server takes; with pictures they go as parts.
-fn user_message(parts: &[Part<'_>]) -> Option<Value> {
-    if parts.is_empty() {
-        return None;
-    }
-    let content = if content::pictures(parts).next().is_none() {
-        json!(content::joined_text(parts))
-    } else {
-        let values = parts.iter().map(|part| match part {
-            Part::Text(text) => text_part(text),
-            Part::Image(url) => image_part(url),
-        });
-        values.collect()
-    };
-    Some(json!({ "role": "user", "content": content }))
 }
 
 fn text_part(text: &str) -> Value {
@@ -170,10 +165,10 @@ fn image_part(url: &str) -> Value {
     json!({ "type": "image_url", "image_url": { "url": url } })
 }
 
-fn tool_call(call: &ToolCall) -> Value {
+fn tool_call(call: &ToolCall, id: &str) -> Value {
     let arguments = arguments_text(&call.arguments);
     json!({
-        "id": call.id, "type": "function",
+        "id": id, "type": "function",
         "function": { "name": content::wire_name(&call.name), "arguments": arguments },
     })
 }
@@ -186,7 +181,7 @@ fn tool(tool: &ToolDefinition) -> Value {
     json!({
         "type": "function",
         "function": {
-            "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+            "name": tool.name, "description": tool.description, "parameters": parameters(&tool.parameters),
         },
     })
 }

@@ -110,10 +110,9 @@ fn reasoning_details_go_back_whole_and_in_order() {
 }
 
 #[test]
-fn a_message_that_says_nothing_is_left_out() {
+fn a_reply_that_says_nothing_is_left_out() {
     let thinking = ReplyBlock::plain(ReplyContent::Thinking { text: "Hm.".to_owned() });
     for message in [
-        testing::user("1", vec![Block::text(" \n")]),
         testing::assistant("1", testing::origin("m"), vec![thinking, testing::text("  ")]),
         testing::assistant("1", testing::origin("m"), Vec::new()),
         testing::results("1", Vec::new()),
@@ -133,6 +132,14 @@ fn a_message_that_says_nothing_is_left_out() {
         );
         assert_eq!(body["messages"].as_array().unwrap().len(), 3);
     }
+}
+
+#[test]
+fn a_user_who_says_nothing_keeps_the_turn() {
+    let mut codec = codec("m", PLAIN, ChatVariant::COMPATIBLE);
+    let json = codec.encode_message(&testing::user("1", vec![Block::text(" \n")])).json;
+    let sent: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(sent, json!({ "role": "user", "content": "(empty message)" }));
 }
 
 proptest::proptest! {

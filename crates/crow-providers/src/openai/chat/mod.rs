@@ -4,6 +4,7 @@
 mod calls;
 mod decoder;
 mod encode;
+mod quick;
 mod reasoning;
 mod reply;
 mod variant;

@@ -23,6 +23,11 @@ pub(super) struct ReasoningDelta<'a> {
 }
 
 impl<'a> ReasoningDelta<'a> {
+    /// Makes the delta that most servers send.
+    pub(super) fn of_content(text: Cow<'a, str>) -> Self {
+        Self { text, field: Some(CONTENT), details: &[] }
+    }
+
     /// Reads a delta. The same words may stand in two fields: they count once.
     pub(super) fn read(delta: &'a Value) -> Option<Self> {
         let text =

@@ -9,7 +9,7 @@ use super::{
     calls::{CallPiece, Named, OpenCall},
     reasoning::{OpenReasoning, ReasoningDelta},
 };
-use crate::openai::call_ids::CallIds;
+use crate::openai::call_ids::ReplyIds;
 
 /// The blocks of a reply in the order in which they began.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl OpenReply {
         }
     }
 
-    pub(super) fn into_blocks(self, ids: &mut CallIds) -> Vec<ReplyBlock> {
+    pub(super) fn into_blocks(self, ids: &mut ReplyIds) -> Vec<ReplyBlock> {
         self.blocks
             .into_iter()
             .map(|block| match block {

@@ -19,6 +19,8 @@ pub struct ChatVariant {
     thinking: ThinkingField,
     /// Which models take a temperature.
     temperature: Temperature,
+    /// The most characters of a call's id.
+    longest_id: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,7 @@ impl ChatVariant {
         cache_key: Some("prompt_cache_key"),
         thinking: ThinkingField::Effort,
         temperature: Temperature::UnlessThinking,
+        longest_id: 40,
     };
 
     /// `OpenRouter`.
@@ -51,6 +54,7 @@ impl ChatVariant {
         cache_key: None,
         thinking: ThinkingField::Object,
         temperature: Temperature::AllModels,
+        longest_id: 64,
     };
 
     /// Everybody else.
@@ -59,7 +63,12 @@ impl ChatVariant {
         cache_key: None,
         thinking: ThinkingField::Effort,
         temperature: Temperature::AllModels,
+        longest_id: 64,
     };
+
+    pub(super) fn longest_id(self) -> usize {
+        self.longest_id
+    }
 
     /// Adds what the configuration asks for, as far as the model takes it.
     pub(super) fn configure(

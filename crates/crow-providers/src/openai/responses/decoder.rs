@@ -8,20 +8,21 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    item::{ItemKind, text},
-    output::{Output, Source},
+    delta::{self, Delta},
+    item::text,
+    output::Output,
 };
 use crate::{
     classify,
     codec::Decoder,
-    openai::{call_ids::CallIds, failure, usage},
+    openai::{call_ids::ReplyIds, failure, usage},
 };
 
 /// Reads one reply.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder {
     origin: Origin,
-    ids: CallIds,
+    ids: ReplyIds,
     output: Output,
     refusal: Refusal,
     end: Option<End>,
@@ -44,7 +45,7 @@ enum End {
 }
 
 impl ResponsesDecoder {
-    pub(super) fn new(origin: Origin, ids: CallIds) -> Self {
+    pub(super) fn new(origin: Origin, ids: ReplyIds) -> Self {
         Self {
             origin,
             ids,
@@ -54,6 +55,18 @@ impl ResponsesDecoder {
             usage: TokenUsage::default(),
             response_id: None,
         }
+    }
+
+    /// Takes in a delta, which most events are, and says whether it was one.
+    fn on_delta(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> bool {
+        let Ok(delta) = serde_json::from_str::<Delta<'_>>(data) else { return false };
+        let name = delta.kind.as_deref().unwrap_or(event);
+        let Some(subject) = delta::subject(name) else { return false };
+        if name == "response.refusal.delta" {
+            self.refusal = Refusal::Said;
+        }
+        self.output.on_delta(subject, &delta, out);
+        true
     }
 
     fn on_response(
@@ -110,6 +123,9 @@ impl Decoder for ResponsesDecoder {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
+        if self.on_delta(event, data, out) {
+            return Ok(());
+        }
         let value = failure::parse(data)?;
         let kind = match text(&value, "type") {
             "" => event,
@@ -118,23 +134,7 @@ impl Decoder for ResponsesDecoder {
         match kind {
             "response.output_item.added" => self.output.on_added(&value, out),
             "response.output_item.done" => self.output.on_done(&value, out),
-            "response.output_text.delta" => {
-                self.output.on_delta(ItemKind::Message, Source::Content, &value, out);
-            }
-            "response.refusal.delta" => {
-                self.refusal = Refusal::Said;
-                self.output.on_delta(ItemKind::Message, Source::Content, &value, out);
-            }
             "response.reasoning_summary_part.added" => self.output.on_summary_part(&value, out),
-            "response.reasoning_summary_text.delta" => {
-                self.output.on_delta(ItemKind::Reasoning, Source::Summary, &value, out);
-            }
-            "response.reasoning_text.delta" => {
-                self.output.on_delta(ItemKind::Reasoning, Source::Content, &value, out);
-            }
-            "response.function_call_arguments.delta" => {
-                self.output.on_delta(ItemKind::Call, Source::Content, &value, out);
-            }
             "response.created"
             | "response.in_progress"
             | "response.queued"

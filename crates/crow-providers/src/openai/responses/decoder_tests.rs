@@ -15,7 +15,8 @@ fn stream(events: &[&str]) -> String {
         let value: Value = serde_json::from_str(event).unwrap();
         value["type"].as_str().unwrap().to_owned()
     };
-    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", kind(event))).collect()
+    let events = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", kind(event)));
+    events.collect::<Vec<_>>().concat()
 }
 
 fn check(name: &str, events: &[&str], expected: &[&str]) {
@@ -251,9 +252,8 @@ fn a_stream_without_its_end_mark_is_truncated() {
 
 #[test]
 fn unknown_events_and_done_are_skipped() {
-    let stream = format!(
-        "data: {{\"type\":\"response.novel\",\"x\":1}}\n\nevent: keepalive\ndata: {{\"type\":\"keepalive\"}}\n\n\
-         event: response.completed\ndata: {{\"response\":{{}}}}\n\ndata: [DONE]\n\n"
-    );
-    assert_eq!(testing::told(decoder(), &stream), "= EndTurn");
+    let stream = "data: {\"type\":\"response.novel\",\"x\":1}\n\n\
+        event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n\
+        event: response.completed\ndata: {\"response\":{}}\n\ndata: [DONE]\n\n";
+    assert_eq!(testing::told(decoder(), stream), "= EndTurn");
 }

@@ -21,8 +21,12 @@ use crate::{
         content::{self, Part},
         effort::effort,
         number,
+        parameters::parameters,
     },
 };
+
+/// The most characters of a call's id.
+const LONGEST_ID: usize = 64;
 
 /// The format in one conversation.
 #[derive(Debug)]
@@ -33,20 +37,17 @@ pub(crate) struct ResponsesCodec {
 
 impl ResponsesCodec {
     pub(crate) fn new(route: Route) -> Self {
-        Self { route, ids: CallIds::default() }
+        Self { route, ids: CallIds::new(LONGEST_ID) }
     }
 
     fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<Part<'a>> {
         content::parts(blocks, self.route.model.abilities.vision)
     }
 
-    fn user(&self, blocks: &[Block]) -> Vec<Value> {
-        let parts = self.parts(blocks);
-        if parts.is_empty() {
-            return Vec::new();
-        }
+    fn user(&self, blocks: &[Block]) -> Value {
+        let parts = content::user_parts(blocks, self.route.model.abilities.vision);
         let content: Vec<Value> = parts.iter().map(input_part).collect();
-        vec![json!({ "type": "message", "role": "user", "content": content })]
+        json!({ "type": "message", "role": "user", "content": content })
     }
 
     /// Sends the items as they came where they belong and are whole, and says the same in our words otherwise. An item
@@ -55,15 +56,51 @@ impl ResponsesCodec {
     fn assistant(&self, message: &AssistantMessage) -> Vec<Value> {
         let is_ours = message.origin == self.route.origin;
         let mut items: Vec<Value> = if is_ours && has_all_reasoning(&message.blocks) {
-            message.blocks.iter().filter_map(as_it_came).collect()
+            message.blocks.iter().filter_map(|block| self.as_it_came(block)).collect()
         } else {
-            message.blocks.iter().filter_map(|block| in_our_words(&block.content)).collect()
+            message.blocks.iter().filter_map(|block| self.in_our_words(&block.content)).collect()
         };
         // Reasoning is refused without the item that it led to.
         while items.last().is_some_and(item::is_reasoning) {
             items.pop();
         }
         items
+    }
+
+    fn as_it_came(&self, block: &ReplyBlock) -> Option<Value> {
+        let Some(native) = block.native_item() else {
+            return self.in_our_words(&block.content);
+        };
+        match &block.content {
+            ReplyContent::Text { text } if text.trim().is_empty() => None,
+            ReplyContent::Text { .. } | ReplyContent::Thinking { .. } | ReplyContent::Opaque => {
+                Some(native.clone())
+            }
+            ReplyContent::Call(call) => {
+                let mut item = native.clone();
+                if let Some(fields) = item.as_object_mut() {
+                    fields.insert("call_id".to_owned(), json!(self.ids.wire(&call.id)));
+                    if !is_object(&call.arguments) {
+                        fields.insert("arguments".to_owned(), json!(arguments_text(call)));
+                    }
+                }
+                Some(item)
+            }
+        }
+    }
+
+    fn in_our_words(&self, content: &ReplyContent) -> Option<Value> {
+        match content {
+            ReplyContent::Text { text } if text.trim().is_empty() => None,
+            ReplyContent::Text { text } => {
+                Some(json!({ "type": "message", "role": "assistant", "content": text }))
+            }
+            ReplyContent::Call(call) => Some(json!({
+                "type": "function_call", "call_id": self.ids.wire(&call.id),
+                "name": content::wire_name(&call.name), "arguments": arguments_text(call),
+            })),
+            ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,
+        }
     }
 
     fn result(&self, result: &ResultMessage) -> Value {
@@ -77,7 +114,8 @@ impl ResponsesCodec {
             let text = (!text.is_empty()).then(|| input_part(&Part::Text(&text)));
             text.into_iter().chain(pictures).collect()
         };
-        json!({ "type": "function_call_output", "call_id": result.call_id, "output": output })
+        let id = self.ids.wire(&result.call_id);
+        json!({ "type": "function_call_output", "call_id": id, "output": output })
     }
 
     fn head(&self, frame: Frame<'_>) -> Map<String, Value> {
@@ -130,7 +168,7 @@ impl Codec for ResponsesCodec {
 
     fn encode_message(&mut self, message: &Arc<Message>) -> EncodedMessage {
         let items = match &**message {
-            Message::User(user) => self.user(&user.content),
+            Message::User(user) => vec![self.user(&user.content)],
             Message::Assistant(assistant) => {
                 self.ids.on_message(assistant);
                 self.assistant(assistant)
@@ -147,7 +185,7 @@ impl Codec for ResponsesCodec {
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
-        Box::new(ResponsesDecoder::new(self.route.origin.clone(), self.ids.clone()))
+        Box::new(ResponsesDecoder::new(self.route.origin.clone(), self.ids.for_reply()))
     }
 }
 
@@ -161,40 +199,9 @@ fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
     })
 }
 
-fn as_it_came(block: &ReplyBlock) -> Option<Value> {
-    let Some(native) = block.native_item() else {
-        return in_our_words(&block.content);
-    };
-    match &block.content {
-        ReplyContent::Text { text } if text.trim().is_empty() => None,
-        ReplyContent::Call(ToolCall {
-            arguments: CallArguments::Json(Value::Object(_)), ..
-        })
-        | ReplyContent::Text { .. }
-        | ReplyContent::Thinking { .. }
-        | ReplyContent::Opaque => Some(native.clone()),
-        ReplyContent::Call(call) => {
-            let mut item = native.clone();
-            if let Some(fields) = item.as_object_mut() {
-                fields.insert("arguments".to_owned(), json!(arguments_text(call)));
-            }
-            Some(item)
-        }
-    }
-}
-
-fn in_our_words(content: &ReplyContent) -> Option<Value> {
-    match content {
-        ReplyContent::Text { text } if text.trim().is_empty() => None,
-        ReplyContent::Text { text } => {
-            Some(json!({ "type": "message", "role": "assistant", "content": text }))
-        }
-        ReplyContent::Call(call) => Some(json!({
-            "type": "function_call", "call_id": call.id,
-            "name": content::wire_name(&call.name), "arguments": arguments_text(call),
-        })),
-        ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,
-    }
+/// Only an object goes back as the model wrote it.
+fn is_object(arguments: &CallArguments) -> bool {
+    matches!(arguments, CallArguments::Json(Value::Object(_)))
 }
 
 fn arguments_text(call: &ToolCall) -> String {
@@ -211,7 +218,7 @@ fn input_part(part: &Part<'_>) -> Value {
 fn tool(tool: &ToolDefinition) -> Value {
     json!({
         "type": "function", "name": tool.name, "description": tool.description,
-        "parameters": tool.parameters, "strict": false,
+        "parameters": parameters(&tool.parameters), "strict": false,
     })
 }
 

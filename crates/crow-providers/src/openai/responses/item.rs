@@ -3,7 +3,7 @@
 use crow_core::message::{CallArguments, ReplyBlock, ReplyContent, ToolCall};
 use serde_json::{Value, json};
 
-use crate::openai::call_ids::CallIds;
+use crate::openai::call_ids::ReplyIds;
 
 /// What an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
 }
 
 /// Turns a complete item into a block that keeps it.
-pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut CallIds) -> ReplyBlock {
+pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut ReplyIds) -> ReplyBlock {
     let content = match kind {
         ItemKind::Message => ReplyContent::Text { text: shown(&item, kind) },
         ItemKind::Reasoning => {
@@ -94,7 +94,7 @@ pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut CallIds) -> 
 }
 
 /// Reads a call.
-pub(super) fn call(item: &Value, ids: &mut CallIds) -> ToolCall {
+pub(super) fn call(item: &Value, ids: &mut ReplyIds) -> ToolCall {
     let arguments = match item.get("arguments") {
         Some(Value::String(text)) => CallArguments::parse(text),
         Some(Value::Null) | None => CallArguments::parse(""),

@@ -1,6 +1,7 @@
 //! Responses, `POST …/responses`, without state on the server: every request carries the whole conversation.
 
 mod decoder;
+mod delta;
 mod encode;
 mod item;
 mod output;

@@ -6,8 +6,11 @@ use crow_core::{
 };
 use serde_json::Value;
 
-use super::item::{self, ItemKind, text};
-use crate::openai::call_ids::CallIds;
+use super::{
+    delta::Delta,
+    item::{self, ItemKind, text},
+};
+use crate::openai::call_ids::ReplyIds;
 
 /// One item, which may still be coming in.
 #[derive(Debug)]
@@ -75,7 +78,7 @@ impl OpenItem {
         }
     }
 
-    fn into_block(self, ids: &mut CallIds) -> Option<ReplyBlock> {
+    fn into_block(self, ids: &mut ReplyIds) -> Option<ReplyBlock> {
         if self.state == State::Done {
             return Some(item::into_block(self.item, self.kind, ids));
         }
@@ -121,14 +124,14 @@ impl Output {
     /// More of an item comes.
     pub(super) fn on_delta(
         &mut self,
-        kind: ItemKind,
-        source: Source,
-        event: &Value,
+        (kind, source): (ItemKind, Source),
+        delta: &Delta<'_>,
         out: &mut Vec<ModelEvent>,
     ) {
-        let item = self.open_item(kind, text(event, "item_id"), index(event));
+        let item =
+            self.open_item(kind, delta.item_id.as_deref().unwrap_or_default(), delta.output_index);
         if *item.source.get_or_insert(source) == source {
-            item.show(text(event, "delta"), out);
+            item.show(&delta.delta, out);
         }
     }
 
@@ -162,7 +165,7 @@ impl Output {
         self.items.iter().any(|open| item::is_refusal(&open.item))
     }
 
-    pub(super) fn into_blocks(self, ids: &mut CallIds) -> Vec<ReplyBlock> {
+    pub(super) fn into_blocks(self, ids: &mut ReplyIds) -> Vec<ReplyBlock> {
         self.items.into_iter().filter_map(|item| item.into_block(ids)).collect()
     }
 

@@ -143,3 +143,12 @@ fn a_change_that_is_already_there_is_no_success() {
     let error = refused("a = 1\nb  = 2\n", "a  = 1\nb = 2\n", "a = 1\nb = 2\n");
     assert!(matches!(error, EditError::NeedsExact { .. } | EditError::AlreadyApplied), "{error}");
 }
+
+#[test]
+fn an_inexact_match_is_ambiguous_when_a_looser_reading_knows_another_place() {
+    let error = refused("\tx = 1\n x = 1  \n", " x = 1\n", " y = 1\n");
+    assert!(
+        matches!(&error, EditError::Ambiguous { places, .. } if places.lines == [1, 2]),
+        "{error}"
+    );
+}

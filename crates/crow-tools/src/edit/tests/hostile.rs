@@ -231,8 +231,15 @@ fn an_old_text_with_too_little_indentation_is_no_exact_match() {
         MatchType::Exact,
         "f:\n    x()\n    z()\n",
         "  x()\n    z()\n",
-        "  x()\n    w()\n",
-        "f:\n    x()\n    w()\n",
+        "  w()\n    z()\n",
+        "f:\n    w()\n    z()\n",
+    );
+    check(
+        MatchType::LineTrimmed,
+        "    x()\nz()\n\n",
+        "  x()\nz()\n\n",
+        "  x()\nz()\n  y()\n",
+        "    x()\nz()\n    y()\n",
     );
 }
 
@@ -253,7 +260,9 @@ fn new_lines_without_the_indentation_that_the_old_text_left_away_are_refused() {
     check(MatchType::Exact, file, "x()", "x()\n    y()", "f:\n    x()\n    y()\nz()\n");
     check(MatchType::Exact, file, "x()", "if a:\n        x()", "f:\n    if a:\n        x()\nz()\n");
     check(MatchType::Exact, file, "x()", "    x()", "f:\n        x()\nz()\n");
-    check(MatchType::Exact, file, "x()\nz()", "y()\nw()", "f:\n    y()\nw()\n");
+    let error = refused(file, "x()\nz()", "y()\nw()");
+    assert!(matches!(error, EditError::HalfIndented { .. }), "{error}");
+    check(MatchType::Exact, file, "x()\nz()", "y()\nz()\nw()", "f:\n    y()\nz()\nw()\n");
     check(MatchType::Exact, file, "f:\n", "f:\ny()\n", "f:\ny()\n    x()\nz()\n");
 }
 
@@ -286,4 +295,15 @@ fn new_text_is_not_put_behind_a_line_that_the_model_took_for_a_blank_one() {
     check(MatchType::Exact, "a\nb\nc\n", "\nb", "", "a\nc\n");
     check(MatchType::Exact, "a\nb\nc\n", "\nb", " b", "a b\nc\n");
     check(MatchType::Exact, "a\nb\nc\n", "\nb\n", "\nB\n", "a\nB\nc\n");
+}
+
+#[test]
+fn an_exact_match_within_a_line_is_ambiguous_when_a_whole_line_fits_inexactly() {
+    let error = refused("n = 1\nalpha n = 1 \n", "n = 1 \n", "n = 2 \n");
+    assert!(
+        matches!(&error, EditError::Ambiguous { places, .. } if places.lines == [1, 2]),
+        "{error}"
+    );
+    let error = refused("\t\tend()\n    end()\n", "\tend()", "\tfin()");
+    assert!(matches!(error, EditError::Ambiguous { .. }), "{error}");
 }

@@ -209,13 +209,7 @@ fn a_block_with_half_its_lines_equal_is_found_by_its_ends() {
 #[test]
 fn a_stricter_level_wins() {
     check(MatchType::Exact, "x = 1\n    x = 1 \n", "    x = 1 ", "y", "x = 1\ny\n");
-    check(
-        MatchType::LineTrimmed,
-        "\tx = 1\n x = 1  \n",
-        " x = 1\n",
-        " y = 1\n",
-        "\tx = 1\n y = 1  \n",
-    );
+    check(MatchType::Exact, "\tx = 1\nx = 1\n", "\tx = 1\n", "\ty = 1\n", "\ty = 1\nx = 1\n");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn lines(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
             if place <= page.offset {
                 continue;
             }
-            if place > page.offset + page.limit || text.len() > MAX_BYTES {
+            if place > page.offset.saturating_add(page.limit) || text.len() > MAX_BYTES {
                 let _ = writeln!(text, "[there are more lines: go on with offset {}]", place - 1);
                 return text;
             }

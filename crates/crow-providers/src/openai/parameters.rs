@@ -1,0 +1,45 @@
+//! Schemas of arguments in the form that `OpenAI` takes.
+
+use serde_json::{Map, Value, json};
+
+/// Refused at the top of a schema, where only one object may be described.
+const REFUSED: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "const"];
+
+/// Returns the schema with what the service demands of it: an object that names its properties.
+///
+/// Tools of others may say less, and one tool that is refused would refuse the whole request.
+pub(super) fn parameters(schema: &Value) -> Value {
+    let mut fields: Map<String, Value> = schema.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !REFUSED.contains(&name.as_str()));
+    fields.insert("type".to_owned(), json!("object"));
+    let properties = fields.entry("properties").or_insert_with(|| json!({}));
+    if !properties.is_object() {
+        *properties = json!({});
+    }
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_describes_an_object_with_properties() {
+        let whole = json!({
+            "type": "object", "properties": { "a": { "anyOf": [{ "type": "string" }] } },
+            "required": ["a"], "additionalProperties": false,
+        });
+        let empty = json!({ "type": "object", "properties": {} });
+        for (schema, expected) in [
+            (whole.clone(), whole),
+            (json!({}), empty.clone()),
+            (Value::Null, empty.clone()),
+            (json!({ "type": "object" }), empty.clone()),
+            (json!({ "properties": null, "type": ["object", "null"] }), empty.clone()),
+            (json!({ "type": "object", "properties": {}, "oneOf": [{}], "not": {} }), empty),
+        ] {
+            let found = parameters(&schema);
+            assert_eq!(found, expected, "{schema}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The event that comes most often, a piece of an item, read without building its tree.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::{item::ItemKind, output::Source};
+
+/// A piece of an item: of its text, its reasoning, its arguments.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) item_id: Option<Cow<'a, str>>,
+    pub(super) output_index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) delta: Cow<'a, str>,
+}
+
+/// Returns what a delta of this name is a piece of.
+pub(super) fn subject(event: &str) -> Option<(ItemKind, Source)> {
+    match event {
+        "response.output_text.delta" | "response.refusal.delta" => {
+            Some((ItemKind::Message, Source::Content))
+        }
+        "response.reasoning_summary_text.delta" => Some((ItemKind::Reasoning, Source::Summary)),
+        "response.reasoning_text.delta" => Some((ItemKind::Reasoning, Source::Content)),
+        "response.function_call_arguments.delta" => Some((ItemKind::Call, Source::Content)),
+        _ => None,
+    }
+}
