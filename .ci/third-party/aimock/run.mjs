@@ -7,7 +7,7 @@ import { crow } from "../shared/crow.mjs";
 import { BEFORE, PROMPT } from "./conversation.mjs";
 
 /// Returns what the program did, and what the file holds afterwards.
-export async function run(provider, url) {
+export async function run(provider, url, options = ["-p", "full-auto"]) {
 	const folder = fs.mkdtempSync(path.join(os.tmpdir(), "crow-aimock-"));
 	const [home, project] = ["home", "project"].map((name) => path.join(folder, name));
 	fs.mkdirSync(home);
@@ -15,8 +15,7 @@ export async function run(provider, url) {
 	const notes = path.join(project, "notes.txt");
 	fs.writeFileSync(notes, BEFORE);
 	const env = { HOME: home, [provider.key]: "none", [provider.variable]: url + provider.path };
-	const args = ["run", "-m", provider.model, "-p", "full-auto", "-o", "json", "--max-steps", "8", PROMPT];
-	const outcome = await crow(args, { cwd: project, env });
+	const outcome = await crow(["run", "-m", provider.model, "-o", "json", ...options, PROMPT], { cwd: project, env });
 	const after = fs.readFileSync(notes, "utf8");
 	fs.rmSync(folder, { recursive: true });
 	return { ...outcome, notes: after };

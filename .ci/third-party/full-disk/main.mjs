@@ -69,7 +69,7 @@ async function theDiskIsFullFromTheStart() {
 	const before = fs.readdirSync(sessions);
 	leave(0);
 	const { code, stderr } = await program(["run", "-m", provider.model, AGAIN]);
-	checks.equal("start: exit code", code, 1);
+	checks.equal("start: exit code", code, 2);
 	checks.holds("start: the reason names the place and the cause", names(stderr, sessions, FULL), stderr);
 	checks.equal("start: no half of a session", fs.readdirSync(sessions), before);
 	fs.rmSync(ballast);

@@ -11,9 +11,12 @@ weights = next(pathlib.Path(package).glob("*.gguf"))
 
 params = xllamacpp.CommonParams()
 params.model.path = str(weights)
+params.model_alias = {"smol"}
 params.port = 0
-params.n_ctx = 8192
+params.n_ctx = 2048
 params.n_parallel = 1
+# The most tokens of an answer when the request does not say.
+params.n_predict = 12
 params.warmup = False
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)

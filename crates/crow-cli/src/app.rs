@@ -102,11 +102,10 @@ fn wants_json(args: &[OsString]) -> bool {
 fn report(error: &CliError, form: OutputForm) -> ExitCode {
     let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
     if let Some(hint) = &error.hint {
-        text.push_str(&if hint.contains('\n') {
-            format!("\n{hint}\n")
-        } else {
-            format!("  {hint}\n")
-        });
+        let (before, indent) = if hint.contains('\n') { ("\n", "") } else { ("", "  ") };
+        for part in [before, indent, hint, "\n"] {
+            text.push_str(part);
+        }
     }
     drop(io::stderr().write_all(text.as_bytes()));
     if form == OutputForm::Json {

@@ -60,7 +60,7 @@ impl From<SessionError> for CliError {
             SessionError::NewerFormat { .. } => {
                 Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")
             }
-            _ => Self { code: "storage", ..Self::failed(message) },
+            SessionError::Read { .. } | _ => Self { code: "storage", ..Self::failed(message) },
         }
     }
 }
@@ -79,7 +79,9 @@ impl From<ModelsError> for CliError {
                 Self { code: "unknown_provider", ..Self::usage(message) }
                     .hint("`crow-agent models` shows them")
             }
-            _ => Self { code: "provider_unusable", ..Self::usage(message) },
+            ModelsError::Unusable { .. } | ModelsError::NoneConfigured | _ => {
+                Self { code: "provider_unusable", ..Self::usage(message) }
+            }
         }
     }
 }

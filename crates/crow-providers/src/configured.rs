@@ -1,7 +1,7 @@
 //! One provider with everything that is said about it: built in, configured, and in the environment.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
 
@@ -211,12 +211,15 @@ impl Configured {
             (false, true) => "its price is",
             (true, true) => "its window and its price are",
         };
-        let known: BTreeSet<&str> = self.known_ids().collect();
-        let near = config::nearest(model, known.into_iter())
-            .map(|near| format!(" Did you mean \"{near}\"?"))
-            .unwrap_or_default();
+        let is_listed = self.settings(model).is_some() || self.known(model).is_some();
+        let (listed, near) = if is_listed {
+            ("", None)
+        } else {
+            (" is not among the known models", config::nearest(model, self.known_ids()))
+        };
+        let near = near.map(|near| format!(" Did you mean \"{near}\"?")).unwrap_or_default();
         Some(format!(
-            "{reference} is not among the known models: {missing} unknown.{near} What is missing can be given under \
+            "{reference}{listed}: {missing} unknown.{near} What is missing can be given under \
              [models.\"{model}\"] in the provider's TOML."
         ))
     }

@@ -24,6 +24,7 @@ mod replay;
 mod retry;
 mod secret;
 mod sse;
+mod stand_in;
 
 pub use config::{ConfigError, ProviderConfig};
 pub use dialect::Dialect;

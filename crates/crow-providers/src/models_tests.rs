@@ -146,10 +146,13 @@ async fn an_unknown_model_is_accepted_with_a_warning() {
     let environment = &[("ANTHROPIC_API_KEY", "sk")];
     let models = models_with(
         environment,
-        &["[provider]\nname = 'box'\ntype = 'openai-chat'\nbase_url = 'http://box:1/v1'\n"],
+        &[
+            "[provider]\nname = 'box'\ntype = 'openai-chat'\nbase_url = 'http://box:1/v1'\n[models.m]\n",
+        ],
     );
     let mut report = Vec::new();
-    for model in ["anthropic/claude-sonet-5-5", "anthropic/zzz", "ollama/qwen3", "box/a/b"] {
+    for model in ["anthropic/claude-sonet-5-5", "anthropic/zzz", "ollama/qwen3", "box/a/b", "box/m"]
+    {
         let resolved = resolve(&models, model).await.unwrap();
         assert_eq!(resolved.info.context_window, None);
         report.push(resolved.warning.unwrap());

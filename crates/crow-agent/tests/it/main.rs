@@ -1,5 +1,11 @@
 //! Turns of the built-in loop on the real runtime, with a scripted model.
-#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests fail loudly"
+)]
 
 mod tools;
 mod turns;

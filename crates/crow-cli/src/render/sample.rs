@@ -44,11 +44,7 @@ impl Story {
             replies: 0,
         };
         let model = "anthropic/claude-sonnet-4-5".to_owned();
-        story.tell(AgentEvent::SessionStart {
-            format_version: 1,
-            model,
-            cwd: "/p/crow".into(),
-        });
+        story.tell(AgentEvent::SessionStart { format_version: 1, model, cwd: "/p/crow".into() });
         story
     }
 

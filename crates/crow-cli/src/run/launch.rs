@@ -100,7 +100,9 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         )?,
     };
     // What was too long for the model lies in the session's own folder, and may be read.
-    config.policy = config.policy.with_readable(store.scratch(session.id()));
+    if let Some(folder) = store.scratch(session.id()) {
+        config.policy = config.policy.with_readable(folder);
+    }
     let warning = resolved.warning.clone();
     let agent = builder(request, resolved);
     let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());

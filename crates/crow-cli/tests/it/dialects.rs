@@ -9,7 +9,9 @@ use crate::program::{Place, holds};
 fn script(dialect: Dialect) -> Vec<Reply> {
     let thought = |reply: Reply| match dialect {
         Dialect::OpenAiChat => reply,
-        Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::Gemini => reply.thinking("I look first.", "c2lnbmF0dXJl"),
+        Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::Gemini => {
+            reply.thinking("I look first.", "c2lnbmF0dXJl")
+        }
     };
     let fix = json!({"path": "largest.sh", "old_string": "sort -r |", "new_string": "sort -rn |"});
     vec![
@@ -18,8 +20,16 @@ fn script(dialect: Dialect) -> Vec<Reply> {
             .call("call_1", "read_file", &json!({"path": "largest.sh"}))
             .call("call_2", "bash", &json!({"command": "sh check.sh"})),
         thought(Reply::new()).call("call_3", "edit_file", &fix),
-        Reply::new().text("Now the check.").call("call_4", "bash", &json!({"command": "sh check.sh"})),
-        Reply::new().call("call_5", "task_complete", &json!({"summary": "Numbers are compared as numbers now."})),
+        Reply::new().text("Now the check.").call(
+            "call_4",
+            "bash",
+            &json!({"command": "sh check.sh"}),
+        ),
+        Reply::new().call(
+            "call_5",
+            "task_complete",
+            &json!({"summary": "Numbers are compared as numbers now."}),
+        ),
     ]
 }
 
@@ -27,7 +37,9 @@ async fn fixes_the_bug(dialect: Dialect, model: &str) {
     let server = ModelServer::start(script(dialect)).await;
     let place = Place::with_bug().with_server(&server, dialect);
     assert!(!place.check().status.success());
-    let ran = place.run(&["run", "the check fails, fix it", "-m", model, "-p", "full-auto", "-o", "json"]).await;
+    let ran = place
+        .run(&["run", "the check fails, fix it", "-m", model, "-p", "full-auto", "-o", "json"])
+        .await;
     ran.exited(0);
     assert!(place.check().status.success());
     let result = ran.result();
@@ -38,7 +50,10 @@ async fn fixes_the_bug(dialect: Dialect, model: &str) {
     assert_eq!(result["files_changed"], json!([place.project("largest.sh")]));
     assert!(result["usage"]["input_tokens"].as_u64().unwrap() > 0);
     assert!(!holds(&place.session(), "sk-test-0123456789"), "the key is in the session");
-    assert!(!ran.out.contains("sk-test-0123456789") && !ran.err.contains("sk-test-0123456789"), "the key was printed");
+    assert!(
+        !ran.out.contains("sk-test-0123456789") && !ran.err.contains("sk-test-0123456789"),
+        "the key was printed"
+    );
     assert_eq!(server.connections(), 1);
     let requests = server.finish().await.unwrap();
     assert_eq!(requests.len(), 4);

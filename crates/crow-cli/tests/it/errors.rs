@@ -27,7 +27,11 @@ async fn without_a_key_and_a_server_one_screen_says_how_to_get_going() {
     let ran = nowhere().run(&["run", "hello"]).await;
     ran.exited(3);
     assert!(begun.elapsed() < Duration::from_secs(2));
-    assert!(ran.err.contains("ANTHROPIC_API_KEY") && ran.err.contains("crow-agent demo"), "{}", ran.err);
+    assert!(
+        ran.err.contains("ANTHROPIC_API_KEY") && ran.err.contains("crow-agent demo"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.lines().count() < 24);
 }
 
@@ -59,7 +63,11 @@ async fn a_wrong_key_in_a_provider_file_is_shown_with_its_place() {
     fs::write(folder.join("mine.toml"), "[provider]\nname = \"mine\"\ntyp = \"openai\"\n").unwrap();
     let ran = place.run(&["run", "hello"]).await;
     ran.exited(2);
-    assert!(ran.err.contains("mine.toml:3:1") && ran.err.contains("did you mean \"type\"?"), "{}", ran.err);
+    assert!(
+        ran.err.contains("mine.toml:3:1") && ran.err.contains("did you mean \"type\"?"),
+        "{}",
+        ran.err
+    );
 }
 
 #[tokio::test]
@@ -92,16 +100,23 @@ async fn an_unknown_model_exits_with_two() {
     let server = ModelServer::start([Step::Error(VendorError::ModelNotFound)]).await;
     let place = nowhere().with_server(&server, Dialect::OpenAiResponses);
     let ran = place.run(&["run", "hello", "-m", "openai/no-such-model"]).await;
-    assert!(ran.exited(2).err.contains("no-such-model") || ran.err.contains("model"), "{}", ran.err);
+    assert!(
+        ran.exited(2).err.contains("no-such-model") || ran.err.contains("model"),
+        "{}",
+        ran.err
+    );
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_step_limit_exits_with_five() {
-    let look = |n: u32| Reply::new().call(&format!("c{n}"), "bash", &json!({"command": format!("echo {n}")}));
+    let look = |n: u32| {
+        Reply::new().call(format!("c{n}"), "bash", &json!({"command": format!("echo {n}")}))
+    };
     let server = ModelServer::start([look(1), look(2), Reply::new().text("half done")]).await;
     let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
-    let ran = place.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
+    let ran =
+        place.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
     assert_eq!(ran.exited(5).out, "half done\n");
     server.finish().await.unwrap();
 }
@@ -114,7 +129,11 @@ async fn a_data_folder_that_cannot_be_written_is_named() {
     let data = place.home("file/data");
     place.set("XDG_DATA_HOME", data.to_str().unwrap());
     let ran = place.run(&["run", "hello", "-m", MODEL]).await;
-    assert!(ran.exited(2).err.contains("cannot write") && ran.err.contains("XDG_DATA_HOME"), "{}", ran.err);
+    assert!(
+        ran.exited(2).err.contains("cannot write") && ran.err.contains("XDG_DATA_HOME"),
+        "{}",
+        ran.err
+    );
 }
 
 #[tokio::test]
@@ -139,9 +158,14 @@ async fn an_empty_prompt_is_refused() {
 
 #[tokio::test]
 async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
-    let server = ModelServer::start([Reply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")]).await;
+    let server =
+        ModelServer::start([Reply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")]).await;
     let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
     let ran = place.run(&["run", "hello", "-m", MODEL]).await;
-    assert!(!ran.exited(0).out.contains('\u{1b}') && !ran.out.contains('\u{202e}'), "{:?}", ran.out);
+    assert!(
+        !ran.exited(0).out.contains('\u{1b}') && !ran.out.contains('\u{202e}'),
+        "{:?}",
+        ran.out
+    );
     server.finish().await.unwrap();
 }

@@ -1,5 +1,12 @@
 //! The built program, driven only by flags and environment, against the test kit's model server.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests start the program and fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests start the program and fail loudly"
+)]
 
 mod dialects;
 mod errors;

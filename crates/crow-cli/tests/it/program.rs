@@ -129,14 +129,24 @@ impl Ran {
 
     /// Returns the lines of the JSON output.
     pub(crate) fn lines(&self) -> Vec<Value> {
-        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+        self.out
+            .lines()
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+            })
+            .collect()
     }
 
     /// Returns the one result, which is the last line.
     pub(crate) fn result(&self) -> Value {
         let lines = self.lines();
         let results = lines.iter().filter(|line| line["type"] == "result").count();
-        assert_eq!((results, &lines.last().unwrap()["type"]), (1, &Value::from("result")), "{}", self.out);
+        assert_eq!(
+            (results, &lines.last().unwrap()["type"]),
+            (1, &Value::from("result")),
+            "{}",
+            self.out
+        );
         lines.last().unwrap().clone()
     }
 }
@@ -145,7 +155,11 @@ impl Ran {
 pub(crate) fn holds(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
-        if path.is_dir() { holds(&path, text) } else { String::from_utf8_lossy(&fs::read(path).unwrap()).contains(text) }
+        if path.is_dir() {
+            holds(&path, text)
+        } else {
+            String::from_utf8_lossy(&fs::read(path).unwrap()).contains(text)
+        }
     })
 }
 

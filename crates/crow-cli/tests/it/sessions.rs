@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use crow_testkit::{Dialect, Gate, Fault, ModelServer, Reply, Step};
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
 use serde_json::json;
 
 use crate::program::{Place, finish};
@@ -24,13 +24,22 @@ async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
     assert!(list.exited(0).out.contains("say something"), "{}", list.out);
     let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
     let show = place.run(&["sessions", "show", &id[..13]]).await;
-    assert!(show.exited(0).out.contains("say something") && show.out.contains("first answer"), "{}", show.out);
+    assert!(
+        show.exited(0).out.contains("say something") && show.out.contains("first answer"),
+        "{}",
+        show.out
+    );
     let resumed = place.run(&["sessions", "resume", &id, "and more"]).await;
     assert_eq!(resumed.exited(0).out, "second answer\n");
     // The server checks that the third request begins with the second one.
     let requests = server.finish().await.unwrap();
     let text = requests[2].body.to_string();
-    assert!(text.contains("say something") && text.contains("from-the-tool") && text.contains("first answer") && text.contains("and more"));
+    assert!(
+        text.contains("say something")
+            && text.contains("from-the-tool")
+            && text.contains("first answer")
+            && text.contains("and more")
+    );
 }
 
 #[tokio::test]
@@ -128,7 +137,11 @@ async fn a_closed_reader_ends_the_run() {
     let many = (0..2000).fold(String::new(), |text, n| text + &format!("word{n} "));
     let server = ModelServer::start([Reply::new().text(&many)]).await;
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
-    let mut child = place.command(&["run", "talk", "-m", MODEL, "-o", "json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = place
+        .command(&["run", "talk", "-m", MODEL, "-o", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let ran = finish(child).await;
     assert_ne!(ran.code, Some(0));

@@ -17,7 +17,9 @@ fn signal(name: &str, pid: u32) {
 async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
     for name in ["-INT", "-TERM", "-HUP"] {
         let gate = Gate::new();
-        let held = Reply::new().text("well well").with(Fault::StallAfter { events: 4, gate: gate.clone() });
+        let held = Reply::new()
+            .text("well well")
+            .with(Fault::StallAfter { events: 4, gate: gate.clone() });
         let server = ModelServer::start([held]).await;
         let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
         let child = place.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
@@ -30,9 +32,11 @@ async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
 
 #[tokio::test]
 async fn an_interrupt_ends_a_running_command_and_its_children() {
-    let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({"command": "sleep 601 & echo $! > pid; touch started; sleep 602"})),
-    ])
+    let server = ModelServer::start([Reply::new().call(
+        "c1",
+        "bash",
+        &json!({"command": "sleep 601 & echo $! > pid; touch started; sleep 602"}),
+    )])
     .await;
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
     let child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);

@@ -34,8 +34,8 @@ pub struct AgentContext {
     pub abilities: Abilities,
     /// Where the agent works.
     pub workspace: Workspace,
-    /// Where outputs go that are too long for the model.
-    pub scratch: PathBuf,
+    /// Where outputs go that are too long for the model, if they are kept at all. The folder may not exist yet.
+    pub scratch: Option<PathBuf>,
     /// Which file contents the session has seen.
     pub file_views: FileViews,
     /// The todo list.

@@ -43,7 +43,7 @@ fn context(call_id: &str) -> ToolContext {
         model: ModelRef { provider: "p".into(), model: "m".into() },
         abilities: Abilities::default(),
         workspace: Workspace::new("/p"),
-        scratch: "/scratch".into(),
+        scratch: Some("/scratch".into()),
         file_views: FileViews::default(),
         todo: Mutex::new(TodoList::default()),
         processes: Arc::new(NoProcesses),

@@ -8,10 +8,11 @@ use super::{
     parts::{self, Vision},
     wire_ids::WireIds,
 };
-use crate::codec::{EncodedMessage, Route};
+use crate::{
+    codec::{EncodedMessage, Route},
+    stand_in::{NO_WORDS, wire_name},
+};
 
-/// Keeps the roles in order where a user message says nothing.
-const NO_WORDS: &str = "(empty message)";
 const LONGEST_NAME: usize = 128;
 
 /// Turns messages into wire bytes, in order.
@@ -78,18 +79,10 @@ impl MessageEncoder {
         json!({
             "type": "tool_use",
             "id": self.ids.of(&call.id),
-            "name": wire_name(&call.name),
+            "name": wire_name(&call.name, "_-", LONGEST_NAME),
             "input": call.arguments.to_object(),
         })
     }
-}
-
-/// A name that the service takes: a model may have called a tool by a name that no tool can have.
-fn wire_name(name: &str) -> String {
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
-    let legal: String = legal.take(LONGEST_NAME).collect();
-    if legal.is_empty() { "unnamed".to_owned() } else { legal }
 }
 
 /// Writes a message, and finds where a cache mark fits into it: at the end of its last block that may bear one.

@@ -3,9 +3,7 @@
 use crow_core::message::{Block, Image, ResultMessage};
 use serde_json::{Value, json};
 
-/// Stands for a picture that a model cannot see.
-const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
-const NO_OUTPUT: &str = "(no output)";
+use crate::stand_in::{NO_OUTPUT, NO_VISION};
 
 /// Whether pictures are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use crow_core::model::{ModelInfo, ToolChoice, ToolDefinition};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{schema, thinking};
 use crate::codec::{EncodedMessage, Frame};
 
 /// Puts a request body together.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
-    // A map of values always has a JSON form.
+    // Texts and values always have a JSON form.
     let mut body = serde_json::to_vec(&head(model, frame)).unwrap_or_default();
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     body.reserve(size + 64);
@@ -27,38 +28,57 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
     Bytes::from(body)
 }
 
-/// Everything but the contents. It never is empty.
-fn head(model: &ModelInfo, frame: Frame<'_>) -> Map<String, Value> {
-    let mut head = Map::new();
-    let mut put = |name: &str, value: Value| drop(head.insert(name.to_owned(), value));
-    put("generationConfig", generation_config(model, frame));
-    if !frame.tools.is_empty() {
-        if frame.tool_choice == ToolChoice::None {
-            put("toolConfig", json!({"functionCallingConfig": {"mode": "NONE"}}));
-        }
-        let declarations: Value = frame.tools.iter().map(declaration).collect();
-        put("tools", json!([{"functionDeclarations": declarations}]));
-    }
-    if !frame.system.trim().is_empty() {
-        put("systemInstruction", json!({"parts": [{"text": frame.system}]}));
-    }
-    head
+/// Everything but the contents.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    generation_config: GenerationConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<SystemInstruction<'a>>,
 }
 
-fn generation_config(model: &ModelInfo, frame: Frame<'_>) -> Value {
-    let mut config = Map::new();
-    if let Some(tokens) = frame.config.max_tokens {
-        config.insert("maxOutputTokens".to_owned(), json!(tokens));
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct SystemInstruction<'a> {
+    parts: [TextPart<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
+fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> Head<'a> {
+    let has_tools = !frame.tools.is_empty();
+    let no_calls = has_tools && frame.tool_choice == ToolChoice::None;
+    let system = SystemInstruction { parts: [TextPart { text: frame.system }] };
+    Head {
+        generation_config: GenerationConfig {
+            max_output_tokens: frame.config.max_tokens,
+            temperature: frame.config.temperature,
+            thinking_config: thinking::config(model, frame.config),
+        },
+        tool_config: no_calls.then(|| json!({"functionCallingConfig": {"mode": "NONE"}})),
+        tools: has_tools.then(|| {
+            let declarations: Value = frame.tools.iter().map(declaration).collect();
+            json!([{"functionDeclarations": declarations}])
+        }),
+        system_instruction: (!frame.system.trim().is_empty()).then_some(system),
     }
-    if let Some(temperature) = frame.config.temperature {
-        // The shortest decimal: a conversion to `f64` would show 0.7 as 0.699999988.
-        let decimal = temperature.to_string().parse::<f64>().map_or(Value::Null, Value::from);
-        config.insert("temperature".to_owned(), decimal);
-    }
-    if let Some(thinking) = thinking::config(model, frame.config) {
-        config.insert("thinkingConfig".to_owned(), thinking);
-    }
-    Value::Object(config)
 }
 
 fn declaration(tool: &ToolDefinition) -> Value {

@@ -13,13 +13,13 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::thinking::{NO_SIGNATURE, wants_signatures};
-use crate::codec::{EncodedMessage, Route};
+use crate::{
+    codec::{EncodedMessage, Route},
+    stand_in::{NO_VISION, NO_WORDS, wire_name},
+};
 
-const NO_WORDS: &str = "(empty message)";
 /// Stands between two replies in a row: calls must follow a turn of the user.
 const GO_ON: &str = "Continue.";
-/// Stands for a picture that a model cannot see.
-const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
 /// One less than the service takes: an underscore may come in front.
 const LONGEST_NAME: usize = 63;
 
@@ -109,12 +109,19 @@ impl ContentEncoder {
         self.open.clear();
         let is_ours = message.origin == self.origin;
         let mut parts = Vec::new();
+        let mut unsigned = self.wants_signatures;
         for block in &message.blocks {
             let native = block.native_item().filter(|_| is_ours).and_then(Value::as_object);
-            parts.extend(self.reply_part(block, native.cloned()));
-        }
-        if self.wants_signatures {
-            sign_first_call(&mut parts);
+            let is_foreign = native.is_none();
+            let part = self.reply_part(block, native.cloned());
+            parts.extend(part);
+            if matches!(block.content, ReplyContent::Call(_))
+                && std::mem::take(&mut unsigned)
+                && is_foreign
+                && let Some(part) = parts.last_mut()
+            {
+                sign(part);
+            }
         }
         parts
     }
@@ -140,7 +147,7 @@ impl ContentEncoder {
         let mut part = native.unwrap_or_default();
         let mut function = match part.shift_remove("functionCall") {
             Some(Value::Object(function)) => function,
-            _ => Map::from_iter([("name".to_owned(), json!(wire_name(&call.name)))]),
+            _ => Map::from_iter([("name".to_owned(), json!(function_name(&call.name)))]),
         };
         let text = |name: &str| function.get(name).and_then(Value::as_str).map(str::to_owned);
         let wire = WireCall { name: text("name").unwrap_or_default(), id: text("id") };
@@ -163,7 +170,7 @@ impl ContentEncoder {
                 }
             }
             let wire = self.open.get(&result.call_id);
-            let name = wire.map_or_else(|| wire_name(&result.tool), |wire| wire.name.clone());
+            let name = wire.map_or_else(|| function_name(&result.tool), |wire| wire.name.clone());
             let field = if result.is_error { "error" } else { "output" };
             let mut response = Map::from_iter([("name".to_owned(), json!(name))]);
             if let Some(id) = wire.and_then(|wire| wire.id.as_ref()) {
@@ -183,21 +190,17 @@ fn with_text(mut part: Map<String, Value>, text: &str) -> Value {
     Value::Object(part)
 }
 
-/// The first call of a reply must bear a signature. One that another model made has none.
-fn sign_first_call(parts: &mut [Value]) {
-    let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
-    if let Some(part) = first.and_then(Value::as_object_mut)
-        && !part.contains_key("thoughtSignature")
-    {
+/// The first call of a reply must bear a signature. One that another model made has none; one of the service's own is
+/// sent back as it came.
+fn sign(part: &mut Value) {
+    if let Some(part) = part.as_object_mut() {
         part.insert("thoughtSignature".to_owned(), json!(NO_SIGNATURE));
     }
 }
 
-/// A name that the service takes: a model may have called a tool by a name that no tool can have.
-fn wire_name(name: &str) -> String {
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });
-    let legal: String = legal.take(LONGEST_NAME).collect();
+/// The service wants a letter or an underscore first.
+fn function_name(name: &str) -> String {
+    let legal = wire_name(name, "_-.", LONGEST_NAME);
     let begins_well = legal.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if begins_well { legal } else { format!("_{legal}") }
 }

@@ -91,7 +91,7 @@ async fn headers_of_the_user_win() {
     assert_eq!(requests[0].header("x-team"), Some("crows"));
 }
 
-/// Recorded from a llama.cpp server's `/v1/messages`, shortened: no `message_start`, numbers at the end only.
+/// Written after what a llama.cpp server was seen to send on `/v1/messages`: no `message_start`, numbers at the end only.
 #[tokio::test]
 async fn a_stream_without_a_beginning_is_read() {
     let stream = concat!(

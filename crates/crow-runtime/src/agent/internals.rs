@@ -1,9 +1,6 @@
 //! What an agent function works with.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crow_core::{
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
@@ -296,11 +293,6 @@ impl AgentInternals {
             metadata.clone()
         };
         Ok(self.recorder.save_metadata(&metadata)?)
-    }
-
-    /// Returns the folder for outputs that are too long for the model.
-    pub(crate) fn scratch(&self) -> &PathBuf {
-        &self.context.scratch
     }
 }
 

@@ -107,7 +107,7 @@ impl AgentInternals {
         ctx.progress =
             Progress::new(move |output| drop(report.try_send((call_id.clone(), output))));
         let clock = std::sync::Arc::clone(&self.config.clock);
-        let scratch = self.scratch().clone();
+        let scratch = self.context.scratch.clone();
         Box::pin(async move {
             let begun = clock.monotonic();
             let name = resolved.tool.name().to_owned();
@@ -122,7 +122,7 @@ impl AgentInternals {
             for repair in resolved.repairs.iter().rev() {
                 result.output.insert_str(0, &format!("[{repair}]\n"));
             }
-            let result = bound_output(result, &scratch, &ctx.call_id);
+            let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
             let taken = clock.monotonic().saturating_sub(begun);
             (index, result, u64::try_from(taken.as_millis()).unwrap_or(u64::MAX))
         })

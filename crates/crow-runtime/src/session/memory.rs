@@ -100,8 +100,8 @@ impl SessionStore for MemoryStore {
         super::file::pick(prefix, sessions.keys().cloned())
     }
 
-    fn scratch(&self, id: &SessionId) -> PathBuf {
-        std::env::temp_dir().join(format!("crow-agent-{id}"))
+    fn scratch(&self, _id: &SessionId) -> Option<PathBuf> {
+        None
     }
 }
 

@@ -59,6 +59,6 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Returns the one session whose id is or begins with `prefix`.
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError>;
 
-    /// Returns the folder for outputs that are too long for the model. It may not exist yet.
-    fn scratch(&self, id: &SessionId) -> PathBuf;
+    /// Returns the folder for outputs that are too long for the model, if the store keeps them. It may not exist yet.
+    fn scratch(&self, id: &SessionId) -> Option<PathBuf>;
 }

@@ -49,7 +49,7 @@ pub(crate) fn anchored(document: &Document<'_>, old: &str) -> Option<Hits> {
     scored.retain(|(_, score)| score.is_rival());
     let level = scored.iter().filter_map(|(_, score)| score.level()).min()?;
     if let [(start, _)] = scored.as_slice()
-        && is_elsewhere(&file, *start, &wanted)
+        && (is_elsewhere(&file, *start, &wanted) || is_escaped(&file, *start, &wanted))
     {
         return None;
     }
@@ -108,6 +108,15 @@ fn similarity(one: &str, other: &str, cost: &mut usize) -> Option<f64> {
     let (one, other) = (clip(one), clip(other));
     *cost = cost.checked_sub(one.len() * other.len())?;
     Some(strsim::normalized_levenshtein(&one, &other))
+}
+
+/// Whether the old text has escapes (`\\n`, `&lt;`) that the block lacks: then the new text has them too.
+fn is_escaped(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
+    let block = file.get(start..start + wanted.len()).unwrap_or_default();
+    let count = |lines: &[Cow<'_, str>], sign: char| {
+        lines.iter().map(|line| line.matches(sign).count()).sum::<usize>()
+    };
+    ['\\', '&'].iter().any(|sign| count(wanted, *sign) > count(block, *sign))
 }
 
 /// Whether a line that the block lacks is somewhere else in the file: then the old text is more likely there.

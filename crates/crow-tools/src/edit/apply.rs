@@ -266,10 +266,10 @@ fn cause(document: &Document<'_>, found: &Found, place: &Range<usize>) -> Option
         && !found.new.is_empty()
         && !found.new.ends_with('\n')
         && place.end < document.view().len();
-    if found.level != Level::Exact {
-        Some(Cause::Inexact(found.level.match_type()))
-    } else {
+    if found.level == Level::Exact {
         joined.then_some(Cause::JoinedLines)
+    } else {
+        Some(Cause::Inexact(found.level.match_type()))
     }
 }
 

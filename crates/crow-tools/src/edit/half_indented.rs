@@ -50,9 +50,8 @@ impl<'a> Judge<'a> {
             return if self.is_appended(place) { Doubt::Refused } else { Doubt::None };
         };
         match (self.old.split_first(), self.new.split_first()) {
-            (None, _) => Doubt::None,
             (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => Doubt::Lines,
-            (Some(_), None) => Doubt::None,
+            (None, _) | (_, None) => Doubt::None,
             (Some((first_old, _)), Some((first_new, _))) if first_old.is_blank() => {
                 if first_new.is_blank() { Doubt::None } else { Doubt::Lines }
             }

@@ -67,13 +67,14 @@ impl IndentMap {
 
     /// The indentation in the file of a line that the model indents by `indent`; `None` when unclear.
     pub(crate) fn to_file(&self, indent: &str) -> Option<String> {
-        let is_bare_too = |bare| {
-            indent.is_empty() && self.pairs.iter().any(|(old, file)| old.is_empty() && file != bare)
-        };
-        if self.bare.as_ref().is_some_and(is_bare_too) {
-            return None;
+        let is_identity = self.pairs.iter().all(|(old, file)| old == file);
+        if self.bare.is_some() && indent.is_empty() {
+            // Not indented, or indented as the bare line: only clear when other lines are known to be exact.
+            let is_margin_open = self.pairs.iter().all(|(old, _)| !old.is_empty());
+            let is_clear = is_identity && is_margin_open && !self.pairs.is_empty();
+            return is_clear.then(String::new);
         }
-        if self.pairs.iter().all(|(old, file)| old == file) {
+        if is_identity {
             let is_known = self.bare.is_none() || !self.pairs.is_empty();
             return is_known.then(|| indent.to_owned());
         }

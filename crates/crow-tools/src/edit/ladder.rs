@@ -226,7 +226,7 @@ fn settle(
         let likeness = if level == Level::Exact { Likeness::Exact } else { Likeness::Inexact };
         return Err(ambiguous(document, &hits.places, likeness));
     }
-    refuse_rivals(document, &hits, &reading.old, edit)?;
+    refuse_rivals(document, &hits, level, &reading.old, edit)?;
     let new = reading.new?;
     if !is_exact && reading.old.ends_with('\n') && !new.is_empty() && !new.ends_with('\n') {
         return Err(EditError::FinalNewline);
@@ -253,12 +253,13 @@ fn are_apart(places: &[Range<usize>]) -> bool {
 fn refuse_rivals(
     document: &Document<'_>,
     hits: &Hits,
+    level: Level,
     old: &str,
     edit: &Edit,
 ) -> Result<(), EditError> {
-    let is_exact = hits.level.is_exact();
+    let is_exact = level == Level::Exact;
     let wanted = lines(old);
-    let is_settled = |place| edit.replace_all || is_whole(document, place, &wanted);
+    let is_settled = |place| edit.replace_all || is_whole(document, place);
     if old.trim().is_empty() || (is_exact && hits.places.iter().all(is_settled)) {
         return Ok(());
     }
@@ -275,16 +276,11 @@ fn refuse_rivals(
     Err(ambiguous(document, &rivals, if is_exact { Likeness::Mixed } else { Likeness::Inexact }))
 }
 
-/// Whether a place is made of whole lines. Behind indentation it passes for it when later lines are exact.
-fn is_whole(document: &Document<'_>, place: &Range<usize>, wanted: &[&str]) -> bool {
-    let line = document.line_range(document.line_at(place.start));
-    let before = document.slice(&(line.start..place.start));
-    let is_bare = wanted.len() > 1
-        && before.trim().is_empty()
-        && wanted.first().is_some_and(|line| line.starts_with(|char: char| !char.is_whitespace()));
-    let ends_line = document.slice(place).ends_with('\n')
-        || document.line_range(document.line_at(place.end)).end == place.end;
-    is_bare || (before.is_empty() && ends_line)
+/// Whether a place is made of whole lines.
+fn is_whole(document: &Document<'_>, place: &Range<usize>) -> bool {
+    let starts_line = document.line_range(document.line_at(place.start)).start == place.start;
+    let ends_line = document.line_range(document.line_at(place.end)).end == place.end;
+    starts_line && (ends_line || document.slice(place).ends_with('\n'))
 }
 
 fn ambiguous(document: &Document<'_>, places: &[Range<usize>], likeness: Likeness) -> EditError {

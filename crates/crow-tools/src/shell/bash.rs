@@ -156,7 +156,7 @@ async fn workdir(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
 
 async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError> {
     let cwd = workdir(&input.workdir, ctx).await?;
-    let spill = ctx.scratch.join(spill_name(&ctx.call_id));
+    let spill = ctx.scratch.as_ref().map(|folder| folder.join(spill_name(&ctx.call_id)));
     Ok(ProcessSpec {
         argv: vec!["bash".to_owned(), "-c".to_owned(), input.command.clone()],
         cwd,
@@ -167,12 +167,7 @@ async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError
         timeout: Duration::from_millis(
             input.timeout.unwrap_or(DEFAULT_TIMEOUT_MS).min(MAX_TIMEOUT_MS),
         ),
-        output: OutputLimits {
-            head: HEAD_BYTES,
-            tail: TAIL_BYTES,
-            spill: Some(spill),
-            spill_cap: SPILL_BYTES,
-        },
+        output: OutputLimits { head: HEAD_BYTES, tail: TAIL_BYTES, spill, spill_cap: SPILL_BYTES },
         progress: ctx.progress.clone(),
     })
 }

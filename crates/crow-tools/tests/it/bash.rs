@@ -43,7 +43,7 @@ async fn the_command_runs_in_a_quiet_shell_with_bounds() {
         ["GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "NO_COLOR=1", "PAGER=cat", "TERM=dumb"]
     );
     assert_eq!((spec.output.head, spec.output.tail), (10 * 1024, 20 * 1024));
-    assert_eq!(spec.output.spill, Some(bench.ctx.scratch.join("c1.log")));
+    assert_eq!(spec.output.spill, bench.ctx.scratch.as_ref().map(|folder| folder.join("c1.log")));
     assert_eq!(spec.output.spill_cap, 64 << 20);
 }
 
@@ -116,12 +116,12 @@ async fn silence_and_processes_left_behind_are_told() {
 #[tokio::test]
 async fn long_output_names_the_file_with_all_of_it() {
     let bench = Bench::new();
-    let spill = Some(bench.ctx.scratch.join("c1.log"));
+    let spill = bench.ctx.scratch.as_ref().map(|folder| folder.join("c1.log"));
     let output =
         CapturedOutput { head: b"a\nb".into(), tail: b"y\nz\n".into(), total: 1000, spill };
     bench.processes.answers(ProcessEnd::Exited(0), output);
     let output = bench.ok("bash", json!({"command": "x"})).await;
-    let file = bench.ctx.scratch.join("c1.log");
+    let file = bench.ctx.scratch.as_ref().unwrap().join("c1.log");
     assert_eq!(
         output,
         format!("a\n[… 996 bytes omitted; whole output in {} …]\nz\n[exit code 0]", file.display())
@@ -217,7 +217,7 @@ async fn a_call_id_cannot_choose_where_output_goes() {
     }
     for spec in bench.processes.specs.lock().unwrap().iter() {
         let spill = spec.output.spill.as_ref().unwrap();
-        assert_eq!(spill.parent(), Some(bench.ctx.scratch.as_path()));
+        assert_eq!(spill.parent(), bench.ctx.scratch.as_deref());
     }
     let specs = bench.processes.specs.lock().unwrap();
     assert!(specs[3].output.spill.as_ref().unwrap().ends_with("toolu_01AbC-9.log"));

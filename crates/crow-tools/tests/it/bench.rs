@@ -64,7 +64,7 @@ impl Bench {
             model: ModelRef { provider: "p".into(), model: "m".into() },
             abilities,
             workspace: Workspace::new(root),
-            scratch: folder.path().join("scratch"),
+            scratch: Some(folder.path().join("scratch")),
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,

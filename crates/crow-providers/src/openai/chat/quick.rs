@@ -50,8 +50,8 @@ pub(super) fn read(data: &str) -> Option<Piece<'_>> {
     if index.unwrap_or(0) != 0 || more.iter().chain(&further).any(Option::is_some) {
         return None;
     }
-    let some = |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty());
-    match (some(delta.content), some(delta.reasoning_content)) {
+    let says = |text: &Cow<'_, str>| !text.is_empty();
+    match (delta.content.filter(says), delta.reasoning_content.filter(says)) {
         (Some(text), None) => Some(Piece::Text(text)),
         (None, Some(text)) => Some(Piece::Reasoning(text)),
         (Some(_), Some(_)) | (None, None) => None,

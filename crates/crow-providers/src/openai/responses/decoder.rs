@@ -8,7 +8,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    delta::{self, Delta},
+    delta::{self, Piece},
     item::text,
     output::Output,
 };
@@ -59,13 +59,13 @@ impl ResponsesDecoder {
 
     /// Takes in a delta, which most events are, and says whether it was one.
     fn on_delta(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> bool {
-        let Ok(delta) = serde_json::from_str::<Delta<'_>>(data) else { return false };
-        let name = delta.kind.as_deref().unwrap_or(event);
+        let Ok(piece) = serde_json::from_str::<Piece<'_>>(data) else { return false };
+        let name = piece.kind.as_deref().unwrap_or(event);
         let Some(subject) = delta::subject(name) else { return false };
         if name == "response.refusal.delta" {
             self.refusal = Refusal::Said;
         }
-        self.output.on_delta(subject, &delta, out);
+        self.output.on_delta(subject, &piece, out);
         true
     }
 

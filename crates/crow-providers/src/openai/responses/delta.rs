@@ -8,14 +8,14 @@ use super::{item::ItemKind, output::Source};
 
 /// A piece of an item: of its text, its reasoning, its arguments.
 #[derive(Debug, Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct Piece<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) item_id: Option<Cow<'a, str>>,
     pub(super) output_index: Option<u64>,
-    #[serde(borrow)]
-    pub(super) delta: Cow<'a, str>,
+    #[serde(borrow, rename = "delta")]
+    pub(super) text: Cow<'a, str>,
 }
 
 /// Returns what a delta of this name is a piece of.

@@ -7,7 +7,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    delta::Delta,
+    delta::Piece,
     item::{self, ItemKind, text},
 };
 use crate::openai::call_ids::ReplyIds;
@@ -125,13 +125,13 @@ impl Output {
     pub(super) fn on_delta(
         &mut self,
         (kind, source): (ItemKind, Source),
-        delta: &Delta<'_>,
+        piece: &Piece<'_>,
         out: &mut Vec<ModelEvent>,
     ) {
         let item =
-            self.open_item(kind, delta.item_id.as_deref().unwrap_or_default(), delta.output_index);
+            self.open_item(kind, piece.item_id.as_deref().unwrap_or_default(), piece.output_index);
         if *item.source.get_or_insert(source) == source {
-            item.show(&delta.delta, out);
+            item.show(&piece.text, out);
         }
     }
 

@@ -152,3 +152,12 @@ fn an_inexact_match_is_ambiguous_when_a_looser_reading_knows_another_place() {
         "{error}"
     );
 }
+
+#[test]
+fn a_line_at_the_end_of_the_file_is_no_better_than_one_that_fits_inexactly() {
+    let error = refused("x = 1\ny\nx = 1 ", "x = 1 \n", "x = 2 \n");
+    assert!(
+        matches!(&error, EditError::Ambiguous { places, .. } if places.lines == [1, 3]),
+        "{error}"
+    );
+}

@@ -307,3 +307,15 @@ fn an_exact_match_within_a_line_is_ambiguous_when_a_whole_line_fits_inexactly() 
     let error = refused("\t\tend()\n    end()\n", "\tend()", "\tfin()");
     assert!(matches!(error, EditError::Ambiguous { .. }), "{error}");
 }
+
+#[test]
+fn escapes_that_only_the_old_text_has_are_not_written_into_a_similar_block() {
+    let file = "begin section\n    a: Vec<u8> = one();\n    b: Vec<u8> = two();\nend section\n";
+    let old = file.replace('<', "&lt;").replace('>', "&gt;");
+    let error = refused(
+        file,
+        &old,
+        &old.replace("end section", "    c: Vec&lt;u8&gt; = three();\nend section"),
+    );
+    assert!(matches!(error, EditError::NotFound(_)), "{error}");
+}
