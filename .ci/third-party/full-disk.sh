@@ -15,7 +15,7 @@ if [ "${1-}" != inside ]; then
 fi
 
 folder=$(mktemp -d)
-trap 'umount "$folder/disk" 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'umount "$folder/disk" 2>/dev/null || true; rm -rf "$folder"' EXIT
 CROW_AGENT=$(crow_agent)
 AIMOCK=$(install_aimock "$folder/npm")
 mkdir "$folder/disk" "$folder/work"

@@ -19,7 +19,11 @@ const checks = new Checks("llamacpp");
 const python = spawn(process.env.PYTHON, [path.join(import.meta.dirname, "serve.py")], {
 	stdio: ["pipe", "pipe", "ignore"],
 });
-const [line] = await once(createInterface({ input: python.stdout }), "line");
+const ended = once(python, "exit").then(([code]) => {
+	throw new Error(`llama.cpp's server ended with exit code ${code} before it listened`);
+});
+const [line] = await Promise.race([once(createInterface({ input: python.stdout }), "line"), ended]);
+ended.catch(() => {});
 const address = line.trim();
 const home = path.join(os.tmpdir(), "home");
 try {

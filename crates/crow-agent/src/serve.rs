@@ -31,6 +31,8 @@ pub async fn serve(
         let worked = work(&agent, &surroundings, &mut internals, content, &run).await;
         let outcome = match worked {
             Ok(turn) => conclude(&mut internals, turn).await?,
+            // Without its log a session cannot go on; the runtime tells the listeners.
+            Err(error @ AgentError::Session(_)) => return Err(error),
             Err(error) => {
                 internals.report_error(&error).await;
                 RunOutcome::Failed { error: error.to_string() }

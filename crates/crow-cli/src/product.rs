@@ -4,7 +4,7 @@ use std::{fs, io, path::Path, sync::Arc};
 
 use crow_agent::TaskComplete;
 use crow_core::tool::{ToolRegistry, Typed};
-use crow_providers::{HttpClient, ProviderConfig, ProviderModels};
+use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
 use crow_runtime::{FileStore, SessionStore};
 
 use crate::{CliError, Environment};
@@ -17,8 +17,9 @@ pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn Session
 /// Returns the providers: the built-in ones and those in `providers/*.toml`.
 pub(crate) fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
     let configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+    let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
-    Ok(ProviderModels::new(configs, move |name| lookup.var(name), HttpClient::default())?)
+    Ok(ProviderModels::new(configs, move |name| lookup.var(name), client)?)
 }
 
 /// Returns every tool that there is.

@@ -110,7 +110,16 @@ impl Schedule {
             Reach::Nobody => self.policy.unreachable_within.checked_sub(self.began.elapsed())?,
             Reach::Wrong => return None,
         };
-        let wait = self.waits.next()?.max(error.retry_after.unwrap_or_default());
+        // A kept connection that the other side had closed meanwhile: a new one will do at once.
+        let is_stale = self.retries == 0
+            && *reach == Reach::Answered
+            && error.kind == ProviderErrorKind::Network
+            && !error.mid_stream;
+        let wait = if is_stale {
+            Duration::ZERO
+        } else {
+            self.waits.next()?.max(error.retry_after.unwrap_or_default())
+        };
         if wait > left {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use crow_core::{
     model::{ProviderError, ProviderErrorKind},
-    turn::{LimitKind, TurnEnd},
+    turn::TurnEnd,
 };
 
 use super::{ErrorReport, ExitCode};
@@ -44,7 +44,7 @@ pub(super) fn interrupted(session_id: Option<&str>) -> ErrorReport {
 fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
     match kind {
         ProviderErrorKind::Auth => Some(
-            "set the provider's key in the environment or store one with `crow-agent login`; `crow-agent doctor` says what is found",
+            "set the provider's key in the environment; `crow-agent models` says which variable and what is found",
         ),
         ProviderErrorKind::Permission => {
             Some("use a key that may use this model, or choose another with --model")
@@ -74,10 +74,7 @@ fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
 fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
     match end {
         TurnEnd::MaxSteps { .. } => Some("--max-steps raises the limit"),
-        TurnEnd::Budget { limit: LimitKind::Rounds } => Some("--max-rounds raises the limit"),
-        TurnEnd::Budget { limit: LimitKind::Tokens | LimitKind::Money | LimitKind::Time } => {
-            Some("raise the limit in the agent's configuration")
-        }
+        TurnEnd::Budget { .. } => Some("raise the limit in the agent's configuration"),
         TurnEnd::DoomLoop { .. } => {
             Some("say in a new prompt how to go on, or raise doom_loop_threshold")
         }

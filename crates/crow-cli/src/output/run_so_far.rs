@@ -28,6 +28,8 @@ pub(super) struct RunSoFar {
     pub(super) last_turn: Option<TurnEnd>,
     /// The provider's error after which no agent got a reply.
     pub(super) provider_error: Option<ProviderError>,
+    /// The last error of the root session that was not a provider's.
+    error: Option<String>,
     pub(super) turns: u32,
     pub(super) steps: u32,
     pub(super) refusals: Vec<RefusalReport>,
@@ -102,8 +104,8 @@ impl RunSoFar {
                 }
             }
             AgentEvent::FilesChanged { files, .. } => self.on_files(files),
-            AgentEvent::Error { provider: Some(error), .. } => {
-                self.provider_error = Some(error.clone());
+            AgentEvent::Error { error, provider } => {
+                self.on_error(envelope, error, provider.as_ref());
             }
             AgentEvent::TaskComplete { .. } if is_root(envelope) => self.last_step = None,
             AgentEvent::RunEnd { .. }
@@ -113,7 +115,6 @@ impl RunSoFar {
             | AgentEvent::ThinkingDelta { .. }
             | AgentEvent::ReplyReset { .. }
             | AgentEvent::TaskComplete { .. }
-            | AgentEvent::Error { provider: None, .. }
             | AgentEvent::SessionStart { .. }
             | AgentEvent::RunStart { .. }
             | AgentEvent::RoundStart
@@ -185,9 +186,20 @@ impl RunSoFar {
                 error.clone()
             }
             (_, Some(end)) => end.to_string(),
-            (_, None) => "the run broke off without a result".to_owned(),
+            (_, None) => {
+                let unsaid = || "the run broke off without a result".to_owned();
+                self.error.clone().unwrap_or_else(unsaid)
+            }
         };
         ErrorReport::new(ExitCode::Failed, message)
+    }
+
+    fn on_error(&mut self, envelope: &Envelope, error: &str, provider: Option<&ProviderError>) {
+        match provider {
+            Some(provider) => self.provider_error = Some(provider.clone()),
+            None if is_root(envelope) => self.error = Some(error.to_owned()),
+            None => {}
+        }
     }
 
     fn on_text(&mut self, reply_id: &ReplyId, offset: u64, delta: &str) {

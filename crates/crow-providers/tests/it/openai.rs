@@ -1,13 +1,15 @@
 //! What only Responses and Chat Completions have: whose reasoning goes back, and who speaks Chat in which way.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use crow_core::{
     message::{CallArguments, Origin, ReplyContent, ToolCall},
-    model::{ModelReply, ProviderErrorKind, StopReason, Thinking, ToolChoice},
+    model::{ModelReply, Models as _, ProviderErrorKind, StopReason, Thinking, ToolChoice},
     usage::TokenUsage,
 };
-use crow_providers::{ChatVariant, Dialect, RetryPolicy, Timeouts};
+use crow_providers::{
+    ChatVariant, Dialect, HttpClient, ProviderConfig, ProviderModels, RetryPolicy, Timeouts,
+};
 use crow_testkit::{
     ChatFlavour, ModelServer, RecordedRequest, Reply, ReplyUsage, ServerOptions, Step, Stop,
 };
@@ -241,4 +243,31 @@ async fn the_session_is_the_key_of_the_providers_cache() {
     for request in server.finish().await.unwrap() {
         assert_eq!(request.at("/prompt_cache_key"), "session-1");
     }
+}
+
+#[tokio::test]
+async fn a_file_says_where_a_provider_is_asked_and_how() {
+    let server = ModelServer::start([Reply::new(), Reply::new()]).await;
+    let base_url = server.base_url(crow_testkit::Dialect::OpenAiChat);
+    let file = format!(
+        "[provider]\nname = 'work'\ntype = 'openai-chat'\nbase_url = '{base_url}/'\n\
+         [auth]\napi_key = {{ env = 'WORK_KEY' }}\n[defaults]\nmodel = 'm'\nmax_tokens = 4096\n\
+         [models.m]\nmax_output_tokens = 1000\n[headers]\nx-team = 'crow'\n"
+    );
+    let config = ProviderConfig::parse(Path::new("work.toml"), &file).unwrap();
+    let lookup = |name: &str| (name == "WORK_KEY").then(|| "sk-work\n".to_owned());
+    let models = ProviderModels::new(vec![config], lookup, HttpClient::default()).unwrap();
+    let reference = models.default_model().unwrap();
+    assert_eq!(reference.to_string(), "work/m");
+    let resolved = models.resolve(&reference).await.unwrap();
+    let mut talk = Talk::of(&*resolved.provider, &resolved.info);
+    talk.step().await;
+    talk.config.max_tokens = Some(7);
+    talk.step().await;
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests[0].header("authorization"), Some("Bearer sk-work"));
+    assert_eq!(requests[0].header("x-team"), Some("crow"));
+    assert_eq!(requests[0].path, "/v1/chat/completions");
+    assert_eq!(requests[0].at("/max_tokens"), 1000, "the model cannot say more");
+    assert_eq!(requests[1].at("/max_tokens"), 7, "the caller's word wins");
 }

@@ -9,7 +9,7 @@ use crow_core::{
     },
     model::{
         Abilities, Conversation, ModelConfig, ModelEvent, ModelInfo, ModelRef, ModelReply,
-        ModelRequest, Provider as _, ProviderError, Retry, ToolChoice, ToolDefinition,
+        ModelRequest, Provider, ProviderError, Retry, ToolChoice, ToolDefinition,
     },
 };
 use crow_providers::{
@@ -73,7 +73,7 @@ impl Talk {
         Self::of(&provider, &model("test-model"))
     }
 
-    pub(crate) fn of(provider: &HttpProvider, model: &ModelInfo) -> Self {
+    pub(crate) fn of(provider: &dyn Provider, model: &ModelInfo) -> Self {
         Self {
             conversation: provider.conversation(model, &SessionId::new("session-1")),
             messages: vec![user("u1", "Hello")],

@@ -62,39 +62,27 @@ impl OutputBuffer {
         }
     }
 
-    /// Writes on to the file. A file that cannot be written is done without: the result then names none.
+    /// Writes on to the file. A file that cannot be written to its end is removed, so that it does not fill the disk for
+    /// nothing; the result then names none.
     fn spill(&mut self, first: &[u8], rest: &[u8]) {
-        if self.spill.is_none() {
-            // Everything before these bytes is still in memory.
-            let Some(path) = self.limits.spill.take() else { return };
-            let earlier_head = self.head.get(..self.head.len() - first.len()).unwrap_or_default();
-            match Spill::create(&path, self.limits.spill_cap) {
-                Ok(spill) => {
-                    let mut spill = spill;
-                    let written = spill.write(earlier_head).and_then(|()| {
-                        // What is in `tail` follows the head and precedes these bytes.
-                        spill.write(first)?;
-                        spill.write(&self.tail)
-                    });
-                    if written.is_ok() {
-                        self.spill = Some(spill);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "the whole output cannot be kept");
-                    return;
-                }
+        let written = match (&mut self.spill, self.limits.spill.take()) {
+            (Some(spill), _) => spill.write_all([first, rest]),
+            (None, None) => return,
+            (None, Some(path)) => {
+                // Everything before these bytes is still in memory: the head without them, then the tail.
+                let earlier = self.head.get(..self.head.len() - first.len()).unwrap_or_default();
+                Spill::create(&path, self.limits.spill_cap).and_then(|spill| {
+                    self.spill.insert(spill).write_all([earlier, first, &self.tail, rest])
+                })
             }
-        } else if let Some(spill) = &mut self.spill
-            && spill.write(first).is_err()
-        {
-            self.spill = None;
-        }
-        if let Some(spill) = &mut self.spill
-            && let Err(error) = spill.write(rest)
-        {
-            tracing::warn!(path = %spill.path.display(), %error, "the whole output cannot be kept");
-            self.spill = None;
+        };
+        if let Err(error) = written {
+            tracing::warn!(%error, "the whole output cannot be kept");
+            if let Some(spill) = self.spill.take()
+                && let Err(error) = std::fs::remove_file(&spill.path)
+            {
+                tracing::warn!(path = %spill.path.display(), %error, "a part of the output stays behind");
+            }
         }
     }
 }
@@ -109,10 +97,12 @@ impl Spill {
         Ok(Self { path: path.to_path_buf(), file, room: cap })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
-        self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
-        self.room -= fits as u64;
+    fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+        for bytes in parts {
+            let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+            self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
+            self.room -= fits as u64;
+        }
         Ok(())
     }
 }
@@ -175,6 +165,14 @@ mod tests {
         let path = folder.path().join("a.log");
         let output = feed(limits(4, 6, Some(path.clone())), &[&[7; 5000]]);
         assert_eq!((output.total, std::fs::metadata(path).unwrap().len()), (5000, 1000));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_done_without() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let output = feed(limits(4, 6, Some(folder.path().join("file/a.log"))), &[&[7; 100]]);
+        assert_eq!((output.total, output.spill), (100, None));
     }
 
     #[test]

@@ -26,6 +26,4 @@ mod tests;
 mod text;
 mod tokens;
 
-pub(crate) use apply::{Applied, Cause, Edit, MatchType, Note, apply_edits};
-pub(crate) use error::EditError;
-pub(crate) use text::Document;
+pub(crate) use apply::{Applied, Cause, Edit, MatchType, apply_edits};

@@ -9,7 +9,7 @@ mod indentation;
 mod levels;
 mod properties;
 
-use super::{Applied, Cause, Edit, EditError, MatchType, apply_edits};
+use super::{Applied, Cause, Edit, MatchType, apply_edits, error::EditError};
 
 fn edit(old: &str, new: &str) -> Edit {
     Edit { old: old.to_owned(), new: new.to_owned(), replace_all: false }
