@@ -166,7 +166,7 @@ impl Driver {
 
     #[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]
     fn ask(&mut self, question: Question) {
-        eprint!("{}? [y]es / [n]o / no, and what the model should know: ", question.request.tool);
+        eprint!("  allow? [y]es, [n]o, or n and why: ");
         // What cannot be shown cannot be answered; reading says so.
         drop(io::stderr().flush());
         self.open = Some((question, tokio::task::spawn_blocking(read_line)));

@@ -19,6 +19,8 @@ const HISTORY: &str = "history.jsonl";
 const LOCK: &str = "lock";
 const OUTPUT: &str = "output";
 const LONGEST_ID: usize = 128;
+/// More than a header has.
+const HEADER_CHUNK: usize = 16 * 1024;
 
 /// Keeps sessions in a folder.
 #[derive(Debug, Clone)]
@@ -184,14 +186,28 @@ impl SessionLog for FileLog {
 
 /// Reads the headers of root sessions. A folder without one is not a session yet.
 fn read_headers(folders: &[PathBuf]) -> Vec<SessionMetadata> {
-    let mut text = Vec::new();
+    let mut buffer = vec![0; HEADER_CHUNK];
     let headers = folders.iter().filter_map(|folder| {
-        text.clear();
-        File::open(folder.join(METADATA)).and_then(|mut file| file.read_to_end(&mut text)).ok()?;
-        let parsed = serde_json::from_slice::<SessionMetadata>(&text);
+        let len = read_whole(&folder.join(METADATA), &mut buffer).ok()?;
+        let parsed = serde_json::from_slice::<SessionMetadata>(buffer.get(..len)?);
         parsed.inspect_err(|error| tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read")).ok()
     });
     headers.filter(|metadata| metadata.parent_session_id.is_none()).collect()
+}
+
+/// Reads a small file into a buffer that is used again, without asking for its size first. Returns its length.
+fn read_whole(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut file = File::open(path)?;
+    let mut len = 0;
+    loop {
+        if len == buffer.len() {
+            buffer.resize(len + HEADER_CHUNK, 0);
+        }
+        match file.read(buffer.get_mut(len..).unwrap_or_default())? {
+            0 => return Ok(len),
+            count => len += count,
+        }
+    }
 }
 
 /// Finds the one id that is or begins with `prefix`.
