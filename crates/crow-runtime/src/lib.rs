@@ -2,6 +2,43 @@
 //!
 //! An agent is an async function over [`AgentInternals`], spawned on an [`AgentRuntime`] and driven through an
 //! [`AgentHandle`]. The crate knows no particular loop, no provider, no concrete tool and no protocol.
+//!
+//! A loop of one's own needs no more than this; `internals.call_model` and `internals.call` give it a model and tools:
+//!
+//! ```
+//! use crow_core::{event::{AgentEvent, InputSource, RunOutcome}, message::Block};
+//! use crow_runtime::{AgentError, AgentInternals, AgentRuntime, AgentSession, InputMessage, RuntimeConfig, SessionSpec};
+//! use futures_util::StreamExt as _;
+//!
+//! /// Greets whoever speaks to it.
+//! async fn greeter(mut internals: AgentInternals) -> Result<(), AgentError> {
+//!     loop {
+//!         let InputMessage::UserInput { run_id, content } = internals.receive().await? else { continue };
+//!         let run = internals.start_run(run_id).await?;
+//!         internals.say(InputSource::Prompt, None, content).await?;
+//!         let summary = format!("Hello. You are number {}.", internals.history().entries().len());
+//!         internals.end_run(run, RunOutcome::Completed { summary, verified: false }).await?;
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = RuntimeConfig::default();
+//! let session = AgentSession::create(&config, SessionSpec::new("greeter", "none/none".parse()?, "/"))?;
+//! let runtime = AgentRuntime::new(config);
+//! let handle = runtime.spawn(session, greeter);
+//! let mut events = handle.stream().ok_or("the stream is taken")?;
+//! handle.send_input(vec![Block::text("hi")])?;
+//! while let Some(event) = events.next().await {
+//!     if let AgentEvent::RunEnd { result, .. } = &event.event {
+//!         assert!(matches!(result, RunOutcome::Completed { .. }));
+//!         break;
+//!     }
+//! }
+//! runtime.shutdown(handle.session_id()).await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod agent;
 mod clock;
@@ -21,6 +58,6 @@ pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;
 pub use session::{
-    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, SessionError, SessionLog,
-    SessionMetadata, SessionSpec, SessionStore, StoredSession,
+    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, SessionError, SessionFilter,
+    SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession,
 };

@@ -1,7 +1,9 @@
 //! `sessions list`, `show` and `rm`.
 
+use std::path::{Path, PathBuf};
+
 use crow_core::ids::SessionId;
-use crow_runtime::SessionMetadata;
+use crow_runtime::{SessionFilter, SessionMetadata};
 use jiff::Timestamp;
 
 use super::write_out;
@@ -16,17 +18,9 @@ use crate::{
 
 /// `sessions list`.
 pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let mut sessions = product::session_store(environment)?.list()?;
-    if let Some(cwd) = &args.cwd {
-        let path = environment.current_dir()?.join(cwd);
-        let path = path
-            .canonicalize()
-            .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
-        sessions.retain(|session| session.crow().cwd == path);
-    }
-    if args.limit > 0 {
-        sessions.truncate(args.limit);
-    }
+    let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
+    let limit = Some(args.limit).filter(|limit| *limit > 0);
+    let sessions = product::session_store(environment)?.list(&SessionFilter { cwd, limit })?;
     match args.output {
         OutputForm::Json => {
             let lines: Result<Vec<String>, _> =
@@ -48,6 +42,12 @@ pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCod
             )
         }
     }
+}
+
+fn resolved(cwd: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+    let path = environment.current_dir()?.join(cwd);
+    path.canonicalize()
+        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))
 }
 
 /// `sessions show`.

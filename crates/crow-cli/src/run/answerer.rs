@@ -11,11 +11,10 @@ const QUESTIONS: usize = 16;
 
 /// A question on its way to the person at the terminal.
 pub(crate) struct Question {
-    pub(super) request: PermissionRequest,
     pub(super) answer: oneshot::Sender<PermissionAnswer>,
 }
 
-/// Passes questions on to whoever owns the terminal.
+/// Passes questions on to whoever owns the terminal. What is asked has been shown by then: it is an event.
 pub(super) struct TerminalAnswerer {
     questions: mpsc::Sender<Question>,
 }
@@ -35,10 +34,10 @@ impl fmt::Debug for TerminalAnswerer {
 
 #[async_trait]
 impl Answerer for TerminalAnswerer {
-    async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         let (answer, answered) = oneshot::channel();
         let gone = || PermissionAnswer::Nobody { hint: "the terminal is gone".to_owned() };
-        if self.questions.send(Question { request, answer }).await.is_err() {
+        if self.questions.send(Question { answer }).await.is_err() {
             return gone();
         }
         answered.await.unwrap_or_else(|_| gone())

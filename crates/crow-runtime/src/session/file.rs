@@ -8,9 +8,12 @@ use std::{
 };
 
 use crow_core::{event::FORMAT_VERSION, ids::SessionId};
+use jiff::Timestamp;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    OpenedSession, SessionError, SessionLog, SessionMetadata, SessionStore, StoredSession,
+    OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
+    StoredSession,
     log_file::{LogFile, read_log},
 };
 
@@ -125,20 +128,19 @@ impl SessionStore for FileStore {
         Ok(StoredSession { metadata, events: read_log(&folder.join(HISTORY))?.events })
     }
 
-    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError> {
+    fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
         let folders = self.folders()?;
         // Reading ten thousand small files is mostly waiting for the kernel: two threads halve it.
         let (first, second) = folders.split_at(folders.len() / 2);
-        let mut list = std::thread::scope(|scope| {
-            let other = scope.spawn(|| read_headers(second));
-            let mut list = read_headers(first);
-            list.extend(other.join().unwrap_or_default());
-            list
+        let mut roots = std::thread::scope(|scope| {
+            let other = scope.spawn(|| read_headings(second));
+            let mut roots = read_headings(first);
+            roots.extend(other.join().unwrap_or_default());
+            roots
         });
-        list.sort_by(|a, b| {
-            b.updated_at.cmp(&a.updated_at).then_with(|| b.session_id.cmp(&a.session_id))
-        });
-        Ok(list)
+        roots.sort_by(|a, b| b.cmp(a));
+        // Only what is listed is read whole. What is gone by now is not listed.
+        Ok(filter.apply(roots.into_iter().filter_map(|(_, folder)| read_metadata(folder).ok())))
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
@@ -184,15 +186,23 @@ impl SessionLog for FileLog {
     }
 }
 
-/// Reads the headers of root sessions. A folder without one is not a session yet.
-fn read_headers(folders: &[PathBuf]) -> Vec<SessionMetadata> {
+/// The part of a header that a list goes by.
+#[derive(Deserialize)]
+struct Heading {
+    parent_session_id: Option<IgnoredAny>,
+    updated_at: Timestamp,
+}
+
+/// Finds root sessions and when they were last updated. A folder without a header is not a session yet.
+fn read_headings(folders: &[PathBuf]) -> Vec<(Timestamp, &Path)> {
     let mut buffer = vec![0; HEADER_CHUNK];
-    let headers = folders.iter().filter_map(|folder| {
+    let headings = folders.iter().filter_map(|folder| {
         let len = read_whole(&folder.join(METADATA), &mut buffer).ok()?;
-        let parsed = serde_json::from_slice::<SessionMetadata>(buffer.get(..len)?);
-        parsed.inspect_err(|error| tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read")).ok()
+        let parsed = serde_json::from_slice::<Heading>(buffer.get(..len)?);
+        let heading = parsed.inspect_err(|error| tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read"));
+        heading.ok().filter(|heading| heading.parent_session_id.is_none()).map(|heading| (heading.updated_at, folder.as_path()))
     });
-    headers.filter(|metadata| metadata.parent_session_id.is_none()).collect()
+    headings.collect()
 }
 
 /// Reads a small file into a buffer that is used again, without asking for its size first. Returns its length.

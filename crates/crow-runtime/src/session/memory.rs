@@ -9,7 +9,8 @@ use std::{
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
-    OpenedSession, SessionError, SessionLog, SessionMetadata, SessionStore, StoredSession,
+    OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
+    StoredSession,
 };
 
 /// Keeps sessions in memory.
@@ -74,7 +75,7 @@ impl SessionStore for MemoryStore {
         Ok(StoredSession { metadata: kept.metadata.clone(), events: kept.events.clone() })
     }
 
-    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError> {
+    fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
         let sessions = self.lock();
         let roots = sessions
             .values()
@@ -82,7 +83,7 @@ impl SessionStore for MemoryStore {
             .filter(|metadata| metadata.parent_session_id.is_none());
         let mut list: Vec<_> = roots.cloned().collect();
         list.sort_by_key(|metadata| std::cmp::Reverse(metadata.updated_at));
-        Ok(list)
+        Ok(filter.apply(list.into_iter()))
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {

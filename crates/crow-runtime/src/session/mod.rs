@@ -13,4 +13,4 @@ pub use error::SessionError;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 pub use metadata::{CrowMetadata, SessionMetadata};
-pub use store::{OpenedSession, SessionLog, SessionStore, StoredSession};
+pub use store::{OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};

@@ -39,6 +39,28 @@ pub struct OpenedSession {
     pub torn_bytes: usize,
 }
 
+/// Which sessions a list holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Only those that work in this directory.
+    pub cwd: Option<PathBuf>,
+    /// At most this many.
+    pub limit: Option<usize>,
+}
+
+impl SessionFilter {
+    /// Takes the first sessions that fit.
+    pub(super) fn apply(
+        &self,
+        sessions: impl Iterator<Item = SessionMetadata>,
+    ) -> Vec<SessionMetadata> {
+        let fits = |metadata: &SessionMetadata| {
+            self.cwd.as_ref().is_none_or(|cwd| metadata.crow().cwd == *cwd)
+        };
+        sessions.filter(fits).take(self.limit.unwrap_or(usize::MAX)).collect()
+    }
+}
+
 /// Keeps sessions. All methods block.
 pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Makes a new session.
@@ -50,8 +72,8 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Reads a session, also while another process writes it.
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
 
-    /// Returns the headers of all root sessions, the last updated first.
-    fn list(&self) -> Result<Vec<SessionMetadata>, SessionError>;
+    /// Returns the headers of root sessions, the last updated first.
+    fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError>;
 
     /// Removes a session and its children. Refused while one is in use.
     fn remove(&self, id: &SessionId) -> Result<(), SessionError>;

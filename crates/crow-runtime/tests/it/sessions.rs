@@ -16,7 +16,8 @@ use crow_core::{
     model::Abilities,
 };
 use crow_runtime::{
-    AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionSpec, SessionStore,
+    AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter, SessionSpec,
+    SessionStore,
 };
 use tempfile::TempDir;
 
@@ -205,7 +206,7 @@ fn lists_hold_root_sessions_only_the_last_updated_first() {
     let ids: Vec<_> = place
         .config
         .store
-        .list()
+        .list(&SessionFilter::default())
         .unwrap()
         .into_iter()
         .map(|metadata| metadata.session_id.to_string())
@@ -215,7 +216,7 @@ fn lists_hold_root_sessions_only_the_last_updated_first() {
 
 #[test]
 fn a_list_of_a_store_that_was_never_used_is_empty() {
-    assert_eq!(place().config.store.list().unwrap(), []);
+    assert_eq!(place().config.store.list(&SessionFilter::default()).unwrap(), []);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_broken_header_hides_its_session_and_no_other() {
     drop(place.create("a"));
     drop(place.create("b"));
     fs::write(place.path("a/metadata.json"), "{").unwrap();
-    assert_eq!(place.config.store.list().unwrap().len(), 1);
+    assert_eq!(place.config.store.list(&SessionFilter::default()).unwrap().len(), 1);
     assert!(matches!(place.error("a"), SessionError::Damaged { .. }));
 }
 
@@ -273,4 +274,19 @@ fn a_store_that_cannot_be_written_says_where() {
     };
     let error = AgentSession::create(&config, spec("s1")).unwrap_err().to_string();
     assert!(error.starts_with("cannot write ") && error.contains("data/sessions"), "{error}");
+}
+
+#[test]
+fn a_list_can_be_bounded_and_of_one_directory() {
+    let place = place();
+    for (id, cwd) in [("a", "/p"), ("b", "/q"), ("c", "/p")] {
+        let spec = SessionSpec { cwd: cwd.into(), ..spec(id) };
+        drop(AgentSession::create(&place.config, spec).unwrap());
+    }
+    let list = |filter: SessionFilter| {
+        let sessions = place.config.store.list(&filter).unwrap();
+        sessions.into_iter().map(|metadata| metadata.session_id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(SessionFilter { limit: Some(2), ..SessionFilter::default() }), ["c", "b"]);
+    assert_eq!(list(SessionFilter { cwd: Some("/p".into()), limit: None }), ["c", "a"]);
 }

@@ -61,6 +61,11 @@ impl<'a> Row<'a> {
     pub(crate) fn is_blank(&self) -> bool {
         self.body.is_empty()
     }
+
+    /// Whether `next`, the line below, must be deeper than this one.
+    pub(crate) fn opens(&self, next: &Row<'_>) -> bool {
+        self.body.ends_with([':', '{', '(', '[']) && !next.body.starts_with(['}', ')', ']'])
+    }
 }
 
 /// Splits text into rows; `start` and `end` say where the text lies in its lines.
