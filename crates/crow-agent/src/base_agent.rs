@@ -115,7 +115,12 @@ impl BaseAgent {
                     turn.on_tools_done(&outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
                 }
-                NextStep::Done(TurnEnd::Text) if agent.take_steering().await? => turn.on_steering(),
+                NextStep::Done(
+                    TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. },
+                ) if agent.take_steering().await? => {
+                    turn.on_steering();
+                    result.task_complete = None;
+                }
                 NextStep::Done(end) => {
                     result.steps = turn.steps();
                     return Ok(end);

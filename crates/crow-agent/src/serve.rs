@@ -1,7 +1,7 @@
 //! An agent on the runtime that returns to the user after every turn.
 
 use crow_core::{
-    event::{AgentEvent, AgentState, InputSource, RunOutcome},
+    event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
     message::Block,
     turn::TurnEnd,
 };
@@ -22,8 +22,14 @@ pub async fn serve(
         internals.set_state(AgentState::Idle).await?;
         let (run_id, content) = match internals.receive().await {
             Ok(InputMessage::UserInput { run_id, content }) => (run_id, content),
-            // This loop runs all calls itself, so a result from outside answers none of them.
-            Ok(InputMessage::ToolResult { .. }) => continue,
+            Ok(InputMessage::ToolResult { call_id, .. }) => {
+                let text = format!(
+                    "a result for call {call_id} came from outside; this agent runs all calls itself"
+                );
+                let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+                internals.emit(AgentEvent::Notice { level, audience, text }).await?;
+                continue;
+            }
             Err(AgentError::Closed) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -50,11 +56,15 @@ async fn work(
     run: &RunGuard,
 ) -> Result<TurnResult, AgentError> {
     let preface = internals.history().is_empty().then(|| surroundings.to_text());
+    if preface.is_none() {
+        // Words that came between the runs stand before the prompt.
+        internals.take_steering().await?;
+    }
     internals.start_round().await?;
     internals.say(InputSource::Prompt, preface, content).await?;
-    let turn = agent.execute_turn(internals, &run.cancel).await?;
+    let turn = agent.execute_turn(internals, &run.cancel).await;
     internals.emit(AgentEvent::RoundEnd).await?;
-    Ok(turn)
+    turn
 }
 
 /// What the end of its only turn means for a run.

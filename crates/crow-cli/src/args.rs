@@ -54,8 +54,8 @@ pub(crate) struct RunArgs {
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Where the agent works [default: the current directory, or that of the session]
-    #[arg(long, value_name = "DIR")]
+    /// Where the agent works [default: the current directory]; a session goes on where it began
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
 }
 

@@ -11,11 +11,25 @@ use std::{
 
 use crate::CliError;
 
-/// Parts of names of variables that hold secrets. They are kept from the processes that the agent starts.
-const SECRET_WORDS: [&str; 7] =
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
-/// Variables that have such a word in their name and hold none.
-const NO_SECRETS: [&str; 4] = ["SSH_AUTH_SOCK", "XAUTHORITY", "KEYBOARD", "GPG_KEYID"];
+/// Words in names of variables that hold secrets. Such variables are kept from the processes that the agent starts.
+const SECRET_WORDS: [&str; 12] = [
+    "KEY",
+    "KEYS",
+    "TOKEN",
+    "TOKENS",
+    "SECRET",
+    "SECRETS",
+    "PASSWORD",
+    "PASSWD",
+    "PWD",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "PAT",
+];
+/// Ends of words that say the same: `APIKEY`, `PGPASSWORD`.
+const SECRET_ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+/// Variables whose names say so and which hold none.
+const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "GPG_KEYID"];
 
 /// What the process was given.
 #[derive(Debug, Clone)]
@@ -83,12 +97,13 @@ impl Environment {
         Ok(base.join("crow-agent"))
     }
 
-    /// Returns the environment of the processes that the agent starts: ours without what holds secrets.
-    pub(crate) fn for_children(&self) -> BTreeMap<String, String> {
+    /// Returns the environment of the processes that the agent starts: ours without what holds secrets, by its name or
+    /// because it is one of `keys`.
+    pub(crate) fn for_children(&self, keys: &[String]) -> BTreeMap<String, String> {
         let texts =
             self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         texts
-            .filter(|(name, _)| !holds_secret(name))
+            .filter(|(name, _)| !holds_secret(name) && !keys.iter().any(|key| key == name))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
     }
@@ -96,7 +111,10 @@ impl Environment {
 
 fn holds_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    SECRET_WORDS.iter().any(|word| upper.contains(word)) && !NO_SECRETS.contains(&upper.as_str())
+    let is_secret = |word: &str| {
+        SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
+    };
+    !NO_SECRETS.contains(&upper.as_str()) && upper.split('_').any(is_secret)
 }
 
 #[cfg(test)]
@@ -128,19 +146,30 @@ mod tests {
     }
 
     #[test]
-    fn children_do_not_see_keys() {
-        let names = [
-            "PATH",
-            "HOME",
+    fn children_do_not_see_secrets_and_see_all_else() {
+        let secret = [
             "OPENAI_API_KEY",
             "GITHUB_TOKEN",
+            "GITHUB_PAT",
             "db_password",
-            "SSH_AUTH_SOCK",
+            "MYSQL_PWD",
             "AWS_SECRET_ACCESS_KEY",
+            "APIKEY",
+            "ACME_LOGIN",
         ];
-        let vars: Vec<_> = names.iter().map(|name| (*name, "x")).collect();
-        let kept: Vec<_> = environment(&vars).for_children().into_keys().collect();
-        assert_eq!(kept, ["HOME", "PATH", "SSH_AUTH_SOCK"]);
+        let plain = [
+            "GIT_AUTHOR_NAME",
+            "HOME",
+            "KEYBOARD",
+            "PATH",
+            "PWD",
+            "SSH_AUTH_SOCK",
+            "TOKENIZERS_PARALLELISM",
+        ];
+        let vars: Vec<_> = secret.iter().chain(&plain).map(|name| (*name, "x")).collect();
+        let kept: Vec<_> =
+            environment(&vars).for_children(&["ACME_LOGIN".to_owned()]).into_keys().collect();
+        assert_eq!(kept, plain);
     }
 
     #[test]

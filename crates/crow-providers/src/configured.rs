@@ -115,6 +115,17 @@ impl Configured {
         }
     }
 
+    /// Returns the variable in which the key is looked for.
+    pub(crate) fn key_variable(&self) -> Option<String> {
+        match (&self.config.key, self.key_rule()) {
+            (KeySource::Variable(variable), _) => Some(variable.clone()),
+            (KeySource::Direct(_), _) | (KeySource::BuiltIn, KeyRule::None) => None,
+            (KeySource::BuiltIn, KeyRule::Required(variable) | KeyRule::Optional(variable)) => {
+                Some(variable.to_owned())
+            }
+        }
+    }
+
     pub(crate) fn key(&self, lookup: Look<'_>) -> FoundKey {
         config::find_key(&self.config.key, self.key_rule(), lookup)
     }

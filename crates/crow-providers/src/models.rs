@@ -119,6 +119,11 @@ impl ProviderModels {
         self.find(provider).map(Configured::default_model)
     }
 
+    /// Returns the variables of the environment in which keys are looked for.
+    pub fn key_variables(&self) -> Vec<String> {
+        self.providers.iter().filter_map(Configured::key_variable).collect()
+    }
+
     /// Returns all providers with what is known about them, the built-in ones first. Asks nobody.
     pub fn list(&self) -> Vec<ProviderSummary> {
         self.providers.iter().map(|provider| provider.summary(&*self.lookup)).collect()

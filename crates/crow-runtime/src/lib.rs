@@ -58,6 +58,6 @@ pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;
 pub use session::{
-    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, SessionError, SessionFilter,
-    SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession,
+    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, RootSession, SessionError,
+    SessionFilter, SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession,
 };

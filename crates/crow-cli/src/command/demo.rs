@@ -63,6 +63,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         store,
         models: Arc::clone(&models),
         fallback,
+        keys: Vec::new(),
     })
     .await?;
     let exit = drive(launched, request.prompt, Sink::new(args.output, environment), models).await?;
@@ -107,7 +108,7 @@ async fn check_passes(project: &Path, environment: &Environment) -> Result<bool,
         output: OutputLimits { head: 4096, tail: 0, spill: None, spill_cap: 0 },
         progress: Progress::default(),
     };
-    let runner = ProcessRunner::new(environment.for_children());
+    let runner = ProcessRunner::new(environment.for_children(&[]));
     let outcome = runner
         .run(spec, CancellationToken::new())
         .await

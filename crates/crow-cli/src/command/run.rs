@@ -31,6 +31,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
     let providers = Arc::new(product::models(environment)?);
     let named = request.model.is_some() || request.resume.is_some();
     let fallback = if named { None } else { default_model(&providers).await };
+    let keys = providers.key_variables();
     let models: Arc<dyn Models> = providers;
     let store = product::session_store(environment)?;
     let launched = launch(Launch {
@@ -39,6 +40,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         store,
         models: Arc::clone(&models),
         fallback,
+        keys,
     })
     .await?;
     let sink = Sink::new(request.output, environment);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crow_core::{
     permission::{Denial, DenialSource},
-    tool::{ToolResult, ToolStatus},
+    tool::{Subject, ToolResult, ToolStatus},
 };
 
 use super::{
     ConsoleStyle,
-    neutral::one_line,
+    neutral::{neutralise, one_line},
     paint::Paint,
     words,
     wrap::{hanging, shorten_middle, width, wrapped},
@@ -60,6 +60,19 @@ pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &st
     let mark = style.glyphs.pick("?", "?");
     let text = format!("{who}{}: {}", one_line(title), one_line(reason));
     hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
+}
+
+/// Shows a command to its last line where the title leaves some of it out: who allows it must have seen it.
+pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject) -> String {
+    let command = match subject {
+        Subject::Command(command) if command.trim() != title => command,
+        Subject::Command(_) | Subject::Path(_) | Subject::Nothing => return String::new(),
+    };
+    let lines = command
+        .trim_end()
+        .lines()
+        .map(|line| hanging(style, Paint::Plain, ("  | ", "    "), &neutralise(line)));
+    lines.collect()
 }
 
 fn mark(

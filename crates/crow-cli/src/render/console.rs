@@ -9,13 +9,13 @@ use crow_core::{
     model::ProviderError,
     permission::Denial,
     todo::TodoItem,
-    tool::{Patch, ToolResult},
+    tool::{Patch, Subject, ToolResult},
 };
 use jiff::Timestamp;
 
 use super::{
     AnswerPlace, ConsoleStyle, Neutraliser, Visibility,
-    call::{call_lines, question},
+    call::{call_lines, question, whole_command},
     diff::diff,
     end,
     neutral::{neutralise, one_line},
@@ -121,8 +121,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
                 self.on_call_end(envelope, (call_id, tool), result, denial.as_ref())
             }
-            AgentEvent::PermissionRequest { call_id, title, reason, .. } => {
-                self.on_question(envelope, call_id, (title, reason))
+            AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } => {
+                self.on_question(envelope, call_id, (title, subject, reason))
             }
             AgentEvent::PermissionDecision { .. } => {
                 self.questions = self.questions.saturating_sub(1);
@@ -368,10 +368,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         &mut self,
         envelope: &Envelope,
         call_id: &CallId,
-        (title, reason): (&str, &str),
+        (title, subject, reason): (&str, &Subject, &str),
     ) -> io::Result<()> {
         self.questions += 1;
-        if !self.style.live {
+        if self.style.questions == Visibility::Hide {
             return Ok(());
         }
         let style = self.style;
@@ -379,6 +379,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let change = call.preview.as_ref().map(|patch| diff(&style, patch));
         call.previewed = change.is_some();
         let mut lines = question(&style, &phrase::who(&style, envelope), title, reason);
+        lines.push_str(&whole_command(&style, title, subject));
         lines.push_str(&change.unwrap_or_default());
         self.lines(&lines)
     }

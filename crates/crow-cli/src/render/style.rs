@@ -55,6 +55,8 @@ pub struct ConsoleStyle {
     pub thinking: Visibility,
     /// The user's own words, which the user of a transcript has not just typed.
     pub prompts: Visibility,
+    /// Questions about calls: somebody may be there to answer them.
+    pub questions: Visibility,
     /// The most lines of one call's diff.
     pub diff_lines: usize,
 }
@@ -99,6 +101,11 @@ impl ConsoleStyle {
             answer,
             thinking: Visibility::Show,
             prompts: Visibility::Hide,
+            questions: if surroundings.stderr_terminal {
+                Visibility::Show
+            } else {
+                Visibility::Hide
+            },
             diff_lines: 40,
         }
     }

@@ -20,6 +20,7 @@ fn terminal(columns: usize) -> ConsoleStyle {
     ConsoleStyle {
         colour: true,
         live: true,
+        questions: Visibility::Show,
         answer: AnswerPlace::Streamed,
         ..ConsoleStyle::plain(columns)
     }

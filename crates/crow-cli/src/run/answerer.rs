@@ -3,7 +3,10 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use crow_core::capability::{Answerer, PermissionAnswer, PermissionRequest};
+use crow_core::{
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    tool::Subject,
+};
 use tokio::sync::{mpsc, oneshot};
 
 /// How many questions may wait for their turn.
@@ -51,9 +54,12 @@ pub(super) struct HeadlessAnswerer;
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
-        let what = &request.reason;
+        let inside =
+            matches!(request.subject, Subject::Path(_)) && !request.reason.contains("outside");
+        let mode = if inside { "accept-edits" } else { "full-auto" };
         let hint = format!(
-            "{what}, and there is no terminal to ask at; the user can permit it with --permissions accept-edits (files) or full-auto (all)"
+            "{}, and there is no terminal to ask at; the user can permit it with --permissions {mode}",
+            request.reason
         );
         PermissionAnswer::Nobody { hint }
     }

@@ -1,7 +1,7 @@
 //! Driving a started agent through one prompt, and showing it.
 
 use std::{
-    io::{self, BufRead as _, Write as _},
+    io::{self, BufRead as _},
     sync::Arc,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use crow_core::{
     message::Block,
     model::Models,
 };
-use crow_runtime::EventStream;
+use crow_runtime::{AgentHandle, EventStream};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use tokio::{
@@ -25,6 +25,7 @@ use tokio::{
 use super::{
     Launched, Sink,
     answerer::{Question, parse_answer},
+    screen::Screen,
 };
 use crate::{
     CliError,
@@ -35,14 +36,12 @@ use crate::{
 const TICK: Duration = Duration::from_millis(100);
 /// How long the agent may take to end after its run.
 const SHUTDOWN: Duration = Duration::from_secs(3);
-/// How many events are shown before the screen is written.
-const BATCH: usize = 512;
 
 /// Runs one prompt to its end and returns how the process exits.
 pub(crate) async fn drive(
     launched: Launched,
     prompt: String,
-    mut sink: Sink,
+    sink: Sink,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
     let Launched { runtime, handle, questions, warning } = launched;
@@ -58,35 +57,24 @@ pub(crate) async fn drive(
         questions,
         open: None,
         report: ReportBuilder::new(),
+        screen: Screen::start(sink),
         signals: Signals::new()?,
         interrupts: 0,
-        gone: None,
+        failed: false,
         ended: false,
     };
-    let finished = driver.follow(&handle, &mut sink).await;
+    if driver.follow(&handle).await.is_none() {
+        return Ok(ExitCode::Interrupted);
+    }
     for model in driver.report.models() {
         if let Some(price) = models.price(&model).await {
             driver.report.set_price(model, price);
         }
     }
-    if driver.interrupts > 0 {
-        driver.report.on_interrupt();
-    }
-    if let Some(error) = &driver.gone {
-        let code = ExitCode::Failed;
-        driver.report.on_failure(
-            code,
-            ErrorReport::new(code, format!("the output cannot be written: {error}")),
-        );
-    }
-    let report = driver.report.report();
-    let shown = sink.finish(&report);
+    let exit = driver.finish().await;
     handle.shutdown();
-    if finished.is_some() {
-        runtime.shutdown_all(SHUTDOWN).await;
-    }
-    drop(shown);
-    Ok(report.code())
+    runtime.shutdown_all(SHUTDOWN).await;
+    Ok(exit)
 }
 
 /// Says something to the person at the terminal that belongs to no event.
@@ -101,19 +89,21 @@ struct Driver {
     /// The question that the person at the terminal is looking at.
     open: Option<(Question, JoinHandle<io::Result<String>>)>,
     report: ReportBuilder,
+    screen: Screen,
     signals: Signals,
     interrupts: u32,
-    /// Why the output cannot be written any more.
-    gone: Option<io::Error>,
+    /// Whether the output cannot be written any more.
+    failed: bool,
     ended: bool,
 }
 
 impl Driver {
     /// Shows events until the run ends. Returns none if the user would not wait for that.
-    async fn follow(&mut self, handle: &crow_runtime::AgentHandle, sink: &mut Sink) -> Option<()> {
+    async fn follow(&mut self, handle: &AgentHandle) -> Option<()> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.ended {
+            let (has_room, is_idle) = (self.screen.has_room(), self.screen.is_idle());
             tokio::select! {
                 biased;
                 () = self.signals.next() => {
@@ -123,75 +113,79 @@ impl Driver {
                     }
                     handle.interrupt();
                 }
-                event = self.events.next() => match event {
-                    Some(event) => self.show(handle, sink, &event),
+                event = self.events.next(), if has_room => match event {
+                    Some(event) => self.take(event),
                     None => return Some(()),
                 },
-                line = typed(&mut self.open) => self.answer(line),
-                question = asked(&mut self.questions), if self.open.is_none() => self.ask(question),
-                _ = ticks.tick() => {
-                    let drawn = sink.tick(Timestamp::now());
-                    self.note(handle, drawn);
+                // A reader that went away ends the run: nobody would see its end.
+                () = self.screen.pump() => {
+                    self.failed = true;
+                    handle.interrupt();
                 }
+                line = typed(&mut self.open) => self.answer(line),
+                question = asked(&mut self.questions), if self.open.is_none() && is_idle => self.ask(question),
+                _ = ticks.tick() => self.screen.tick(Timestamp::now()),
             }
         }
         Some(())
     }
 
-    /// Shows an event and those that wait behind it.
-    fn show(&mut self, handle: &crow_runtime::AgentHandle, sink: &mut Sink, first: &Arc<Envelope>) {
-        let mut next = Some(Arc::clone(first));
-        let mut shown = 0;
+    /// Takes an event and those that wait behind it.
+    fn take(&mut self, first: Arc<Envelope>) {
+        let mut next = Some(first);
         while let Some(event) = next {
             self.report.on_event(&event);
-            let written = sink.event(&event);
-            self.note(handle, written);
             self.ended |= matches!(event.event, AgentEvent::RunEnd { .. });
-            shown += 1;
-            next = if shown < BATCH && !self.ended { self.events.try_next() } else { None };
-        }
-        let flushed = sink.flush();
-        self.note(handle, flushed);
-    }
-
-    /// A reader that went away ends the run: nobody would see its end.
-    fn note(&mut self, handle: &crow_runtime::AgentHandle, written: io::Result<()>) {
-        if let Err(error) = written
-            && self.gone.is_none()
-        {
-            self.gone = Some(error);
-            handle.interrupt();
+            self.screen.push(event);
+            next =
+                if self.screen.has_room() && !self.ended { self.events.try_next() } else { None };
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]
+    /// Shows the result. A second signal ends the wait for a reader that does not read.
+    async fn finish(mut self) -> ExitCode {
+        if self.interrupts > 0 {
+            self.report.on_interrupt();
+        } else if self.failed {
+            let code = ExitCode::Failed;
+            self.report.on_failure(code, ErrorReport::new(code, "the output cannot be written"));
+        }
+        let report = self.report.report();
+        let exit = report.code();
+        let shown = self.screen.finish(report);
+        tokio::pin!(shown);
+        loop {
+            tokio::select! {
+                biased;
+                written = &mut shown => return if written.is_err() && exit == ExitCode::Done { ExitCode::Failed } else { exit },
+                () = self.signals.next() => {
+                    self.interrupts += 1;
+                    if self.interrupts > 1 {
+                        return ExitCode::Interrupted;
+                    }
+                }
+            }
+        }
+    }
+
     fn ask(&mut self, question: Question) {
-        eprint!("  allow? [y]es, [n]o, or n and why: ");
-        // What cannot be shown cannot be answered; reading says so.
-        drop(io::stderr().flush());
+        self.screen.push_prompt();
         self.open = Some((question, tokio::task::spawn_blocking(read_line)));
     }
 
     fn answer(&mut self, line: io::Result<String>) {
         let Some((question, _)) = self.open.take() else { return };
-        match line {
-            Ok(line) if line.is_empty() => {
-                let answer =
-                    PermissionAnswer::Nobody { hint: "the terminal was closed".to_owned() };
-                drop(question.answer.send(answer));
-            }
+        let nobody = |hint: String| PermissionAnswer::Nobody { hint };
+        let answer = match line {
+            Ok(line) if line.is_empty() => nobody("the terminal was closed".to_owned()),
             Ok(line) => match parse_answer(&line) {
-                // The question may have been withdrawn by a cancel.
-                Some(answer) => drop(question.answer.send(answer)),
-                None => self.ask(question),
+                Some(answer) => answer,
+                None => return self.ask(question),
             },
-            Err(error) => {
-                let answer = PermissionAnswer::Nobody {
-                    hint: format!("the terminal cannot be read: {error}"),
-                };
-                drop(question.answer.send(answer));
-            }
-        }
+            Err(error) => nobody(format!("the terminal cannot be read: {error}")),
+        };
+        // The question may have been withdrawn by a cancel.
+        drop(question.answer.send(answer));
     }
 }
 

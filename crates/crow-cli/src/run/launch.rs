@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use super::{
     RunRequest,
     answerer::{HeadlessAnswerer, Question, TerminalAnswerer},
+    say,
 };
 use crate::{CliError, Environment, args::OutputForm, output::ExitCode, product};
 
@@ -37,6 +38,8 @@ pub(crate) struct Launch<'a> {
     pub models: Arc<dyn Models>,
     /// The model to ask where neither the user nor the session names one.
     pub fallback: Option<ModelRef>,
+    /// Variables that hold keys, which commands must not see.
+    pub keys: Vec<String>,
 }
 
 /// A started agent.
@@ -56,16 +59,16 @@ struct Known {
 
 /// Starts the agent: finds the model, makes or opens the session, and spawns.
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch { request, environment, store, models, fallback } = launch;
+    let Launch { request, environment, store, models, fallback, keys } = launch;
     let known = request
         .resume
         .as_deref()
         .map(|prefix| known_session(store.as_ref(), prefix))
         .transpose()?;
-    let cwd = working_directory(
-        request.cwd.as_deref().or(known.as_ref().map(|known| known.cwd.as_path())),
-        environment,
-    )?;
+    let cwd = match &known {
+        Some(known) => session_directory(&known.cwd)?,
+        None => working_directory(request.cwd.as_deref(), environment)?,
+    };
     let reference = match (&request.model, &known) {
         (Some(text), _) => text
             .parse()
@@ -76,18 +79,23 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let resolved = models.resolve(&reference).await?;
     let (answerer, questions) = answerer(request, environment);
     let session_id = request.session_id.as_ref().map(|id| SessionId::new(id.as_str()));
-    let mut config = RuntimeConfig {
+    let config = RuntimeConfig {
         store: Arc::clone(&store),
         models,
         policy: PermissionPolicy::new(request.permissions.into()),
         answerer,
-        child_env: environment.for_children(),
+        child_env: environment.for_children(&keys),
         ..RuntimeConfig::default()
     };
     let session = match known {
         Some(known) => {
             let mut session = AgentSession::open(&config, &known.id, resolved.info.abilities)?;
-            session.set_model(&reference, resolved.info.abilities);
+            session.set_model(&config, &reference, resolved.info.abilities)?;
+            if session.torn_bytes() > 0 {
+                say(
+                    "the last event of the session was not written to its end; it was cut off and kept in history.torn",
+                );
+            }
             session
         }
         None => AgentSession::create(
@@ -99,10 +107,6 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             },
         )?,
     };
-    // What was too long for the model lies in the session's own folder, and may be read.
-    if let Some(folder) = store.scratch(session.id()) {
-        config.policy = config.policy.with_readable(folder);
-    }
     let warning = resolved.warning.clone();
     let agent = builder(request, resolved);
     let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
@@ -153,6 +157,15 @@ fn known_session(store: &dyn SessionStore, prefix: &str) -> Result<Known, CliErr
     let id = store.find(prefix)?;
     let metadata = store.read(&id)?.metadata;
     Ok(Known { id, model: metadata.model_ref(), cwd: metadata.crow().cwd })
+}
+
+/// A session goes on where it began: its paths and its history belong there.
+fn session_directory(cwd: &Path) -> Result<PathBuf, CliError> {
+    if cwd.is_dir() {
+        return Ok(cwd.to_path_buf());
+    }
+    let message = format!("the directory of the session, {}, is not there any more", cwd.display());
+    Err(CliError::usage(message).hint("put it back, or start a new session"))
 }
 
 /// Resolves the directory, which must exist.

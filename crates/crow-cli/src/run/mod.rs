@@ -4,6 +4,7 @@ mod answerer;
 mod drive;
 mod launch;
 mod request;
+mod screen;
 mod sink;
 
 pub(crate) use drive::{drive, say};

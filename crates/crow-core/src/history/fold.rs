@@ -9,7 +9,8 @@ use crate::{
     event::{AgentEvent, Envelope, NoticeAudience},
     ids::{CallId, MessageId, ReplyId},
     message::{
-        AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, UserMessage,
+        AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, ToolCall,
+        UserMessage, calls_of,
     },
     tool::{ToolResult, ToolStatus},
     turn::TurnEnd,
@@ -189,6 +190,22 @@ impl History {
         Ok(())
     }
 
+    /// Checks that an event can follow those before it, so that a log never gets a line that could not be read back.
+    pub fn accepts(&self, event: &AgentEvent) -> Result<(), HistoryError> {
+        if let AgentEvent::Reply { reply_id, blocks, .. } = event {
+            self.open_calls_of(reply_id, calls_of(blocks)).map(drop)
+        } else if let AgentEvent::CallEnd { call_id, .. } = event {
+            self.open_slot(call_id).map(drop)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns whether a call has no result yet.
+    pub fn is_open(&self, call_id: &CallId) -> bool {
+        self.open_slot(call_id).is_ok()
+    }
+
     /// Returns the messages for the next request, or the calls that must be answered first.
     pub fn messages(&self) -> Result<&[Arc<Message>], Vec<OpenCall>> {
         match &self.open {
@@ -286,23 +303,7 @@ impl History {
         reply_id: &ReplyId,
         message: AssistantMessage,
     ) -> Result<(), HistoryError> {
-        if self.open.is_some() {
-            return Err(HistoryError::CallsOpen { reply_id: reply_id.clone() });
-        }
-        let mut calls: Vec<OpenCall> = Vec::new();
-        for call in message.calls() {
-            if calls.iter().any(|other| other.call_id == call.id) {
-                return Err(HistoryError::SameId {
-                    reply_id: reply_id.clone(),
-                    call_id: call.id.clone(),
-                });
-            }
-            calls.push(OpenCall {
-                call_id: call.id.clone(),
-                tool: call.name.clone(),
-                started: false,
-            });
-        }
+        let calls = self.open_calls_of(reply_id, message.calls())?;
         let message = Arc::new(Message::Assistant(message));
         self.messages.push(Arc::clone(&message));
         let answers = calls.iter().map(|_| None).collect();
@@ -319,19 +320,47 @@ impl History {
         Ok(())
     }
 
-    fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
+    /// Returns the calls of a reply that may follow now.
+    fn open_calls_of<'a>(
+        &self,
+        reply_id: &ReplyId,
+        asked: impl Iterator<Item = &'a ToolCall>,
+    ) -> Result<Vec<OpenCall>, HistoryError> {
+        if self.open.is_some() {
+            return Err(HistoryError::CallsOpen { reply_id: reply_id.clone() });
+        }
+        let mut calls: Vec<OpenCall> = Vec::new();
+        for call in asked {
+            if calls.iter().any(|other| other.call_id == call.id) {
+                let (reply_id, call_id) = (reply_id.clone(), call.id.clone());
+                return Err(HistoryError::SameId { reply_id, call_id });
+            }
+            let (call_id, tool) = (call.id.clone(), call.name.clone());
+            calls.push(OpenCall { call_id, tool, started: false });
+        }
+        Ok(calls)
+    }
+
+    /// Returns the place of an open call: its reply's item, and its number among the reply's calls.
+    fn open_slot(&self, call_id: &CallId) -> Result<(usize, usize), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
-        let open = self.open.as_mut().ok_or_else(not_open)?;
+        let open = self.open.as_ref().ok_or_else(not_open)?;
         let position =
             open.calls.iter().position(|call| call.call_id == *call_id).ok_or_else(not_open)?;
-        let Some(Item::Reply(reply)) = self.items.get_mut(open.item) else {
-            return Err(not_open());
-        };
-        let slot = reply.answers.get_mut(position).ok_or_else(not_open)?;
-        if slot.is_some() {
-            return Err(not_open());
+        match self.items.get(open.item) {
+            Some(Item::Reply(reply)) if matches!(reply.answers.get(position), Some(None)) => {
+                Ok((open.item, position))
+            }
+            _ => Err(not_open()),
         }
-        *slot = Some(answer);
+    }
+
+    fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
+        let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
+        let (item, position) = self.open_slot(call_id)?;
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        let Some(Item::Reply(reply)) = self.items.get_mut(item) else { return Err(not_open()) };
+        *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);
         open.missing -= 1;
         if open.missing == 0 {
             let message = results_message(&open.reply_id, &open.calls, &reply.answers);

@@ -332,14 +332,19 @@ impl TurnMachine {
         }
     }
 
-    /// Somebody spoke to the model in the middle of the turn. A turn that had just ended with text goes on.
+    /// Somebody spoke to the model in the middle of the turn. A turn that the model had just ended goes on.
     pub fn on_steering(&mut self) {
         self.guard.reset();
         self.invalid_replies = 0;
         if matches!(self.end_after_calls, Some(TurnEnd::DoomLoop { .. })) {
             self.end_after_calls = None;
         }
-        if self.phase == Phase::Done(TurnEnd::Text) {
+        if matches!(
+            self.phase,
+            Phase::Done(
+                TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. }
+            )
+        ) {
             self.call_model_next();
         }
     }

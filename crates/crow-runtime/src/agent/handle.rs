@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use crow_core::{
@@ -33,6 +33,9 @@ pub(crate) struct Shared {
     pub(super) session_token: CancellationToken,
     /// Cancelled by interrupt; a new one for each run.
     pub(super) run_token: Mutex<CancellationToken>,
+    /// The runs that wait in the queue: an interrupt cancels them too.
+    pub(super) waiting: Mutex<Vec<(RunId, CancellationToken)>>,
+    pub(super) missed: Arc<AtomicU64>,
     pub(super) heard: Arc<AtomicBool>,
     pub(super) stream: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
 }
@@ -42,8 +45,12 @@ impl Shared {
         self.run_token.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn begin_run(&self) -> CancellationToken {
-        let token = self.session_token.child_token();
+    /// Takes the token that the run got when it was asked for.
+    pub(super) fn begin_run(&self, id: &RunId) -> CancellationToken {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = waiting.iter().position(|(run, _)| run == id);
+        let token = place
+            .map_or_else(|| self.session_token.child_token(), |place| waiting.swap_remove(place).1);
         *self.run_token.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
         token
     }
@@ -67,7 +74,10 @@ impl AgentHandle {
     /// Says something to the agent, which starts a run. Waits for nothing.
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
         let run_id = RunId::new(self.ids.next_id());
+        let token = self.shared.session_token.child_token();
+        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
+        waiting.push((run_id.clone(), token));
         Ok(run_id)
     }
 
@@ -81,9 +91,13 @@ impl AgentHandle {
         self.steering.try_send(content).map_err(|error| self.refusal(&error))
     }
 
-    /// Cancels the run under way. Does nothing between runs.
+    /// Cancels the run under way and those that wait in the queue.
     pub fn interrupt(&self) {
         self.shared.run_token().cancel();
+        for (_, token) in self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter()
+        {
+            token.cancel();
+        }
     }
 
     /// Cancels the run under way and ends the agent.
@@ -102,7 +116,7 @@ impl AgentHandle {
     pub fn stream(&self) -> Option<EventStream> {
         let receiver = self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         self.shared.heard.store(true, Ordering::Relaxed);
-        Some(EventStream::new(receiver))
+        Some(EventStream::new(receiver, Arc::clone(&self.shared.missed)))
     }
 
     /// Returns what the agent is doing.
@@ -148,6 +162,38 @@ impl AgentHandle {
                 HandleError::Ended { id: self.shared.id.clone() }
             }
         }
+    }
+}
+
+/// A handle that keeps nothing alive: an agent that nobody can reach any more ends.
+#[derive(Debug)]
+pub(super) struct WeakHandle {
+    shared: Arc<Shared>,
+    input: mpsc::WeakSender<InputMessage>,
+    steering: mpsc::WeakSender<Vec<Block>>,
+    store: Arc<dyn SessionStore>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl WeakHandle {
+    pub(super) fn new(handle: &AgentHandle) -> Self {
+        Self {
+            shared: Arc::clone(&handle.shared),
+            input: handle.input.downgrade(),
+            steering: handle.steering.downgrade(),
+            store: Arc::clone(&handle.store),
+            ids: Arc::clone(&handle.ids),
+        }
+    }
+
+    pub(super) fn upgrade(&self) -> Option<AgentHandle> {
+        Some(AgentHandle {
+            shared: Arc::clone(&self.shared),
+            input: self.input.upgrade()?,
+            steering: self.steering.upgrade()?,
+            store: Arc::clone(&self.store),
+            ids: Arc::clone(&self.ids),
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use crow_core::{
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelRef},
+    permission::PermissionPolicy,
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{AgentContext, ToolResult},
@@ -30,6 +31,8 @@ pub struct AgentInternals {
     pub(super) shared: Arc<Shared>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
+    /// The runtime's policy, and that the session may read its own output files.
+    pub(crate) policy: PermissionPolicy,
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     steering: mpsc::Receiver<Vec<Block>>,
@@ -65,6 +68,12 @@ impl AgentInternals {
     pub(super) fn new(parts: Parts) -> Self {
         let metadata = parts.shared.metadata();
         let crow = metadata.crow();
+        let scratch = parts.config.store.scratch(&metadata.session_id);
+        let policy = parts.config.policy.clone();
+        let policy = match &scratch {
+            Some(folder) => policy.with_readable(folder),
+            None => policy,
+        };
         let file_views = FileViews::default();
         for extra in &parts.file_views {
             file_views.restore(extra);
@@ -81,7 +90,7 @@ impl AgentInternals {
             model: metadata.model_ref(),
             abilities: parts.abilities,
             workspace: Workspace::new(crow.cwd),
-            scratch: parts.config.store.scratch(&metadata.session_id),
+            scratch,
             file_views,
             todo: Mutex::new(todo),
             processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
@@ -94,6 +103,7 @@ impl AgentInternals {
             shared: parts.shared,
             recorder: parts.recorder,
             context: Arc::new(context),
+            policy,
             history: parts.history,
             input: parts.input,
             steering: parts.steering,
@@ -137,9 +147,9 @@ impl AgentInternals {
         }
     }
 
-    /// Begins a run. Whatever interrupt cancelled before does not touch it.
+    /// Begins a run. An interrupt since its input was sent has cancelled it; one of an earlier run has not.
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
-        let cancel = self.shared.begin_run();
+        let cancel = self.shared.begin_run(&id);
         self.recorder.reset_rounds();
         self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
         Ok(RunGuard { id, cancel })
@@ -160,6 +170,8 @@ impl AgentInternals {
 
     /// Records an event: durable ones are in the log when this returns, and in the history.
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
+        // What the history would not take must not stand in the log: the session could not be opened again.
+        self.history.accepts(&event)?;
         let envelope = self.recorder.write(event)?;
         self.history.apply(&envelope)?;
         self.recorder.send(envelope, &self.shared.run_token()).await;
@@ -193,8 +205,7 @@ impl AgentInternals {
         }
         let message_id = MessageId::new(self.config.ids.next_id());
         self.emit(AgentEvent::UserInput { message_id, source, context: preface, content }).await?;
-        self.sync_beside();
-        Ok(())
+        self.sync_beside().await
     }
 
     /// Tells the model something as a message that stays in its history.
@@ -249,12 +260,18 @@ impl AgentInternals {
         self.emit(AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None }).await
     }
 
-    /// Lets the log be written to the disk beside what comes next. At most one such write is under way.
-    pub(super) fn sync_beside(&mut self) {
-        if self.syncing.as_ref().is_some_and(|task| !task.is_finished()) {
-            return;
+    /// Lets the log be written to the disk beside what comes next. At most one such write is under way; the failure of
+    /// an earlier one is told here.
+    pub(super) async fn sync_beside(&mut self) -> Result<(), AgentError> {
+        if let Some(task) = self.syncing.take() {
+            if !task.is_finished() {
+                self.syncing = Some(task);
+                return Ok(());
+            }
+            finish(task).await?;
         }
         self.syncing = self.recorder.sync().map(|work| self.tasks.spawn_blocking(work));
+        Ok(())
     }
 
     /// Waits until the log is on the disk.

@@ -47,7 +47,7 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         let stream = self.open_stream(call)?;
-        self.sync_beside();
+        self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
         let mut open = OpenReply { id: id.clone(), text: String::new(), thinking: String::new() };
         let mut reply = cancel

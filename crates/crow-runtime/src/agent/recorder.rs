@@ -16,7 +16,7 @@ use crow_core::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{SessionError, SessionLog, SessionMetadata};
+use crate::{SessionError, SessionLog, SessionMetadata, session::RootSession};
 
 /// How long an event may wait for a listener that does not read, once the agent is being cancelled.
 const PATIENCE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
@@ -25,12 +25,11 @@ const PATIENCE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(super) session_id: SessionId,
-    pub(super) root_id: SessionId,
     pub(super) agent: String,
     pub(super) role: AgentRole,
     pub(super) parent: Option<ParentCall>,
     pub(super) round: AtomicU32,
-    pub(super) seq: Arc<AtomicU64>,
+    pub(super) root: RootSession,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) log: Mutex<Box<dyn SessionLog>>,
     pub(super) listener: mpsc::Sender<Arc<Envelope>>,
@@ -38,21 +37,23 @@ pub(crate) struct Recorder {
     pub(super) heard: Arc<AtomicBool>,
     /// Whether the listener was given up waiting for after a cancel. It is waited for again once it reads.
     pub(super) stalled: AtomicBool,
+    /// How many events the stream does not hold because its queue was full.
+    pub(super) missed: Arc<AtomicU64>,
 }
 
 impl Recorder {
     /// Writes the event to the log if it is durable, and returns it in its envelope.
     pub(crate) fn write(&self, event: AgentEvent) -> Result<Arc<Envelope>, SessionError> {
-        let durable = event.is_durable();
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // Numbers are taken under the lock: a failed write leaves no gap.
-        let seq = durable.then(|| self.seq.load(Ordering::Relaxed) + 1);
-        let envelope = self.envelope(seq, event);
-        if let Some(seq) = seq {
-            log.append(&envelope)?;
-            self.seq.store(seq, Ordering::Relaxed);
+        if !event.is_durable() {
+            return Ok(Arc::new(self.envelope(None, event)));
         }
-        Ok(Arc::new(envelope))
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A number is taken only when its line is written: a failed write leaves no gap.
+        self.root.number(|seq| {
+            let envelope = self.envelope(Some(seq), event);
+            log.append(&envelope)?;
+            Ok(Arc::new(envelope))
+        })
     }
 
     /// Puts an event that the log could not take into an envelope, so that listeners at least learn of it.
@@ -65,7 +66,7 @@ impl Recorder {
             seq,
             time: self.clock.now(),
             session_id: self.session_id.clone(),
-            root_id: self.root_id.clone(),
+            root_id: self.root.id().clone(),
             agent: self.agent.clone(),
             role: self.role,
             parent: self.parent.clone(),
@@ -74,17 +75,16 @@ impl Recorder {
         }
     }
 
-    /// Passes an event on. Waits while the stream is held and full, but not on past a cancel.
+    /// Passes an event on. Waits while the stream is held and full, but not on past a cancel. What nobody took yet waits
+    /// in the queue as far as it has room.
     pub(crate) async fn send(&self, envelope: Arc<Envelope>, cancel: &CancellationToken) {
-        if !self.heard.load(Ordering::Relaxed) {
-            return;
-        }
         let envelope = match self.listener.try_send(envelope) {
             Ok(()) => return self.stalled.store(false, Ordering::Relaxed),
             Err(mpsc::error::TrySendError::Closed(_)) => return,
             Err(mpsc::error::TrySendError::Full(envelope)) => envelope,
         };
-        if self.stalled.load(Ordering::Relaxed) {
+        if !self.heard.load(Ordering::Relaxed) || self.stalled.load(Ordering::Relaxed) {
+            self.missed.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let patience = async {
@@ -97,6 +97,7 @@ impl Recorder {
             _ = self.listener.send(envelope) => {}
             () = patience => {
                 self.stalled.store(true, Ordering::Relaxed);
+                self.missed.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(session = %self.session_id, "a listener that does not read misses events");
             }
         }

@@ -18,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     AgentError, AgentHandle, AgentInternals, Recorder,
-    handle::{INPUT_QUEUE, Shared, last_event},
+    handle::{INPUT_QUEUE, Shared, WeakHandle, last_event},
     internals::Parts,
     panic::panic_message,
 };
@@ -36,7 +36,7 @@ pub struct AgentRuntime {
 #[derive(Debug)]
 struct Inner {
     config: Arc<RuntimeConfig>,
-    agents: Mutex<HashMap<SessionId, AgentHandle>>,
+    agents: Mutex<HashMap<SessionId, WeakHandle>>,
     tasks: TaskTracker,
     token: CancellationToken,
 }
@@ -68,6 +68,7 @@ impl AgentRuntime {
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let (steering, steering_rx) = mpsc::channel(INPUT_QUEUE);
         let heard = Arc::new(AtomicBool::new(false));
+        let missed = Arc::new(AtomicU64::new(0));
         let session_token = self.inner.token.child_token();
         let metadata = session.metadata.clone();
         let shared = Arc::new(Shared {
@@ -77,6 +78,8 @@ impl AgentRuntime {
             ended: watch::Sender::new(false),
             run_token: Mutex::new(session_token.child_token()),
             session_token,
+            waiting: Mutex::new(Vec::new()),
+            missed: Arc::clone(&missed),
             heard: Arc::clone(&heard),
             stream: Mutex::new(Some(stream)),
             metadata: Mutex::new(metadata.clone()),
@@ -84,17 +87,17 @@ impl AgentRuntime {
         let crow = metadata.crow();
         let recorder = Arc::new(Recorder {
             session_id: metadata.session_id.clone(),
-            root_id: crow.root_id.clone(),
             agent: metadata.agent_type.clone(),
             role: crow.role,
             parent: metadata.parent(),
             round: AtomicU32::new(0),
-            seq: Arc::new(AtomicU64::new(session.history.last_seq())),
+            root: session.root,
             clock: Arc::clone(&self.inner.config.clock),
             log: Mutex::new(session.log),
             listener,
             heard,
             stalled: AtomicBool::new(false),
+            missed: Arc::clone(&missed),
         });
         let handle = AgentHandle {
             shared: Arc::clone(&shared),
@@ -115,7 +118,7 @@ impl AgentRuntime {
             steering: steering_rx,
             tasks: self.inner.tasks.clone(),
         });
-        self.agents().insert(shared.id.clone(), handle.clone());
+        self.agents().insert(shared.id.clone(), WeakHandle::new(&handle));
         let runtime = Arc::downgrade(&self.inner);
         self.inner.tasks.spawn(async move {
             let result = run_caught(agent, internals).await;
@@ -131,7 +134,7 @@ impl AgentRuntime {
 
     /// Returns the handle of a running agent.
     pub fn get(&self, id: &SessionId) -> Option<AgentHandle> {
-        self.agents().get(id).cloned()
+        self.agents().get(id).and_then(WeakHandle::upgrade)
     }
 
     /// Returns whether an agent runs in that session.
@@ -146,7 +149,8 @@ impl AgentRuntime {
 
     /// Ends the agent of a session and waits for it.
     pub async fn shutdown(&self, id: &SessionId) {
-        if let Some(handle) = self.get(id) {
+        let handle = self.get(id);
+        if let Some(handle) = handle {
             handle.shutdown();
             handle.ended().await;
         }
@@ -162,7 +166,7 @@ impl AgentRuntime {
         }
     }
 
-    fn agents(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, AgentHandle>> {
+    fn agents(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, WeakHandle>> {
         self.inner.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

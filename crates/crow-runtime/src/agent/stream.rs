@@ -2,7 +2,10 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -15,11 +18,18 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub struct EventStream {
     events: mpsc::Receiver<Arc<Envelope>>,
+    missed: Arc<AtomicU64>,
 }
 
 impl EventStream {
-    pub(super) fn new(events: mpsc::Receiver<Arc<Envelope>>) -> Self {
-        Self { events }
+    pub(super) fn new(events: mpsc::Receiver<Arc<Envelope>>, missed: Arc<AtomicU64>) -> Self {
+        Self { events, missed }
+    }
+
+    /// Returns how many events are missing because the queue was full: before the stream was taken, or after a cancel
+    /// that a reader who did not read may not hold up. The durable ones stand in the log.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// Returns an event that is there already.

@@ -2,6 +2,7 @@
 
 use crow_core::{
     call::{InvalidCall, ResolvedCall, resolve},
+    history::HistoryError,
     ids::{CallId, ReplyId},
     message::ToolCall,
     permission::Denial,
@@ -41,7 +42,8 @@ impl AgentInternals {
     /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
     ///
     /// Calls that only read run side by side; every other call runs alone and in its place. When `cancel` is cancelled
-    /// the remaining calls are answered as cancelled.
+    /// the remaining calls are answered as cancelled. Calls that are not open in the history are an error, and nothing is
+    /// run.
     pub async fn call(
         &mut self,
         tools: &ToolRegistry,
@@ -49,6 +51,13 @@ impl AgentInternals {
         calls: Vec<RequestedCall>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
+        for call in &calls {
+            if self.history().open_reply() != Some(reply_id)
+                || !self.history().is_open(&call.call.id)
+            {
+                return Err(HistoryError::NotOpen { call_id: call.call.id.clone() }.into());
+            }
+        }
         let mut done = Vec::with_capacity(calls.len());
         let mut calls = calls.into_iter().map(|call| Understood::new(tools, call)).peekable();
         while let Some(call) = calls.next() {

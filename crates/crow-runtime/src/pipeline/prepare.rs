@@ -122,7 +122,7 @@ impl AgentInternals {
             requires_permission: tool.requires_permission(),
             plan,
         };
-        let decision = self.config.policy.decide(facts, &self.context.workspace);
+        let decision = self.policy.decide(facts, &self.context.workspace);
         let ask = match decision {
             Decision::Allow(permit) => {
                 self.announce(resolved, plan, ctx, None).await?;
@@ -194,6 +194,7 @@ impl AgentInternals {
         let Some(answer) = cancel.run_until_cancelled(answerer.ask(request)).await else {
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
+        self.set_state(AgentState::Processing).await?;
         let decision = AgentEvent::PermissionDecision {
             request_id,
             call_id: ctx.call_id.clone(),

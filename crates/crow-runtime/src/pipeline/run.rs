@@ -60,6 +60,7 @@ impl AgentInternals {
                     Some((index, result, duration_ms)) => {
                         if let Some(call) = executed.get_mut(index) {
                             call.result = result;
+                            call.result.metadata.duration_ms = duration_ms;
                             call.duration_ms = duration_ms;
                             let call = call.clone();
                             self.finish(reply_id, &call).await?;
@@ -129,9 +130,7 @@ impl AgentInternals {
     }
 
     async fn finish(&mut self, reply_id: &ReplyId, call: &ExecutedCall) -> Result<(), AgentError> {
-        let mut call = call.clone();
-        call.result.metadata.duration_ms = call.duration_ms;
-        self.record_end(reply_id, &call).await?;
+        self.record_end(reply_id, call).await?;
         let metadata = &call.result.metadata;
         if !metadata.files_modified.is_empty() {
             let files = metadata.files_modified.clone();

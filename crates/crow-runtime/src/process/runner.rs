@@ -180,12 +180,15 @@ impl Running {
         loop {
             tokio::select! {
                 biased;
-                () = &mut until => break,
+                () = &mut until => {
+                    self.group.kill();
+                    break;
+                }
                 read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
+                // What the process had started may need the rest of the time: the end of the group sees to it.
                 _ = self.child.wait() => break,
             }
         }
-        self.group.kill();
         self.child.wait().await.map_err(ProcessError::Watch)?;
         self.drain().await;
         Ok(end)

@@ -11,7 +11,7 @@ use crow_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{CrowMetadata, OpenedSession, SessionError, SessionLog, SessionMetadata};
+use super::{CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata};
 use crate::RuntimeConfig;
 
 /// What a new session is to be.
@@ -31,6 +31,8 @@ pub struct SessionSpec {
     pub role: AgentRole,
     /// What started the session, for a child.
     pub parent: Option<ParentCall>,
+    /// The root that a child belongs to; none for a root.
+    pub root: Option<RootSession>,
 }
 
 impl SessionSpec {
@@ -44,6 +46,7 @@ impl SessionSpec {
             id: None,
             role: AgentRole::Primary,
             parent: None,
+            root: None,
         }
     }
 }
@@ -54,7 +57,9 @@ pub struct AgentSession {
     pub(crate) metadata: SessionMetadata,
     pub(crate) history: History,
     pub(crate) log: Box<dyn SessionLog>,
+    pub(crate) root: RootSession,
     pub(crate) abilities: Abilities,
+    torn_bytes: usize,
     pub(crate) file_views: Vec<Value>,
     pub(crate) todo: Option<Value>,
 }
@@ -64,10 +69,7 @@ impl AgentSession {
     pub fn create(config: &RuntimeConfig, spec: SessionSpec) -> Result<Self, SessionError> {
         let session_id = spec.id.unwrap_or_else(|| SessionId::new(config.ids.next_id()));
         let now = config.clock.now();
-        let root_id = spec
-            .parent
-            .as_ref()
-            .map_or_else(|| session_id.clone(), |parent| parent.session_id.clone());
+        let root = spec.root.unwrap_or_else(|| RootSession::new(session_id.clone(), 0));
         let mut metadata = SessionMetadata {
             session_id: session_id.clone(),
             agent_type: spec.agent_type.clone(),
@@ -82,7 +84,7 @@ impl AgentSession {
         };
         metadata.set_crow(&CrowMetadata {
             format_version: FORMAT_VERSION,
-            root_id: root_id.clone(),
+            root_id: root.id().clone(),
             role: spec.role,
             cwd: spec.cwd.clone(),
             title: String::new(),
@@ -90,32 +92,37 @@ impl AgentSession {
             usage: TokenUsage::default(),
         });
         let mut log = config.store.create(&metadata)?;
-        let start = Envelope {
-            seq: Some(1),
+        let event = AgentEvent::SessionStart {
+            format_version: FORMAT_VERSION,
+            model: spec.model.to_string(),
+            cwd: spec.cwd,
+        };
+        let mut start = Envelope {
+            seq: None,
             time: now,
             session_id: session_id.clone(),
-            root_id,
+            root_id: root.id().clone(),
             agent: spec.agent_type,
             role: spec.role,
             parent: spec.parent,
             round: 0,
-            event: AgentEvent::SessionStart {
-                format_version: FORMAT_VERSION,
-                model: spec.model.to_string(),
-                cwd: spec.cwd,
-            },
+            event,
         };
-        log.append(&start)?;
+        let written = root.number(|seq| {
+            start.seq = Some(seq);
+            log.append(&start)
+        });
+        if let Err(error) = written {
+            drop(log);
+            if let Err(left) = config.store.remove(&session_id) {
+                tracing::warn!(session = %session_id, error = %left, "half a session stays behind");
+            }
+            return Err(error);
+        }
         let history = History::from_log([&start])
             .map_err(|source| SessionError::Inconsistent { id: session_id, source })?;
-        Ok(Self {
-            metadata,
-            history,
-            log,
-            abilities: spec.abilities,
-            file_views: Vec::new(),
-            todo: None,
-        })
+        let (abilities, file_views, todo) = (spec.abilities, Vec::new(), None);
+        Ok(Self { metadata, history, log, root, abilities, torn_bytes: 0, file_views, todo })
     }
 
     /// Opens a session as its only writer. Blocks.
@@ -136,7 +143,9 @@ impl AgentSession {
             .cloned()
             .collect();
         let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
-        Ok(Self { metadata: stored.metadata, history, log, abilities, file_views, todo })
+        let metadata = stored.metadata;
+        let root = RootSession::new(metadata.crow().root_id, history.last_seq());
+        Ok(Self { metadata, history, log, root, abilities, torn_bytes, file_views, todo })
     }
 
     /// Returns the session's id.
@@ -154,10 +163,44 @@ impl AgentSession {
         &self.history
     }
 
-    /// Sets the model that the session goes on with.
-    pub fn set_model(&mut self, model: &ModelRef, abilities: Abilities) {
+    /// Returns how many bytes of a torn last line were cut off when the session was opened.
+    pub fn torn_bytes(&self) -> usize {
+        self.torn_bytes
+    }
+
+    /// Sets the model that the session goes on with. Another one than before is recorded as a switch. Blocks.
+    pub fn set_model(
+        &mut self,
+        config: &RuntimeConfig,
+        model: &ModelRef,
+        abilities: Abilities,
+    ) -> Result<(), SessionError> {
+        self.abilities = abilities;
+        let before = self.metadata.model_ref();
+        if before == *model {
+            return Ok(());
+        }
+        let crow = self.metadata.crow();
+        let mut switch = Envelope {
+            seq: None,
+            time: config.clock.now(),
+            session_id: self.metadata.session_id.clone(),
+            root_id: crow.root_id,
+            agent: self.metadata.agent_type.clone(),
+            role: crow.role,
+            parent: self.metadata.parent(),
+            round: 0,
+            event: AgentEvent::Switch { change: format!("model: {before} -> {model}") },
+        };
+        let log = &mut self.log;
+        self.root.number(|seq| {
+            switch.seq = Some(seq);
+            log.append(&switch)
+        })?;
+        let id = self.metadata.session_id.clone();
+        self.history.apply(&switch).map_err(|source| SessionError::Inconsistent { id, source })?;
         self.metadata.model.clone_from(&model.model);
         self.metadata.provider.clone_from(&model.provider);
-        self.abilities = abilities;
+        self.log.save_metadata(&self.metadata)
     }
 }

@@ -146,8 +146,10 @@ impl SessionStore for FileStore {
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let folder = self.existing(id)?;
         let _lock = lock(&folder, id)?;
-        let metadata = read_metadata(&folder)?;
-        for child in &metadata.child_session_ids {
+        // A session whose header is beyond repair can be removed all the same.
+        let children =
+            read_metadata(&folder).map(|metadata| metadata.child_session_ids).unwrap_or_default();
+        for child in &children {
             match self.remove(child) {
                 Ok(()) | Err(SessionError::Unknown { .. }) => {}
                 Err(error) => return Err(error),
@@ -168,7 +170,9 @@ impl SessionStore for FileStore {
     }
 
     fn scratch(&self, id: &SessionId) -> Option<PathBuf> {
-        self.folder_of(id).ok().map(|folder| folder.join(OUTPUT))
+        let folder = self.folder_of(id).ok()?;
+        // Permission is decided on resolved paths.
+        Some(folder.canonicalize().unwrap_or(folder).join(OUTPUT))
     }
 }
 
@@ -275,10 +279,12 @@ fn read_metadata(folder: &Path) -> Result<SessionMetadata, SessionError> {
     let path = folder.join(METADATA);
     let text =
         fs::read(&path).map_err(|source| SessionError::Read { path: path.clone(), source })?;
-    serde_json::from_slice(&text).map_err(|error| SessionError::Damaged {
-        path,
-        line: error.line(),
-        reason: error.to_string(),
+    serde_json::from_slice(&text).or_else(|error| {
+        // The header is renamed into place without waiting for the disk, so a power cut may leave it empty. The log,
+        // which is the truth, says enough to make it anew.
+        let lost = || SessionError::Damaged { path, line: error.line(), reason: error.to_string() };
+        let content = read_log(&folder.join(HISTORY)).ok();
+        content.and_then(|content| SessionMetadata::from_log(&content.events)).ok_or_else(lost)
     })
 }
 

@@ -91,6 +91,11 @@ fn keep_torn(path: &Path, torn: &[u8]) -> Result<(), SessionError> {
     kept.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
 }
 
+/// Whether a line was not written to its end. A whole line that is not understood is not torn.
+fn is_torn(line: &[u8]) -> bool {
+    !line.ends_with(b"\n") || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
+}
+
 /// Reads a log. Only the last line may be broken: it is what a crash or a power cut leaves.
 pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
     let mut bytes = Vec::new();
@@ -110,7 +115,7 @@ pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
                 events.push(event);
                 good_len += line.len();
             }
-            Err(_) if lines.peek().is_none() => break,
+            Err(_) if lines.peek().is_none() && is_torn(line) => break,
             Err(reason) => {
                 return Err(SessionError::Damaged {
                     path: path.to_path_buf(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crow_core::{
-    event::{AgentRole, FORMAT_VERSION, ParentCall},
+    event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     ids::{CallId, SessionId},
     model::ModelRef,
     usage::TokenUsage,
@@ -82,6 +82,37 @@ impl SessionMetadata {
         if let Ok(value) = serde_json::to_value(crow) {
             self.metadata.insert(CROW.to_owned(), value);
         }
+    }
+
+    /// Makes a header from what a log says: its first line and the time of its last.
+    pub(super) fn from_log(events: &[Envelope]) -> Option<Self> {
+        let (first, last) = (events.first()?, events.last()?);
+        let AgentEvent::SessionStart { format_version, model, cwd } = &first.event else {
+            return None;
+        };
+        let reference: ModelRef = model.parse().ok()?;
+        let mut metadata = Self {
+            session_id: first.session_id.clone(),
+            agent_type: first.agent.clone(),
+            parent_session_id: first.parent.as_ref().map(|parent| parent.session_id.clone()),
+            parent_tool_use_id: first.parent.as_ref().and_then(|parent| parent.call_id.clone()),
+            child_session_ids: Vec::new(),
+            model: reference.model,
+            provider: reference.provider,
+            created_at: first.time,
+            updated_at: last.time,
+            metadata: Map::new(),
+        };
+        metadata.set_crow(&CrowMetadata {
+            format_version: *format_version,
+            root_id: first.root_id.clone(),
+            role: first.role,
+            cwd: cwd.clone(),
+            title: String::new(),
+            turns: 0,
+            usage: TokenUsage::default(),
+        });
+        Some(metadata)
     }
 
     /// Returns the model's reference.

@@ -6,6 +6,7 @@ mod file;
 mod log_file;
 mod memory;
 mod metadata;
+mod root_session;
 mod store;
 
 pub use agent_session::{AgentSession, SessionSpec};
@@ -13,4 +14,5 @@ pub use error::SessionError;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 pub use metadata::{CrowMetadata, SessionMetadata};
+pub use root_session::RootSession;
 pub use store::{OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};

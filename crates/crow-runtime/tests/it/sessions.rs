@@ -105,7 +105,7 @@ fn only_the_owner_can_read_a_session() {
 
 #[test]
 fn a_torn_last_line_is_cut_off_and_kept_aside() {
-    for torn in [b"{\"seq\":3,\"ti".as_slice(), b"{\"seq\":3}\n", b"\x00\xff\n", b"\n"] {
+    for torn in [b"{\"seq\":3,\"ti".as_slice(), b"{\"seq\":3", b"\x00\xff\n", b"\n"] {
         let place = place();
         place.with_input("s1");
         let whole = fs::read(place.path("s1/history.jsonl")).unwrap();
@@ -225,6 +225,7 @@ fn a_broken_header_hides_its_session_and_no_other() {
     drop(place.create("a"));
     drop(place.create("b"));
     fs::write(place.path("a/metadata.json"), "{").unwrap();
+    fs::write(place.path("a/history.jsonl"), "{").unwrap();
     assert_eq!(place.config.store.list(&SessionFilter::default()).unwrap().len(), 1);
     assert!(matches!(place.error("a"), SessionError::Damaged { .. }));
 }
@@ -289,4 +290,56 @@ fn a_list_can_be_bounded_and_of_one_directory() {
     };
     assert_eq!(list(SessionFilter { limit: Some(2), ..SessionFilter::default() }), ["c", "b"]);
     assert_eq!(list(SessionFilter { cwd: Some("/p".into()), limit: None }), ["c", "a"]);
+}
+
+#[test]
+fn a_whole_line_that_is_not_understood_is_damage_and_is_left_alone() {
+    let place = place();
+    place.with_input("s1");
+    let path = place.path("s1/history.jsonl");
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":3}\n").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(matches!(place.error("s1"), SessionError::Damaged { line: 3, .. }));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_header_that_a_power_cut_emptied_is_made_anew_from_the_log() {
+    let place = place();
+    place.with_input("s1");
+    fs::write(place.path("s1/metadata.json"), "").unwrap();
+    let opened = place.config.store.open(&SessionId::new("s1")).unwrap();
+    assert_eq!(opened.stored.metadata.model_ref().to_string(), "anthropic/claude");
+    assert_eq!(opened.stored.metadata.crow().cwd, Path::new("/p"));
+}
+
+#[test]
+fn a_session_beyond_repair_can_be_removed() {
+    let place = place();
+    drop(place.create("s1"));
+    fs::write(place.path("s1/metadata.json"), "{").unwrap();
+    fs::write(place.path("s1/history.jsonl"), "nonsense\n").unwrap();
+    assert!(matches!(place.error("s1"), SessionError::Damaged { .. }));
+    place.config.store.remove(&SessionId::new("s1")).unwrap();
+}
+
+#[test]
+fn another_model_is_recorded_as_a_switch() {
+    let place = place();
+    drop(place.create("s1"));
+    let mut session =
+        AgentSession::open(&place.config, &SessionId::new("s1"), Abilities::default()).unwrap();
+    for _ in 0..2 {
+        session
+            .set_model(&place.config, &"ollama/other".parse().unwrap(), Abilities::default())
+            .unwrap();
+    }
+    drop(session);
+    let stored = place.config.store.read(&SessionId::new("s1")).unwrap();
+    assert_eq!(stored.metadata.model_ref().to_string(), "ollama/other");
+    let change = "model: anthropic/claude -> ollama/other".to_owned();
+    assert_eq!(
+        stored.events[1..].iter().map(|line| &line.event).collect::<Vec<_>>(),
+        [&AgentEvent::Switch { change }]
+    );
 }

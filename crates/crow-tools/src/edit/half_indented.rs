@@ -12,9 +12,6 @@ use super::{
     text::Document,
 };
 
-/// What opens a block, so that the next line must be deeper.
-const OPENERS: [char; 4] = [':', '{', '(', '['];
-
 /// Whether replacing just the matched characters is what the model means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doubt {
@@ -103,14 +100,16 @@ fn doubt_lines(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> Doubt {
 /// Whether new lines right behind the first are indented as if the first one were not indented at all.
 /// Behind a line of the old text, which is known to be indented right, they mean what they say.
 fn is_flattened(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> bool {
-    let opens = new.first.body.ends_with(OPENERS);
-    let next_is_deeper = new.rest.first().is_none_or(|row| row.indent.len() > before.len());
+    let is_unopened = |next: &&Row<'_>| new.first.opens(next) && next.indent.len() <= before.len();
+    if old.rest.is_empty() && new.rest.first().is_some_and(is_unopened) {
+        return true;
+    }
     let count =
         |rows: &[&Row<'_>], row: &Row<'_>| rows.iter().filter(|other| equal(other, row)).count();
     let is_old = |row: &Row<'_>| (1..=count(&old.rest, row)).contains(&count(&new.rest, row));
     let unproven = new.rest.iter().take_while(|row| !is_old(row));
     let mut shallow = unproven.filter(|row| !row.indent.starts_with(before));
-    (opens && !next_is_deeper && old.rest.is_empty()) || shallow.next().is_some()
+    shallow.next().is_some()
 }
 
 fn equal(one: &Row<'_>, other: &Row<'_>) -> bool {

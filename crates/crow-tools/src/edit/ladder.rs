@@ -265,8 +265,8 @@ fn refuse_rivals(
     }
     let mut rivals = line_places(document, old, &wanted, Tolerance::InnerBlanks);
     rivals.retain(|rival| {
-        let next = hits.places.partition_point(|place| place.end <= rival.start);
-        hits.places.get(next).is_none_or(|place| rival.end <= place.start)
+        let next = hits.places.partition_point(|place| place.start < rival.start);
+        hits.places.get(next).is_none_or(|place| rival.end < place.end)
     });
     if rivals.is_empty() {
         return Ok(());

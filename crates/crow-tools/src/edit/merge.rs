@@ -80,6 +80,19 @@ struct Matched<'a> {
     row: Row<'a>,
 }
 
+/// What becomes of the new lines.
+#[derive(Default)]
+struct Merged {
+    chunks: Vec<Chunk>,
+    /// One for each new line.
+    indents: Vec<Placed>,
+}
+
+struct Placed {
+    indent: String,
+    is_changed: bool,
+}
+
 struct Merge<'a> {
     document: &'a Document<'a>,
     fit: Fit,
@@ -124,14 +137,26 @@ impl<'a> Merge<'a> {
 
     fn run(&self) -> Result<Vec<Chunk>, EditError> {
         let aligned = self.align()?;
-        let mut chunks = Vec::new();
+        let mut merged = Merged::default();
         for step in aligned.steps(self.old.len(), self.new.len()) {
             match step {
-                Step::Keep { old, new } => self.keep(&mut chunks, old, new),
-                Step::Change { old, new } => self.change(&mut chunks, &old, &new)?,
+                Step::Keep { old, new } => self.keep(&mut merged, old, new),
+                Step::Change { old, new } => self.change(&mut merged, &old, &new)?,
             }
         }
-        Ok(chunks)
+        if self.fit != Fit::Exact && !self.indents.is_identity() {
+            self.refuse_unopened(&merged)?;
+        }
+        Ok(merged.chunks)
+    }
+
+    /// Refuses a new line that opens a block with the next line beside it: the model left out the indentation.
+    fn refuse_unopened(&self, merged: &Merged) -> Result<(), EditError> {
+        let filled = || merged.indents.iter().zip(&self.new).filter(|(_, row)| !row.is_blank());
+        let unopened = filled().zip(filled().skip(1)).any(|((placed, row), (next, next_row))| {
+            placed.is_changed && row.opens(next_row) && next.indent.len() <= placed.indent.len()
+        });
+        if unopened { Err(self.needs_exact(0, Reason::Indentation)) } else { Ok(()) }
     }
 
     /// Pairs the lines that old and new text share, judged by the model's own writing.
@@ -171,8 +196,10 @@ impl<'a> Merge<'a> {
             || !Tolerance::InnerBlanks.accepts(old.body, line.row.body)
     }
 
-    fn keep(&self, chunks: &mut Vec<Chunk>, old: usize, new: usize) {
+    fn keep(&self, merged: &mut Merged, old: usize, new: usize) {
         let Some(line) = self.file.get(old) else { return };
+        merged.indents.push(Placed { indent: line.row.indent.to_owned(), is_changed: false });
+        let chunks = &mut merged.chunks;
         chunks.push(Chunk::Kept(line.range.clone()));
         if self.new.get(new).is_some_and(|row| row.terminated) {
             chunks.push(Chunk::End(self.document.line_end(self.first_line + old)));
@@ -181,7 +208,7 @@ impl<'a> Merge<'a> {
 
     fn change(
         &self,
-        chunks: &mut Vec<Chunk>,
+        merged: &mut Merged,
         old: &Range<usize>,
         new: &Range<usize>,
     ) -> Result<(), EditError> {
@@ -197,7 +224,8 @@ impl<'a> Merge<'a> {
             let indent = self.indent(row, index, old, new)?;
             let tail = self.tail(row, beside, old, new);
             let row = Row { indent: &indent, body: &body, tail, terminated: row.terminated };
-            push_row(chunks, &row, self.document.line_end(self.first_line + beside));
+            push_row(&mut merged.chunks, &row, self.document.line_end(self.first_line + beside));
+            merged.indents.push(Placed { indent, is_changed: true });
         }
         Ok(())
     }

@@ -95,9 +95,13 @@ impl TypedTool for Bash {
         if input.timeout == Some(0) {
             return Err(ToolError::Model("timeout must be at least 1 millisecond".to_owned()));
         }
-        workdir(&input.workdir, ctx).await?;
+        let folder = workdir(&input.workdir, ctx).await?;
+        let mut title = title(&input.command);
+        if folder != ctx.workspace.cwd() {
+            title = format!("{title} (in {})", ctx.workspace.display(&folder));
+        }
         Ok(CallPlan {
-            title: title(&input.command),
+            title,
             effects: Effects::Unknown,
             subject: Subject::Command(input.command.clone()),
         })

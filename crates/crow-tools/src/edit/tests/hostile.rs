@@ -319,3 +319,9 @@ fn escapes_that_only_the_old_text_has_are_not_written_into_a_similar_block() {
     );
     assert!(matches!(error, EditError::NotFound(_)), "{error}");
 }
+
+#[test]
+fn the_end_of_the_file_does_not_win_over_lines_that_overlap_it() {
+    let error = refused("\nn = 2 \nn = 2", "\nn = 2\n", "\nfresh\nn = 2\n");
+    assert!(matches!(error, EditError::Ambiguous { .. }), "{error}");
+}

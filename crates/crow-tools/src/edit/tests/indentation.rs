@@ -179,3 +179,16 @@ fn a_bare_first_line_tells_nothing_about_other_lines() {
     check_unclear(file, "a()\n", "a()\n    c()\n");
     check_indented(file, "a()\n", "c()\n", "f:\n    c()  \n    b()\ng()\n");
 }
+
+#[test]
+fn a_block_whose_lines_the_model_did_not_indent_is_refused() {
+    let file = "def f():\n    a()\n    b()\n";
+    check_unclear(file, "a()  \nb()\n", "if c:\na()  \nb()\n");
+    check_unclear(file, "a()  \nb()\n", "a()  \nwith d:\nb()\n");
+    check_indented(
+        file,
+        "a()  \nb()\n",
+        "a()  \nc(\n)\nb()\n",
+        "def f():\n    a()\n    c(\n    )\n    b()\n",
+    );
+}

@@ -1,0 +1,146 @@
+//! The thread that shows a run. Writing may block for as long as a reader does not read; nothing else waits for it.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write as _},
+    sync::Arc,
+};
+
+use crow_core::event::Envelope;
+use jiff::Timestamp;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use super::Sink;
+use crate::output::RunReport;
+
+/// How many orders may wait for the thread.
+const ORDERS: usize = 8;
+/// How many events one order may hold.
+const BATCH: usize = 512;
+
+/// What the thread is to do.
+enum Order {
+    Events(Vec<Arc<Envelope>>),
+    Tick(Timestamp),
+    Prompt,
+    Finish(Box<RunReport>),
+}
+
+/// The thread that shows a run, and what it has not taken yet.
+pub(super) struct Screen {
+    orders: mpsc::Sender<Order>,
+    pending: VecDeque<Order>,
+    failed: watch::Receiver<bool>,
+    /// Whether the failure was told.
+    told: bool,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Screen {
+    pub(super) fn start(sink: Sink) -> Self {
+        let (orders, taken) = mpsc::channel(ORDERS);
+        let (failure, failed) = watch::channel(false);
+        let thread = tokio::task::spawn_blocking(move || show(sink, taken, &failure));
+        Self { orders, pending: VecDeque::new(), failed, told: false, thread }
+    }
+
+    /// Adds an event to what is to be shown.
+    pub(super) fn push(&mut self, event: Arc<Envelope>) {
+        match self.pending.back_mut() {
+            Some(Order::Events(events)) => events.push(event),
+            Some(Order::Tick(_) | Order::Prompt | Order::Finish(_)) | None => {
+                self.pending.push_back(Order::Events(vec![event]));
+            }
+        }
+    }
+
+    /// Asks the person at the terminal to type an answer. The question itself is an event.
+    pub(super) fn push_prompt(&mut self) {
+        self.pending.push_back(Order::Prompt);
+    }
+
+    /// Returns whether more can be pushed: what is pending is bounded.
+    pub(super) fn has_room(&self) -> bool {
+        !matches!(self.pending.back(), Some(Order::Events(events)) if events.len() >= BATCH)
+    }
+
+    /// Returns whether everything that was pushed is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Draws the waiting line anew, unless there is something better to do.
+    pub(super) fn tick(&self, now: Timestamp) {
+        // A full queue means that the screen is busy.
+        drop(self.orders.try_send(Order::Tick(now)));
+    }
+
+    /// Hands pending orders to the thread. Returns only once, when the output cannot be written any more. May be dropped
+    /// at any time.
+    pub(super) async fn pump(&mut self) {
+        loop {
+            tokio::select! {
+                failed = self.failed.wait_for(|failed| *failed), if !self.told => {
+                    self.told = true;
+                    if failed.is_ok() {
+                        return;
+                    }
+                }
+                permit = self.orders.reserve(), if !self.pending.is_empty() => match (permit, self.pending.pop_front()) {
+                    (Ok(permit), Some(order)) => permit.send(order),
+                    (Ok(_), None) => {}
+                    (Err(_), _) => self.pending.clear(),
+                },
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Shows the result and waits until everything is shown.
+    pub(super) async fn finish(self, report: RunReport) -> io::Result<()> {
+        let Self { orders, pending, thread, .. } = self;
+        for order in pending.into_iter().chain([Order::Finish(Box::new(report))]) {
+            if orders.send(order).await.is_err() {
+                break;
+            }
+        }
+        // A thread that shows nothing any more waits for the end of the orders.
+        drop(orders);
+        thread.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
+
+/// Does what it is told. After an error it takes orders and shows nothing.
+fn show(
+    mut sink: Sink,
+    mut orders: mpsc::Receiver<Order>,
+    failure: &watch::Sender<bool>,
+) -> io::Result<()> {
+    let mut shown = Ok(());
+    while let Some(order) = orders.blocking_recv() {
+        if shown.is_err() {
+            continue;
+        }
+        shown = match order {
+            Order::Events(events) => {
+                events.iter().try_for_each(|event| sink.event(event)).and_then(|()| sink.flush())
+            }
+            Order::Tick(now) => sink.tick(now),
+            Order::Prompt => prompt(),
+            Order::Finish(report) => return sink.finish(&report),
+        };
+        if shown.is_err() {
+            failure.send_replace(true);
+        }
+    }
+    shown
+}
+
+fn prompt() -> io::Result<()> {
+    let mut err = io::stderr().lock();
+    err.write_all(b"  allow? [y]es, [n]o, or n and why: ")?;
+    err.flush()
+}
