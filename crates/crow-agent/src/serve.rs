@@ -79,6 +79,9 @@ async fn conclude(
                 .await?;
             RunOutcome::Completed { summary, verified: false }
         }
+        TurnEnd::Text if turn.text.as_deref().unwrap_or_default().trim().is_empty() => {
+            RunOutcome::Failed { error: "the model gave no answer".to_owned() }
+        }
         TurnEnd::Text | TurnEnd::SubmitForReview { .. } => RunOutcome::NeedsInput,
         TurnEnd::Cancelled => {
             internals.emit(AgentEvent::Cancelled).await?;

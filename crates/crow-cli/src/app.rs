@@ -21,6 +21,7 @@ pub fn main(
     args: impl IntoIterator<Item = OsString>,
     environment: &Environment,
 ) -> process::ExitCode {
+    keep_keys_from_children();
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
@@ -86,7 +87,14 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
         return ExitCode::Done;
     }
     if wants_json(args) {
-        let message = error.kind().as_str().unwrap_or("the command line is wrong");
+        let text = error.render().to_string();
+        let said = text
+            .lines()
+            .take_while(|line| !line.trim().is_empty())
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" ");
+        let message = said.strip_prefix("error: ").unwrap_or(&said);
         print_result(&CliError::usage(message).hint("crow-agent --help"));
     }
     ExitCode::Usage
@@ -121,6 +129,16 @@ fn print_result(error: &CliError) {
         hint: error.hint.clone(),
     };
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
+}
+
+/// Our own environment holds keys: other processes of the same user may not read it, and no core dump holds it.
+fn keep_keys_from_children() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // Where the kernel does not know this, there is nothing that could be done instead.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
 }
 
 /// `CROW_LOG` turns the program's own log on, such as `CROW_LOG=debug`.

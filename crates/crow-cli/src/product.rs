@@ -39,7 +39,13 @@ fn provider_configs(folder: &Path) -> Result<Vec<ProviderConfig>, CliError> {
         }
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    // Hidden files are locks and copies of editors.
+    let is_hidden = |path: &Path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "toml") && !is_hidden(path)
+    });
     paths.sort();
     let read = |path: &std::path::PathBuf| {
         let text = fs::read_to_string(path)

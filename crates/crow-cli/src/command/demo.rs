@@ -67,7 +67,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     })
     .await?;
     let exit = drive(launched, request.prompt, Sink::new(args.output, environment), models).await?;
-    if exit == ExitCode::Interrupted {
+    if exit != ExitCode::Done {
         return Ok(exit);
     }
     if !check_passes(&project, environment).await? {

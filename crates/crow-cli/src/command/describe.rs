@@ -14,12 +14,22 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CliError> {
     write_out(&script)
 }
 
-/// Prints the manual page.
+/// Prints the manual: the page of the program, and after it those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {
-    let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-    rendered.map_err(|error| CliError::failed(error.to_string()))?;
-    write_out(&page)
+    let mut pages = Vec::new();
+    let mut command = Cli::command();
+    command.build();
+    render_page(&command, &mut pages)?;
+    write_out(&pages)
+}
+
+fn render_page(command: &clap::Command, pages: &mut Vec<u8>) -> Result<(), CliError> {
+    let page = clap_mangen::Man::new(command.clone());
+    page.render(pages).map_err(|error| CliError::failed(error.to_string()))?;
+    command
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help")
+        .try_for_each(|sub| render_page(sub, pages))
 }
 
 /// Writes to stdout. A reader that has enough is no error.

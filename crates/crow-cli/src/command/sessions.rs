@@ -75,19 +75,21 @@ pub(crate) fn show(
     write_out(&text)
 }
 
-/// `sessions rm`. All ids are looked up before any session is removed.
+/// `sessions rm`. All ids are looked up before any session is removed; what is removed is told also if a later one fails.
 pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
-    let ids: Vec<SessionId> =
-        prefixes.iter().map(|prefix| store.find(prefix)).collect::<Result<_, _>>()?;
-    let mut text = String::new();
+    let mut ids: Vec<SessionId> = Vec::new();
+    for prefix in prefixes {
+        let id = store.find(prefix)?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
     for id in &ids {
         store.remove(id)?;
-        text.push_str("removed ");
-        text.push_str(id.as_str());
-        text.push('\n');
+        write_out(format!("removed {id}\n").as_bytes())?;
     }
-    write_out(text.as_bytes())
+    Ok(ExitCode::Done)
 }
 
 fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {

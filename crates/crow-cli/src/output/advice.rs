@@ -75,9 +75,7 @@ fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
     match end {
         TurnEnd::MaxSteps { .. } => Some("--max-steps raises the limit"),
         TurnEnd::Budget { .. } => Some("raise the limit in the agent's configuration"),
-        TurnEnd::DoomLoop { .. } => {
-            Some("say in a new prompt how to go on, or raise doom_loop_threshold")
-        }
+        TurnEnd::DoomLoop { .. } => Some("say in a new prompt how to go on"),
         TurnEnd::InvalidCalls | TurnEnd::OutputLimit => Some("choose another model with --model"),
         TurnEnd::Text
         | TurnEnd::TaskComplete { .. }

@@ -43,6 +43,8 @@ pub(super) struct RunSoFar {
     known_files: HashSet<PathBuf>,
     titles: HashMap<(SessionId, CallId), String>,
     last_step: Option<LastStep>,
+    /// Whether the reply that the text is of came to its end.
+    is_whole: bool,
 }
 
 #[derive(Debug, Default)]
@@ -143,7 +145,10 @@ impl RunSoFar {
 
     /// Returns the text of the last reply of the root session.
     pub(super) fn text(&self) -> &str {
-        &self.text
+        // What came of a reply that broke off is no answer.
+        let is_answer =
+            self.is_whole || !matches!(self.outcome, None | Some(RunOutcome::Failed { .. }));
+        if is_answer { &self.text } else { "" }
     }
 
     /// Returns the model of each call, where it is known, and what the call used.
@@ -209,6 +214,7 @@ impl RunSoFar {
 
     fn turn_to(&mut self, reply_id: &ReplyId) {
         if self.reply.turn_to(reply_id) {
+            self.is_whole = false;
             self.text.clear();
         }
     }
@@ -228,6 +234,7 @@ impl RunSoFar {
         }
         self.turn_to(reply_id);
         self.text = text_of(blocks);
+        self.is_whole = true;
         let is_call = |block: &ReplyBlock| matches!(block.content, ReplyContent::Call(_));
         if blocks.iter().any(is_call) {
             self.last_step = Some(LastStep { reply_id: reply_id.clone(), refused: None });

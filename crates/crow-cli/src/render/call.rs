@@ -126,7 +126,8 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
             error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
         }
         ToolStatus::Cancelled => {
-            wrapped(style, Paint::Dim, "  ", "stopped before its end; what it did was not undone")
+            let first = result.output.lines().map(one_line).find(|line| !line.is_empty());
+            first.map_or_else(String::new, |line| wrapped(style, Paint::Dim, "  ", &line))
         }
     }
 }
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(lines(&ascii, "cargo test", &result, None), "ok cargo test  1.2 s\n");
         assert_eq!(
             lines(&style, "cargo test", &ToolResult::cancelled(), None),
-            "■ cargo test  0 ms\n  stopped before its end; what it did was not undone\n"
+            "■ cargo test  0 ms\n  The call was cancelled before it finished. What it did until then was not\n  undone.\n"
         );
     }
 

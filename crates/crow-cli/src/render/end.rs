@@ -80,6 +80,6 @@ fn usage(usage: &UsageReport) -> Vec<String> {
         parts.push(format!("{} in{cached}", words::tokens(tokens.input_tokens)));
         parts.push(format!("{} out", words::tokens(tokens.output_tokens)));
     }
-    parts.extend(usage.cost_usd.map(words::dollars));
+    parts.extend(usage.cost_usd.filter(|cost| *cost > 0.0).map(words::dollars));
     parts
 }

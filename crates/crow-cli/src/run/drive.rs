@@ -15,6 +15,7 @@ use crow_core::{
 use crow_runtime::{AgentHandle, EventStream};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
+use rustix::termios::{QueueSelector, tcflush};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
@@ -157,7 +158,13 @@ impl Driver {
         loop {
             tokio::select! {
                 biased;
-                written = &mut shown => return if written.is_err() && exit == ExitCode::Done { ExitCode::Failed } else { exit },
+                written = &mut shown => return match written {
+                    Ok(()) => exit,
+                    Err(error) => {
+                        say(&format!("the output cannot be written: {error}"));
+                        if exit == ExitCode::Done { ExitCode::Failed } else { exit }
+                    }
+                },
                 () = self.signals.next() => {
                     self.interrupts += 1;
                     if self.interrupts > 1 {
@@ -169,6 +176,8 @@ impl Driver {
     }
 
     fn ask(&mut self, question: Question) {
+        // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         self.screen.push_prompt();
         self.open = Some((question, tokio::task::spawn_blocking(read_line)));
     }
@@ -177,11 +186,15 @@ impl Driver {
         let Some((question, _)) = self.open.take() else { return };
         let nobody = |hint: String| PermissionAnswer::Nobody { hint };
         let answer = match line {
-            Ok(line) if line.is_empty() => nobody("the terminal was closed".to_owned()),
-            Ok(line) => match parse_answer(&line) {
-                Some(answer) => answer,
-                None => return self.ask(question),
-            },
+            // The end of input is a no.
+            Ok(line) if line.is_empty() => PermissionAnswer::Deny { feedback: None },
+            Ok(line) => {
+                let Some(answer) = parse_answer(&line) else {
+                    say("answer y for yes, n for no, or n and what the model should do instead");
+                    return self.ask(question);
+                };
+                answer
+            }
             Err(error) => nobody(format!("the terminal cannot be read: {error}")),
         };
         // The question may have been withdrawn by a cancel.
@@ -216,31 +229,33 @@ fn read_line() -> io::Result<String> {
     Ok(line)
 }
 
-/// The signals that end a run.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
+/// The signals that end a run, but those that whoever started the program wants to be ignored (`nohup`).
+struct Signals(Vec<Signal>);
 
 impl Signals {
     fn new() -> Result<Self, CliError> {
+        let ignored = ignored_signals();
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let wanted = kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
         let listen = |kind| {
             signal(kind)
                 .map_err(|error| CliError::failed(format!("signals cannot be received: {error}")))
         };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
+        wanted.map(listen).collect::<Result<_, _>>().map(Self)
     }
 
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+        let received = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        if received.len() == 0 {
+            return std::future::pending().await;
         }
+        futures_util::future::select_all(received).await;
     }
+}
+
+/// Reads which signals were ignored when the program started, a bit each; none where the system does not say.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

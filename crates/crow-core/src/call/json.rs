@@ -50,7 +50,7 @@ impl fmt::Display for Mend {
             Self::ControlCharacter => "an unescaped control character in a string",
             Self::Escape => "an invalid escape, kept as it stands",
             Self::Comment => "a comment",
-            Self::Unclosed => "missing closing quotes or brackets at the end",
+            Self::Unclosed => "missing closing brackets at the end",
             Self::ExtraBrackets => "closing brackets too many at the end",
         })
     }
@@ -239,7 +239,10 @@ impl<'a> Reader<'a> {
         loop {
             content.push_str(self.take_while(|c| c != quote && c != '\\' && c >= ' '));
             match self.peek() {
-                None => return self.unclosed(content),
+                // What a cut text would have gone on to say nobody knows: half a command is not a command.
+                None => {
+                    return Err(SyntaxError::End { what: "inside a string that was never closed" });
+                }
                 Some('\\') => {
                     self.advance();
                     self.escape(quote, &mut content)?;
@@ -254,15 +257,6 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-    }
-
-    /// Closes a string at the end of the text, unless its last characters could be what closes the value around it.
-    fn unclosed(&mut self, content: String) -> Result<String, SyntaxError> {
-        if content.trim_end().ends_with(['}', ']', '"', '\'', '`']) {
-            return Err(SyntaxError::End { what: "inside a string that was never closed" });
-        }
-        self.mended(Mend::Unclosed);
-        Ok(content)
     }
 
     fn escape(&mut self, quote: char, content: &mut String) -> Result<(), SyntaxError> {

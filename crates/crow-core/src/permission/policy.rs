@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Ask, Denial, DenialSource, Permit};
 use crate::{
     ids::CallId,
-    tool::{Access, CallPlan, Effects, ToolCategory},
+    tool::{Access, CallPlan, Effects, PathEffect, ToolCategory},
     workspace::Workspace,
 };
 
@@ -102,6 +102,8 @@ enum Reach {
     ReadInside,
     ReadOutside,
     WriteInside,
+    /// Inside, but of a kind that starts programs or rules over agents.
+    WriteProtected,
     WriteOutside,
     Anything,
 }
@@ -137,7 +139,7 @@ impl PermissionPolicy {
             | (PermissionMode::AcceptEdits, Reach::WriteInside) => Decision::Allow(permit),
             (
                 PermissionMode::ReadOnly,
-                Reach::WriteInside | Reach::WriteOutside | Reach::Anything,
+                Reach::WriteInside | Reach::WriteProtected | Reach::WriteOutside | Reach::Anything,
             ) => Decision::Deny(Denial {
                 source: DenialSource::Policy,
                 reason: format!("the mode is read-only and {} is not a read", facts.tool),
@@ -145,6 +147,9 @@ impl PermissionPolicy {
             (_, _) if !facts.requires_permission => Decision::Allow(permit),
             (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
             (_, Reach::WriteInside) => ask("it changes files"),
+            (_, Reach::WriteProtected) => ask(
+                "it changes settings of git, an editor, an agent or the CI, which start programs",
+            ),
             (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
             (_, Reach::Anything) if facts.category == ToolCategory::Network => {
                 ask("it uses the network")
@@ -165,6 +170,9 @@ impl PermissionPolicy {
                 match (writes, inside) {
                     (false, true) => Reach::ReadInside,
                     (false, false) => Reach::ReadOutside,
+                    (true, true) if paths.iter().any(|effect| is_protected(effect, workspace)) => {
+                        Reach::WriteProtected
+                    }
                     (true, true) => Reach::WriteInside,
                     (true, false) => Reach::WriteOutside,
                 }
@@ -182,10 +190,28 @@ impl PermissionPolicy {
     }
 }
 
+/// Folders whose files start programs or rule over agents. Changes of them are asked about also where edits pass.
+const PROTECTED: [&str; 8] =
+    [".git", ".crow-agent", ".vscode", ".idea", ".zed", ".claude", ".opencode", ".github"];
+
+/// Whether a write goes below such a folder, seen from the workspace's root: the root itself may lie in one.
+fn is_protected(effect: &PathEffect, workspace: &Workspace) -> bool {
+    let below = workspace
+        .roots()
+        .iter()
+        .find_map(|root| effect.path.strip_prefix(root).ok())
+        .unwrap_or(&effect.path);
+    let is_one = |name: &std::ffi::OsStr| {
+        PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+    };
+    effect.access == Access::Write
+        && below.components().any(|component| is_one(component.as_os_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::{PathEffect, Subject};
+    use crate::tool::Subject;
 
     fn decide(mode: PermissionMode, category: ToolCategory, effects: Effects) -> &'static str {
         let plan = CallPlan { title: "t".into(), effects, subject: Subject::Nothing };
@@ -227,19 +253,23 @@ mod tests {
             ("read scratch", C::Read, path("/scratch/a", Read)),
             ("read outside", C::Read, path("/etc/passwd", Read)),
             ("write inside", C::Write, path("/p/a", Write)),
+            ("write protected", C::Write, path("/p/.git/config", Write)),
             ("write scratch", C::Write, path("/scratch/a", Write)),
             ("command", C::Execute, Effects::Unknown),
         ];
         let expected = [
-            (PermissionMode::Ask, ["allow", "allow", "allow", "ask", "ask", "ask", "ask"]),
+            (PermissionMode::Ask, ["allow", "allow", "allow", "ask", "ask", "ask", "ask", "ask"]),
             (
                 PermissionMode::AcceptEdits,
-                ["allow", "allow", "allow", "ask", "allow", "ask", "ask"],
+                ["allow", "allow", "allow", "ask", "allow", "ask", "ask", "ask"],
             ),
-            (PermissionMode::ReadOnly, ["allow", "allow", "allow", "ask", "deny", "deny", "deny"]),
+            (
+                PermissionMode::ReadOnly,
+                ["allow", "allow", "allow", "ask", "deny", "deny", "deny", "deny"],
+            ),
             (
                 PermissionMode::FullAuto,
-                ["allow", "allow", "allow", "allow", "allow", "allow", "allow"],
+                ["allow", "allow", "allow", "allow", "allow", "allow", "allow", "allow"],
             ),
         ];
         for (mode, row) in expected {

@@ -12,7 +12,7 @@ use crate::{classify::broken_reply, codec::Decoder, sse::EventReader};
 /// How long after its end mark the end of a body is waited for. Then the connection is not worth it.
 const AFTER_END: Duration = Duration::from_millis(200);
 /// No model says more in one reply.
-const MAX_REPLY: usize = 256 * 1024 * 1024;
+const MAX_REPLY: usize = 32 * 1024 * 1024;
 
 /// A reply that is being read.
 pub(super) struct Reading {

@@ -330,7 +330,7 @@ async fn finish(task: JoinHandle<Result<(), SessionError>>) -> Result<(), AgentE
 fn interrupted(started: bool) -> ToolResult {
     let mut result = ToolResult::cancelled();
     result.output = if started {
-        "The call was interrupted and its outcome is unknown. Look at what it may have changed before you go on.".to_owned()
+        "The call was interrupted and its outcome is unknown: it may have ended, or still be running. Look at what it changed before you go on.".to_owned()
     } else {
         "The call was not run: the run was interrupted before it began.".to_owned()
     };

@@ -55,10 +55,7 @@ impl AgentInternals {
             denial: None,
         };
         if cancel.is_cancelled() {
-            let mut result = ToolResult::cancelled();
-            "The call was not run: the run was cancelled before it began."
-                .clone_into(&mut result.output);
-            return self.answered(reply_id, answer(result, Validity::Valid)).await;
+            return self.answered(reply_id, answer(not_run(), Validity::Valid)).await;
         }
         let resolved = match meaning {
             Ok(resolved) => resolved,
@@ -100,6 +97,9 @@ impl AgentInternals {
                     ..answer(ToolResult::failure(denial.to_model_text()))
                 };
                 self.answered(reply_id, answer).await
+            }
+            Err(Refused::Tool(ToolError::Cancelled)) => {
+                self.answered(reply_id, answer(not_run())).await
             }
             Err(Refused::Tool(error)) => self.answered(reply_id, answer(error.to_result())).await,
         }
@@ -227,6 +227,13 @@ impl AgentInternals {
         })
         .await
     }
+}
+
+/// The answer to a call that a cancel kept from running.
+fn not_run() -> ToolResult {
+    let mut result = ToolResult::cancelled();
+    "The call was not run: the run was cancelled before it began.".clone_into(&mut result.output);
+    result
 }
 
 /// Why a call gets no permit.

@@ -237,7 +237,7 @@ fn result(
     let _ = write!(output, "\n[{end}]");
     if outcome.left_running {
         output.push_str(
-            "\n[something that the command started was still running when its shell ended; it was not kept running]",
+            "\n[something that the command started was still running when its shell ended; the processes of its group were ended]",
         );
     }
     let mut result = ToolResult { status, error, ..ToolResult::success(output) };
@@ -269,5 +269,5 @@ fn timed_out(input: &Input, error: &str) -> String {
         Some(given) if given >= MAX_TIMEOUT_MS => "split the work".to_owned(),
         Some(_) | None => format!("give a longer timeout, up to {MAX_TIMEOUT_MS}"),
     };
-    format!("{error} and was stopped with everything it started, no exit code; {advice}")
+    format!("{error} and was stopped with the processes of its group, no exit code; {advice}")
 }

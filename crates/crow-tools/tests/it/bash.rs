@@ -69,21 +69,21 @@ async fn each_end_of_a_command_is_told() {
             json!({"timeout": 5000}),
             ToolStatus::Error,
             Some("timed out after 5000 ms"),
-            "out\n[timed out after 5000 ms and was stopped with everything it started, no exit code; give a longer timeout, up to 600000]",
+            "out\n[timed out after 5000 ms and was stopped with the processes of its group, no exit code; give a longer timeout, up to 600000]",
         ),
         (
             ProcessEnd::TimedOut,
             json!({"timeout": 60}),
             ToolStatus::Error,
             Some("timed out after 60 ms"),
-            "out\n[timed out after 60 ms and was stopped with everything it started, no exit code; timeout is in milliseconds]",
+            "out\n[timed out after 60 ms and was stopped with the processes of its group, no exit code; timeout is in milliseconds]",
         ),
         (
             ProcessEnd::TimedOut,
             json!({"timeout": 900_000}),
             ToolStatus::Error,
             Some("timed out after 600000 ms"),
-            "out\n[timed out after 600000 ms and was stopped with everything it started, no exit code; split the work]",
+            "out\n[timed out after 600000 ms and was stopped with the processes of its group, no exit code; split the work]",
         ),
         (
             ProcessEnd::Cancelled,
@@ -109,7 +109,7 @@ async fn silence_and_processes_left_behind_are_told() {
     let output = bench.ok("bash", json!({"command": "sleep 60 &"})).await;
     assert_eq!(
         output,
-        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended; it was not kept running]"
+        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended; the processes of its group were ended]"
     );
 }
 
