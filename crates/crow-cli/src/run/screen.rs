@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     io::{self, Write as _},
     sync::Arc,
+    time::Duration,
 };
 
 use crow_core::event::Envelope;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
+    time::Instant,
 };
 
 use super::Sink;
@@ -20,6 +22,8 @@ use crate::output::RunReport;
 const ORDERS: usize = 8;
 /// How many events one order may hold.
 const BATCH: usize = 512;
+/// How long an event may wait for others that are shown with it. Nobody sees it, and the thread wakes less often.
+const GATHER: Duration = Duration::from_millis(4);
 
 /// What the thread is to do.
 enum Order {
@@ -33,6 +37,8 @@ enum Order {
 pub(super) struct Screen {
     orders: mpsc::Sender<Order>,
     pending: VecDeque<Order>,
+    /// When what is pending goes to the thread.
+    due: Instant,
     failed: watch::Receiver<bool>,
     /// Whether the failure was told.
     told: bool,
@@ -44,11 +50,14 @@ impl Screen {
         let (orders, taken) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(move || show(sink, taken, &failure));
-        Self { orders, pending: VecDeque::new(), failed, told: false, thread }
+        Self { orders, pending: VecDeque::new(), due: Instant::now(), failed, told: false, thread }
     }
 
     /// Adds an event to what is to be shown.
     pub(super) fn push(&mut self, event: Arc<Envelope>) {
+        if self.pending.is_empty() {
+            self.due = Instant::now() + GATHER;
+        }
         match self.pending.back_mut() {
             Some(Order::Events(events)) => events.push(event),
             Some(Order::Tick(_) | Order::Prompt | Order::Finish(_)) | None => {
@@ -81,6 +90,9 @@ impl Screen {
     /// Hands pending orders to the thread. Returns only once, when the output cannot be written any more. May be dropped
     /// at any time.
     pub(super) async fn pump(&mut self) {
+        if self.has_room() && !self.pending.is_empty() {
+            tokio::time::sleep_until(self.due).await;
+        }
         loop {
             tokio::select! {
                 failed = self.failed.wait_for(|failed| *failed), if !self.told => {

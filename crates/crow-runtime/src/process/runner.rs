@@ -29,7 +29,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How much is read at once.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 16 * 1024;
 
 /// Starts processes with an environment of its own and nothing of the agent's.
 #[derive(Debug, Clone)]
