@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    image,
+    image, notebook,
     page::{DEFAULT_LINES, Page, Range},
     stream::{self, StreamError},
 };
@@ -54,7 +54,7 @@ impl TypedTool for ReadFile {
 
     fn description(&self) -> &'static str {
         "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the last line says \
-         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images."
+         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, and notebooks by their cells."
     }
 
     async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
@@ -108,23 +108,16 @@ fn read_whole(path: &Path, bytes: &[u8], range: Range, ctx: &ToolContext) -> Too
     if let Some(media_type) = image::media_type(bytes) {
         return show_image(path, media_type, bytes, ctx);
     }
+    if path.extension().is_some_and(|extension| extension == "ipynb")
+        && let Some(cells) = notebook::flatten(bytes)
+    {
+        return show_notebook(path, &cells, range, ctx);
+    }
     let Some(text) = Text::decode(bytes) else { return binary(path, bytes.len() as u64, ctx) };
-    let mut page = Page::new(range);
-    let total = text.lines().count() as u64;
-    if range.first > total.max(1) {
-        return ToolResult::failure(format!(
-            "{} has only {total} lines, so there is no line {}",
-            shown(path, ctx),
-            range.first
-        ));
-    }
-    let skipped = usize::try_from(range.first - 1).unwrap_or(usize::MAX);
-    for line in text.lines().skip(skipped) {
-        page.push(line, 0);
-        if page.is_full() {
-            break;
-        }
-    }
+    let (page, total) = match page_of(path, &text, range, ctx) {
+        Ok(page) => page,
+        Err(refusal) => return ToolResult::failure(refusal),
+    };
     let lines = page.lines();
     let view = FileView {
         path: path.to_owned(),
@@ -138,6 +131,46 @@ fn read_whole(path: &Path, bytes: &[u8], range: Range, ctx: &ToolContext) -> Too
     let output =
         if total == 0 { "(the file is empty)".to_owned() } else { numbered(page, &text, total) };
     with_view(ToolResult::success(output), view, ctx)
+}
+
+/// Takes the wanted lines, and counts all.
+fn page_of(
+    path: &Path,
+    text: &Text<'_>,
+    range: Range,
+    ctx: &ToolContext,
+) -> Result<(Page, u64), String> {
+    let mut page = Page::new(range);
+    let total = text.lines().count() as u64;
+    if range.first > total.max(1) {
+        let name = shown(path, ctx);
+        let first = range.first;
+        return Err(format!("{name} has only {total} lines, so there is no line {first}"));
+    }
+    let skipped = usize::try_from(range.first - 1).unwrap_or(usize::MAX);
+    for line in text.lines().skip(skipped) {
+        page.push(line, 0);
+        if page.is_full() {
+            break;
+        }
+    }
+    Ok((page, total))
+}
+
+/// Shows a notebook by its cells. That is not what stands in the file, so it does not count as having seen it.
+fn show_notebook(path: &Path, cells: &str, range: Range, ctx: &ToolContext) -> ToolResult {
+    let Some(text) = Text::decode(cells.as_bytes()) else {
+        return binary(path, cells.len() as u64, ctx);
+    };
+    match page_of(path, &text, range, ctx) {
+        Ok((page, total)) => {
+            let lines = numbered(page, &text, total);
+            ToolResult::success(format!(
+                "{lines}\n[a notebook by its cells; the file itself is JSON: edit it as such]"
+            ))
+        }
+        Err(refusal) => ToolResult::failure(refusal),
+    }
 }
 
 /// The numbered lines and which of how many they are.

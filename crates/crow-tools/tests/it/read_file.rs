@@ -225,3 +225,21 @@ async fn the_names_of_other_agents_parameters_are_understood() {
     let output = bench.fails("read_file", json!({"path": "a.txt", "encoding": "x"})).await;
     assert!(output.contains("unknown field `encoding`"), "{output}");
 }
+
+#[tokio::test]
+async fn a_notebook_is_shown_by_its_cells_and_does_not_count_as_seen() {
+    let bench = Bench::new();
+    let notebook =
+        json!({"nbformat": 4, "cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]});
+    bench.write("a.ipynb", notebook.to_string());
+    let output = bench.ok("read_file", json!({"path": "a.ipynb"})).await;
+    assert!(
+        output.starts_with(
+            "1\t=== cell 1 code\n2\t1 + 1\n[lines 1-2 of 2]\n[a notebook by its cells"
+        ),
+        "{output}"
+    );
+    assert!(bench.ctx.file_views.get(&bench.ctx.workspace.resolve("a.ipynb")).is_none());
+    bench.write("b.ipynb", "{\"not\": \"a notebook\"}");
+    assert!(bench.ok("read_file", json!({"path": "b.ipynb"})).await.starts_with("1\t{\"not\""));
+}
