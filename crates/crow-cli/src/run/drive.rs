@@ -20,7 +20,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     task::JoinHandle,
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval},
 };
 
 use super::{
@@ -35,6 +35,8 @@ use crate::{
 
 /// How often the waiting line is drawn anew.
 const TICK: Duration = Duration::from_millis(100);
+/// How long a run may say nothing before it says that it waits.
+const SILENCE: Duration = Duration::from_millis(800);
 /// How long the agent may take to end after its run.
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
@@ -45,7 +47,7 @@ pub(crate) async fn drive(
     sink: Sink,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
-    let Launched { runtime, handle, questions, warning } = launched;
+    let Launched { runtime, handle, questions, warning, waits_silently } = launched;
     let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
     handle
         .send_input(vec![Block::text(prompt)])
@@ -60,6 +62,7 @@ pub(crate) async fn drive(
         report: ReportBuilder::new(),
         screen: Screen::start(sink),
         signals: Signals::new()?,
+        silence: waits_silently.then(|| Instant::now() + SILENCE),
         interrupts: 0,
         failed: false,
         ended: false,
@@ -92,6 +95,8 @@ struct Driver {
     report: ReportBuilder,
     screen: Screen,
     signals: Signals,
+    /// When it is said that the model is waited for, unless it says something before.
+    silence: Option<Instant>,
     interrupts: u32,
     /// Whether the output cannot be written any more.
     failed: bool,
@@ -125,10 +130,22 @@ impl Driver {
                 }
                 line = typed(&mut self.open) => self.answer(line),
                 question = asked(&mut self.questions), if self.open.is_none() && is_idle => self.ask(question),
-                _ = ticks.tick() => self.screen.tick(Timestamp::now()),
+                _ = ticks.tick() => {
+                    self.screen.tick(Timestamp::now());
+                    self.break_silence(handle);
+                }
             }
         }
         Some(())
+    }
+
+    /// Says what is waited for when nothing else has been said for a while: an address that nobody answers at looks like a
+    /// model that thinks.
+    fn break_silence(&mut self, handle: &AgentHandle) {
+        if self.silence.is_some_and(|until| Instant::now() >= until) {
+            self.silence = None;
+            say(&format!("waiting for {}", handle.metadata().model_ref()));
+        }
     }
 
     /// Takes an event and those that wait behind it.
@@ -136,6 +153,9 @@ impl Driver {
         let mut next = Some(first);
         while let Some(event) = next {
             self.report.on_event(&event);
+            if is_a_word(&event.event) {
+                self.silence = None;
+            }
             self.ended |= matches!(event.event, AgentEvent::RunEnd { .. });
             self.screen.push(event);
             next =
@@ -200,6 +220,18 @@ impl Driver {
         // The question may have been withdrawn by a cancel.
         drop(question.answer.send(answer));
     }
+}
+
+/// Whether an event shows that the model, or what stands for it, said something.
+fn is_a_word(event: &AgentEvent) -> bool {
+    matches!(
+        event,
+        AgentEvent::TextDelta { .. }
+            | AgentEvent::ThinkingDelta { .. }
+            | AgentEvent::Reply { .. }
+            | AgentEvent::ReplyReset { .. }
+            | AgentEvent::Error { .. }
+    )
 }
 
 async fn typed(

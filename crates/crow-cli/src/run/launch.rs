@@ -48,6 +48,8 @@ pub(crate) struct Launched {
     pub handle: AgentHandle,
     pub questions: Option<mpsc::Receiver<Question>>,
     pub warning: Option<String>,
+    /// Whether nothing shows that the model is waited for, so that it must be said.
+    pub waits_silently: bool,
 }
 
 /// What is known of the session before it is opened.
@@ -112,7 +114,8 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
     let runtime = AgentRuntime::new(config);
     let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
-    Ok(Launched { runtime, handle, questions, warning })
+    let waits_silently = !environment.stderr_is_terminal || request.output == OutputForm::Json;
+    Ok(Launched { runtime, handle, questions, warning, waits_silently })
 }
 
 /// Finds the model to ask when nobody names one: that of the first provider with a key, else a local server's.

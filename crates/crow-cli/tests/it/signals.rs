@@ -1,6 +1,6 @@
 //! Ctrl-C and friends.
 
-use std::process::Command;
+use std::{io::BufRead as _, process::Command};
 
 use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply};
 use serde_json::json;
@@ -48,5 +48,29 @@ async fn an_interrupt_ends_a_running_command_and_its_children() {
     let pid = std::fs::read_to_string(place.project("pid")).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_model_that_says_nothing_is_said_to_be_waited_for() {
+    let gate = Gate::new();
+    let held = Reply::new().text("late").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let server = ModelServer::start([held]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut child = place.start(&["run", "talk", "-m", MODEL]);
+    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        while !line.contains("waiting for") {
+            line.clear();
+            assert!(err.read_line(&mut line).unwrap() > 0, "nothing was said");
+        }
+        (line, err)
+    });
+    // The other end stays open: a program whose messages nobody takes would fail.
+    let (line, _err) = reading.await.unwrap();
+    assert!(line.contains(MODEL), "{line}");
+    gate.open();
+    finish(child).await.exited(0);
     server.finish().await.unwrap();
 }
