@@ -54,9 +54,12 @@ pub(super) struct HeadlessAnswerer;
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
-        let inside =
-            matches!(request.subject, Subject::Path(_)) && !request.reason.contains("outside");
-        let mode = if inside { "accept-edits" } else { "full-auto" };
+        let is_edit = matches!(request.subject, Subject::Path(_));
+        let mode = if is_edit && request.reason == "it changes files" {
+            "accept-edits"
+        } else {
+            "full-auto"
+        };
         let hint = format!(
             "{}, and there is no terminal to ask at; the user can permit it with --permissions {mode}",
             request.reason

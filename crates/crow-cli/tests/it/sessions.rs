@@ -147,3 +147,25 @@ async fn a_closed_reader_ends_the_run() {
     assert_ne!(ran.code, Some(0));
     assert!(!ran.err.contains("panicked"), "{}", ran.err);
 }
+
+#[tokio::test]
+async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
+    let server = ModelServer::start([
+        Reply::new().call(
+            "c1",
+            "write_file",
+            &json!({"path": ".git/hooks/pre-commit", "content": "x"}),
+        ),
+        Reply::new().text("I could not"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "write", "-m", MODEL, "-p", "accept-edits", "-o", "json"]).await;
+    let result = ran.exited(6).result();
+    assert!(
+        result["refusals"][0]["reason"].as_str().unwrap().contains("--permissions full-auto"),
+        "{result}"
+    );
+    assert!(!place.project(".git").exists());
+    server.finish().await.unwrap();
+}
