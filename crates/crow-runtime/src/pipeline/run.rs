@@ -43,7 +43,7 @@ impl AgentInternals {
                 Prepared::Answered(answer) => executed.push(*answer),
                 Prepared::Ready(ready) => {
                     self.record_start(reply_id, &ready).await?;
-                    executed.push(placeholder(&ready));
+                    executed.push(cancelled_until_done(&ready));
                     running.push(self.start(tools, index, *ready, report.clone()));
                 }
             }
@@ -153,7 +153,7 @@ impl AgentInternals {
 }
 
 /// What a call is taken for until it has a result: cancelled.
-fn placeholder(ready: &ReadyCall) -> ExecutedCall {
+fn cancelled_until_done(ready: &ReadyCall) -> ExecutedCall {
     ExecutedCall {
         id: ready.ctx.call_id.clone(),
         name: ready.resolved.tool.name().to_owned(),
