@@ -125,7 +125,9 @@ impl RunSoFar {
             | AgentEvent::StepComplete { .. }
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::CallProgress { .. }
+            | AgentEvent::ModelWait { .. }
             | AgentEvent::PermissionRequest { .. }
+            | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }
             | AgentEvent::Plan { .. }
             | AgentEvent::Handoff { .. }

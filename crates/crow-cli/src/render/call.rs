@@ -65,7 +65,7 @@ pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &st
 /// Shows a command to its last line where the title leaves some of it out: who allows it must have seen it.
 pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject) -> String {
     let command = match subject {
-        Subject::Command(command) if command.trim() != title => command,
+        Subject::Command(command) if command.text.trim() != title => &command.text,
         Subject::Command(_) | Subject::Path(_) | Subject::Nothing => return String::new(),
     };
     let lines = command

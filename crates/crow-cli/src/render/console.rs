@@ -124,7 +124,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } => {
                 self.on_question(envelope, call_id, (title, subject, reason))
             }
-            AgentEvent::PermissionDecision { .. } => {
+            AgentEvent::PermissionDecision { .. } | AgentEvent::PermissionWithdrawn { .. } => {
                 self.questions = self.questions.saturating_sub(1);
                 Ok(())
             }
@@ -141,6 +141,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::TurnComplete { .. }
             | AgentEvent::StepComplete { .. }
             | AgentEvent::Usage { .. }
+            | AgentEvent::ModelWait { .. }
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::Handoff { .. }
             | AgentEvent::CoagentStart { .. }

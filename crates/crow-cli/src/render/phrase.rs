@@ -78,7 +78,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::CallProgress { .. }
         | AgentEvent::CallEnd { .. }
         | AgentEvent::FilesChanged { .. }
+        | AgentEvent::ModelWait { .. }
         | AgentEvent::PermissionRequest { .. }
+        | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }
         | AgentEvent::Plan { .. }
         | AgentEvent::CoagentStart { .. }

@@ -271,6 +271,7 @@ impl Story {
             title: title.into(),
             subject: Subject::Nothing,
             reason: "it changes files".into(),
+            offers: Vec::new(),
         })
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{CallId, RequestId, SessionId},
+    permission::{Grant, GrantOffer},
     tool::{Preview, Subject},
 };
 
@@ -30,6 +31,8 @@ pub struct PermissionRequest {
     pub subject: Subject,
     /// Why it is asked.
     pub reason: String,
+    /// What an "always" could mean, the narrowest first.
+    pub offers: Vec<GrantOffer>,
     /// What would change, where it is known.
     pub preview: Option<Preview>,
 }
@@ -40,6 +43,11 @@ pub struct PermissionRequest {
 pub enum PermissionAnswer {
     /// Yes, this once.
     AllowOnce,
+    /// Yes, and calls of these kinds pass for the rest of the session.
+    AllowSession {
+        /// What passes from here on. One of the request's offers.
+        grants: Vec<Grant>,
+    },
     /// No, with a word for the model, if any.
     Deny {
         /// What the model is told.

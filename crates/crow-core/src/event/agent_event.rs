@@ -11,7 +11,7 @@ use crate::{
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
-    permission::Denial,
+    permission::{Denial, GrantOffer},
     todo::TodoItem,
     tool::{Patch, Subject, ToolResult},
     turn::TurnEnd,
@@ -210,6 +210,16 @@ pub enum AgentEvent {
         /// How long is waited before it.
         wait_ms: u64,
     },
+    /// The request waits for its turn within the limits of its provider.
+    ModelWait {
+        /// The reply.
+        reply_id: ReplyId,
+        /// What it waits for.
+        reason: String,
+        /// How long it will wait, as far as that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
+    },
     /// The model answered. Durable.
     Reply {
         /// The reply.
@@ -303,6 +313,16 @@ pub enum AgentEvent {
         subject: Subject,
         /// Why it is asked.
         reason: String,
+        /// What an "always" could mean, the narrowest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        offers: Vec<GrantOffer>,
+    },
+    /// A question about a call is void: the call was cancelled before it was answered.
+    PermissionWithdrawn {
+        /// The question.
+        request_id: RequestId,
+        /// The call.
+        call_id: CallId,
     },
     /// A question about a call is answered. Durable.
     PermissionDecision {
@@ -456,10 +476,12 @@ impl AgentEvent {
             | Self::ThinkingDelta { .. }
             | Self::ThinkingComplete { .. }
             | Self::ReplyReset { .. }
+            | Self::ModelWait { .. }
             | Self::CallPending { .. }
             | Self::CallProgress { .. }
             | Self::FilesChanged { .. }
             | Self::PermissionRequest { .. }
+            | Self::PermissionWithdrawn { .. }
             | Self::Plan { .. }
             | Self::CoagentStart { .. }
             | Self::CoagentEnd { .. }

@@ -11,9 +11,12 @@ use crate::{
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
     message::{Block, CallArguments, Image, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ProviderError, ProviderErrorKind, StopReason},
-    permission::{Denial, DenialSource},
+    permission::{Denial, DenialSource, Grant, GrantOffer},
     todo::{TodoItem, TodoStatus},
-    tool::{FileDiff, Patch, Subject, ToolMetadata, ToolResult},
+    tool::{
+        Access, CommandLine, CommandMeaning, FileDiff, Patch, Redirect, SimpleCommand, Subject,
+        ToolMetadata, ToolResult, Word,
+    },
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -101,6 +104,11 @@ fn talk() -> Vec<AgentEvent> {
             delta: thinking_delta.2,
         },
         AgentEvent::ThinkingComplete { reply_id: reply_id(), text: "all".into() },
+        AgentEvent::ModelWait {
+            reply_id: reply_id(),
+            reason: "30 requests per minute".into(),
+            wait_ms: Some(1500),
+        },
         AgentEvent::ReplyReset {
             reply_id: reply_id(),
             error: ProviderError::new(ProviderErrorKind::Network, "gone"),
@@ -198,10 +206,26 @@ fn calls() -> Vec<AgentEvent> {
             call_id: call_id(),
             tool: "bash".into(),
             title: "run ls".into(),
-            subject: Subject::Command("ls".into()),
+            subject: Subject::Command(CommandLine {
+                text: "ls > a".into(),
+                meaning: CommandMeaning::Commands(vec![SimpleCommand {
+                    words: vec![Word::Literal("ls".into())],
+                    assignments: vec!["LANG".into()],
+                    redirects: vec![Redirect {
+                        access: Access::Write,
+                        target: Word::Computed("$a".into()),
+                    }],
+                }]),
+            }),
             reason: "it runs a command".into(),
+            offers: vec![GrantOffer {
+                label: "commands that begin with `ls`".into(),
+                grants: vec![Grant::Command(vec!["ls".into()])],
+            }],
         },
+        AgentEvent::PermissionWithdrawn { request_id: request_id(), call_id: call_id() },
         decision(PermissionAnswer::AllowOnce),
+        decision(PermissionAnswer::AllowSession { grants: vec![Grant::Tool("bash".into())] }),
         decision(PermissionAnswer::Deny { feedback: Some("no".into()) }),
         decision(PermissionAnswer::Nobody { hint: "use --permissions".into() }),
     ]

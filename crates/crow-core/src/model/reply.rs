@@ -62,6 +62,15 @@ pub struct Retry {
     pub wait: Duration,
 }
 
+/// A request waits for its turn within the limits of its provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// What it waits for.
+    pub reason: String,
+    /// How long it will wait, as far as that is known.
+    pub wait: Option<Duration>,
+}
+
 /// One item of a reply's stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
@@ -74,6 +83,8 @@ pub enum ModelEvent {
         /// The name that the model calls.
         name: String,
     },
+    /// The request was not sent yet.
+    Waiting(Wait),
     /// What came so far is void; the request is sent again.
     Retrying(Retry),
     /// The reply is complete. Always the last item.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::GrantOffer;
 use crate::{capability::PermissionAnswer, ids::CallId};
 
 /// The proof that one call with one input may run. It cannot be copied and cannot be made outside this module.
@@ -33,18 +34,20 @@ fn hash(input: &Value) -> u64 {
 pub struct Ask {
     /// Why it is asked.
     pub reason: String,
+    /// What an "always" could mean, the narrowest first.
+    pub offers: Vec<GrantOffer>,
     permit: Permit,
 }
 
 impl Ask {
     pub(super) fn new(reason: String, permit: Permit) -> Self {
-        Self { reason, permit }
+        Self { reason, offers: Vec::new(), permit }
     }
 
     /// Turns the answer into a permit or a denial.
     pub fn answered(self, answer: PermissionAnswer) -> Result<Permit, Denial> {
         match answer {
-            PermissionAnswer::AllowOnce => Ok(self.permit),
+            PermissionAnswer::AllowOnce | PermissionAnswer::AllowSession { .. } => Ok(self.permit),
             PermissionAnswer::Deny { feedback } => {
                 Err(Denial { source: DenialSource::User, reason: feedback.unwrap_or_default() })
             }

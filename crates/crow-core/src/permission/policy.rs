@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Ask, Denial, DenialSource, Permit};
 use crate::{
-    ids::CallId,
+    ids::{CallId, SessionId},
     tool::{Access, CallPlan, Effects, PathEffect, ToolCategory},
     workspace::Workspace,
 };
@@ -66,6 +66,10 @@ impl FromStr for PermissionMode {
 pub struct CallFacts<'a> {
     /// The call.
     pub call_id: &'a CallId,
+    /// The session of the agent that wants to make it.
+    pub session_id: &'a SessionId,
+    /// That agent's name.
+    pub agent: &'a str,
     /// Its arguments.
     pub input: &'a Value,
     /// The tool's name.
@@ -218,6 +222,8 @@ mod tests {
         let (call_id, input) = (CallId::new("c"), serde_json::json!({}));
         let facts = CallFacts {
             call_id: &call_id,
+            session_id: &SessionId::new("s"),
+            agent: "builder",
             input: &input,
             tool: "t",
             category,

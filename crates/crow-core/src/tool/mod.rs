@@ -37,6 +37,7 @@
 //! assert_eq!(tools.definitions()[0].parameters["required"][0], "city");
 //! ```
 
+mod command_line;
 mod context;
 mod plan;
 mod registry;
@@ -46,6 +47,7 @@ mod tests;
 mod traits;
 mod typed;
 
+pub use command_line::{CommandLine, CommandMeaning, Redirect, SimpleCommand, Word};
 pub use context::{AgentContext, Progress, ToolContext};
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Patch;
+use super::{CommandLine, Patch};
 use crate::file_views::ContentHash;
 
 /// What a call is going to do. Permission, ordering and snapshots go by it.
@@ -47,7 +47,8 @@ pub struct PathEffect {
 }
 
 /// How a path is touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Only read.
     Read,
@@ -63,8 +64,8 @@ pub enum Subject {
     Nothing,
     /// A path.
     Path(PathBuf),
-    /// A shell command line.
-    Command(String),
+    /// A shell line.
+    Command(CommandLine),
 }
 
 /// What the user is shown before allowing a call.

@@ -63,6 +63,8 @@ fn context(call_id: &str) -> ToolContext {
 fn permit(call_id: &str, input: &Value) -> Permit {
     let (call_id, plan) = (CallId::new(call_id), CallPlan::inert("t"));
     let facts = CallFacts {
+        session_id: &crate::ids::SessionId::new("s"),
+        agent: "builder",
         call_id: &call_id,
         input,
         tool: "count",

@@ -75,7 +75,9 @@ fn event_line(event: &ModelEvent) -> String {
         ModelEvent::TextDelta(text) => format!("~ {text:?}"),
         ModelEvent::ThinkingDelta(text) => format!("~ thinking {text:?}"),
         ModelEvent::CallStarted { name } => format!("~ call {name}"),
-        ModelEvent::Retrying(_) | ModelEvent::Completed(_) => panic!("no decoder says this"),
+        ModelEvent::Waiting(_) | ModelEvent::Retrying(_) | ModelEvent::Completed(_) => {
+            panic!("no decoder says this")
+        }
     }
 }
 

@@ -153,6 +153,7 @@ impl Outcome {
                 ModelEvent::Retrying(_) => text.clear(),
                 ModelEvent::ThinkingDelta(_)
                 | ModelEvent::CallStarted { .. }
+                | ModelEvent::Waiting(_)
                 | ModelEvent::Completed(_) => {}
             }
         }
@@ -165,6 +166,7 @@ impl Outcome {
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
             | ModelEvent::CallStarted { .. }
+            | ModelEvent::Waiting(_)
             | ModelEvent::Completed(_) => None,
         });
         retries.collect()
@@ -176,6 +178,7 @@ impl Outcome {
             ModelEvent::CallStarted { name } => Some(name.as_str()),
             ModelEvent::TextDelta(_)
             | ModelEvent::ThinkingDelta(_)
+            | ModelEvent::Waiting(_)
             | ModelEvent::Retrying(_)
             | ModelEvent::Completed(_) => None,
         });

@@ -1,5 +1,7 @@
 //! One call of the model: stream, events, record.
 
+use std::time::Duration;
+
 use crow_core::{
     event::AgentEvent,
     ids::{CallId, ReplyId},
@@ -104,6 +106,11 @@ impl AgentInternals {
                     .await?;
                 }
                 ModelEvent::CallStarted { .. } => {}
+                ModelEvent::Waiting(wait) => {
+                    let wait_ms = wait.wait.map(whole_millis);
+                    let (reply_id, reason) = (open.id.clone(), wait.reason);
+                    self.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
+                }
                 ModelEvent::Retrying(retry) => self.reset(open, retry).await?,
                 ModelEvent::Completed(reply) => return Ok(reply),
             }
@@ -118,7 +125,7 @@ impl AgentInternals {
     async fn reset(&mut self, open: &mut OpenReply, retry: Retry) -> Result<(), AgentError> {
         open.text.clear();
         open.thinking.clear();
-        let wait_ms = u64::try_from(retry.wait.as_millis()).unwrap_or(u64::MAX);
+        let wait_ms = whole_millis(retry.wait);
         let event = AgentEvent::ReplyReset {
             reply_id: open.id.clone(),
             error: retry.error,
@@ -151,6 +158,10 @@ impl AgentInternals {
         }
         self.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage }).await
     }
+}
+
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Gives every call of a reply an id of its own: some servers repeat them or leave them out.

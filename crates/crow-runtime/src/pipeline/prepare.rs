@@ -116,6 +116,8 @@ impl AgentInternals {
         let tool = &resolved.tool;
         let facts = CallFacts {
             call_id: &ctx.call_id,
+            session_id: &self.context.session_id,
+            agent: &self.context.agent_name,
             input: &resolved.input,
             tool: tool.name(),
             category: tool.category(),
@@ -177,6 +179,7 @@ impl AgentInternals {
             title: plan.title.clone(),
             subject: plan.subject.clone(),
             reason: ask.reason.clone(),
+            offers: ask.offers.clone(),
             preview: ctx.preview.clone(),
         };
         let request_id = request.id.clone();
@@ -188,6 +191,7 @@ impl AgentInternals {
             title: request.title.clone(),
             subject: request.subject.clone(),
             reason: request.reason.clone(),
+            offers: request.offers.clone(),
         })
         .await?;
         let answerer = Arc::clone(&self.config.answerer);

@@ -15,8 +15,8 @@ use crow_core::{
     file_views::ContentHash,
     ids::CallId,
     tool::{
-        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, ToolStatus,
-        TypedTool,
+        CallPlan, CommandLine, CommandMeaning, Effects, Subject, ToolCategory, ToolContext,
+        ToolError, ToolResult, ToolStatus, TypedTool,
     },
 };
 use schemars::JsonSchema;
@@ -103,7 +103,10 @@ impl TypedTool for Bash {
         Ok(CallPlan {
             title,
             effects: Effects::Unknown,
-            subject: Subject::Command(input.command.clone()),
+            subject: Subject::Command(CommandLine {
+                text: input.command.clone(),
+                meaning: CommandMeaning::Unclear("shell lines are not read yet".to_owned()),
+            }),
         })
     }
 

@@ -151,7 +151,8 @@ async fn the_plan_is_the_command() {
     let plan = bench.plan("bash", &json!({"cmd": command})).await.unwrap();
     assert_eq!(plan.title.chars().count(), 81);
     assert!(plan.title.starts_with("cargo test xx") && plan.title.ends_with('…'));
-    assert_eq!((plan.effects, plan.subject), (Effects::Unknown, Subject::Command(command)));
+    let Subject::Command(line) = plan.subject else { panic!("{:?}", plan.subject) };
+    assert_eq!((plan.effects, line.text), (Effects::Unknown, command));
     assert_eq!(bench.plan("bash", &json!({"command": " ls \n"})).await.unwrap().title, "ls");
 }
 
