@@ -21,7 +21,10 @@ pub async fn serve(
     loop {
         internals.set_state(AgentState::Idle).await?;
         let (run_id, content) = match internals.receive().await {
-            Ok(InputMessage::UserInput { run_id, content }) => (run_id, content),
+            Ok(
+                InputMessage::UserInput { run_id, content }
+                | InputMessage::Steering { run_id, content },
+            ) => (run_id, content),
             Ok(InputMessage::ToolResult { call_id, .. }) => {
                 let text = format!(
                     "a result for call {call_id} came from outside; this agent runs all calls itself"

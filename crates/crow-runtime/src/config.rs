@@ -25,10 +25,27 @@ pub struct RuntimeConfig {
     pub answerer: Arc<dyn Answerer>,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: BTreeMap<String, String>,
+    /// How many agents may be started by agents.
+    pub children: ChildLimits,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Makes identifiers.
     pub ids: Arc<dyn IdSource>,
+}
+
+/// How many agents may be started by agents of one root session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// How deep they may stand: with 1, children start no children.
+    pub depth: usize,
+    /// How many may run at once.
+    pub running: usize,
+}
+
+impl Default for ChildLimits {
+    fn default() -> Self {
+        Self { depth: 1, running: 4 }
+    }
 }
 
 impl Default for RuntimeConfig {
@@ -39,6 +56,7 @@ impl Default for RuntimeConfig {
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
             child_env: BTreeMap::new(),
+            children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),
         }

@@ -6,6 +6,8 @@
 //! A loop of one's own needs no more than this; `internals.call_model` and `internals.call` give it a model and tools:
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use crow_core::{event::{AgentEvent, InputSource, RunOutcome}, message::Block};
 //! use crow_runtime::{AgentError, AgentInternals, AgentRuntime, AgentSession, InputMessage, RuntimeConfig, SessionSpec};
 //! use futures_util::StreamExt as _;
@@ -35,25 +37,31 @@
 //!         break;
 //!     }
 //! }
-//! runtime.shutdown(handle.session_id()).await;
+//! runtime.shutdown(handle.session_id(), Duration::from_secs(1)).await;
 //! # Ok(())
 //! # }
 //! ```
 
 mod agent;
+mod answers;
 mod clock;
 mod config;
+mod events;
 mod ids;
+mod outside;
 mod pipeline;
 mod process;
 mod session;
+mod tree;
 
 pub use agent::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, EventStream, HandleError, InputMessage,
-    ModelCall, RunGuard,
+    AgentEnd, AgentError, AgentHandle, AgentInternals, AgentRuntime, ChildSpec, HandleError,
+    InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
 };
+pub use answers::AnswerError;
 pub use clock::SystemClock;
-pub use config::RuntimeConfig;
+pub use config::{ChildLimits, RuntimeConfig};
+pub use events::{EventStream, Observed, Observer, OpenReply};
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;

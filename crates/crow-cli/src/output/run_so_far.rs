@@ -137,6 +137,7 @@ impl RunSoFar {
             | AgentEvent::SubagentEnd { .. }
             | AgentEvent::Checks { .. }
             | AgentEvent::ReviewVerdict { .. }
+            | AgentEvent::Cancelling
             | AgentEvent::StateChange { .. }
             | AgentEvent::Switch { .. }
             | AgentEvent::Compaction { .. }

@@ -151,6 +151,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::Checks { .. }
             | AgentEvent::ReviewVerdict { .. }
             | AgentEvent::TaskComplete { .. }
+            | AgentEvent::Cancelling
             | AgentEvent::StateChange { .. }
             | AgentEvent::Switch { .. }
             | AgentEvent::Compaction { .. }

@@ -87,6 +87,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::CoagentEnd { .. }
         | AgentEvent::SubagentEnd { .. }
         | AgentEvent::TaskComplete { .. }
+        | AgentEvent::Cancelling
         | AgentEvent::StateChange { .. }
         | AgentEvent::Cancelled => String::new(),
     }

@@ -3,12 +3,14 @@
 mod answerer;
 mod children;
 mod clock;
+mod outside;
 mod processes;
 mod snapshots;
 
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
 pub use children::{ChildError, ChildOutcome, ChildTask, Children};
 pub use clock::Clock;
+pub use outside::OutsideCalls;
 pub use processes::{
     CapturedOutput, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
 };

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::AgentState;
 use crate::{
     capability::PermissionAnswer,
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
@@ -17,26 +18,6 @@ use crate::{
     turn::TurnEnd,
     usage::TokenUsage,
 };
-
-/// What an agent is doing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "state", content = "detail", rename_all = "snake_case")]
-pub enum AgentState {
-    /// It waits for input.
-    Idle,
-    /// It waits for the model.
-    Processing,
-    /// It waits for an answer about a call.
-    WaitingForPermission,
-    /// It runs this tool.
-    ExecutingTool(String),
-    /// It waits for the agent of this session.
-    WaitingForSubagent(SessionId),
-    /// It ended.
-    Done,
-    /// It failed.
-    Error(String),
-}
 
 /// Whose words an input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -440,6 +421,8 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<ProviderError>,
     },
+    /// The run is to stop: what is under way was told so.
+    Cancelling,
     /// The run was cancelled. Durable.
     Cancelled,
 }
@@ -487,6 +470,7 @@ impl AgentEvent {
             | Self::CoagentEnd { .. }
             | Self::SubagentStart { .. }
             | Self::SubagentEnd { .. }
+            | Self::Cancelling
             | Self::StateChange { .. } => false,
         }
     }

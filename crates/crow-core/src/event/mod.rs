@@ -5,10 +5,10 @@
 
 mod agent_event;
 mod envelope;
+mod state;
 #[cfg(test)]
 mod tests;
 
-pub use agent_event::{
-    AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict,
-};
+pub use agent_event::{AgentEvent, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
+pub use state::AgentState;

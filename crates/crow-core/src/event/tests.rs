@@ -223,6 +223,7 @@ fn calls() -> Vec<AgentEvent> {
                 grants: vec![Grant::Command(vec!["ls".into()])],
             }],
         },
+        AgentEvent::Cancelling,
         AgentEvent::PermissionWithdrawn { request_id: request_id(), call_id: call_id() },
         decision(PermissionAnswer::AllowOnce),
         decision(PermissionAnswer::AllowSession { grants: vec![Grant::Tool("bash".into())] }),

@@ -88,7 +88,7 @@ impl AssistantMessage {
 }
 
 /// Returns the tool calls among `blocks`, in order.
-pub(crate) fn calls_of(blocks: &[ReplyBlock]) -> impl Iterator<Item = &ToolCall> {
+pub fn calls_of(blocks: &[ReplyBlock]) -> impl Iterator<Item = &ToolCall> {
     blocks.iter().filter_map(|block| match &block.content {
         ReplyContent::Call(call) => Some(call),
         ReplyContent::Text { .. } | ReplyContent::Thinking { .. } | ReplyContent::Opaque => None,

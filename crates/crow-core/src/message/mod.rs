@@ -8,9 +8,8 @@ mod native;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::calls_of;
 pub use block::{
     AssistantMessage, Block, CallArguments, Image, Message, ReplyBlock, ReplyContent,
-    ResultMessage, ResultsMessage, ToolCall, UserMessage,
+    ResultMessage, ResultsMessage, ToolCall, UserMessage, calls_of,
 };
 pub use native::{Native, Origin};

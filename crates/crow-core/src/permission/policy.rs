@@ -125,6 +125,16 @@ impl PermissionPolicy {
         self
     }
 
+    /// Lets reads of a folder outside the workspace pass.
+    pub fn add_readable(&mut self, folder: impl Into<std::path::PathBuf>) {
+        self.readable.push(folder.into());
+    }
+
+    /// Sets the mode.
+    pub fn set_mode(&mut self, mode: PermissionMode) {
+        self.mode = mode;
+    }
+
     /// Returns the mode.
     pub fn mode(&self) -> PermissionMode {
         self.mode

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Patch, Preview};
 use crate::{
-    capability::{Children, Processes, SnapshotError, Snapshots},
+    capability::{Children, OutsideCalls, Processes, SnapshotError, Snapshots},
     file_views::FileViews,
     ids::{CallId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
@@ -46,6 +46,8 @@ pub struct AgentContext {
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Starts child agents, where the runtime does.
     pub children: Option<Arc<dyn Children>>,
+    /// Waits for results of calls that are run outside, where the runtime does.
+    pub outside: Option<Arc<dyn OutsideCalls>>,
     /// Whatever else the program gave to its tools.
     pub resources: ResourceMap,
 }

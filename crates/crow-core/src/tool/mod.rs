@@ -39,6 +39,7 @@
 
 mod command_line;
 mod context;
+mod outside;
 mod plan;
 mod registry;
 mod result;
@@ -49,6 +50,7 @@ mod typed;
 
 pub use command_line::{CommandLine, CommandMeaning, Redirect, SimpleCommand, Word};
 pub use context::{AgentContext, Progress, ToolContext};
+pub use outside::OutsideTool;
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;
 pub use result::{FileDiff, Patch, ToolMetadata, ToolResult, ToolStatus};

@@ -49,6 +49,7 @@ fn context(call_id: &str) -> ToolContext {
         processes: Arc::new(NoProcesses),
         snapshots: None,
         children: None,
+        outside: None,
         resources: ResourceMap::default(),
     };
     ToolContext {

@@ -1,8 +1,9 @@
 //! Why an agent ends before its time.
 
 use crow_core::{
+    event::AgentState,
     history::HistoryError,
-    ids::SessionId,
+    ids::{CallId, SessionId},
     model::{ModelsError, ProviderError},
 };
 
@@ -36,6 +37,29 @@ pub enum AgentError {
     /// Nobody holds a handle any more, or the runtime shuts down.
     #[error("the agent was shut down")]
     Closed,
+    /// The agent's state cannot become that.
+    #[error("an agent that is {from:?} cannot become {to:?}")]
+    IllegalState {
+        /// What it is doing.
+        from: AgentState,
+        /// What it was to do.
+        to: AgentState,
+    },
+    /// Agents that are started by agents stand too deep.
+    #[error("agents may start agents {depth} deep")]
+    ChildTooDeep {
+        /// The bound.
+        depth: usize,
+    },
+    /// Too many agents run below one root.
+    #[error("{running} agents run already, no further one may be started until one ends")]
+    TooManyChildren {
+        /// The bound.
+        running: usize,
+    },
+    /// The agent was ended by force: it did not end when it was asked to.
+    #[error("the agent was aborted")]
+    Aborted,
     /// The agent function panicked.
     #[error("the agent panicked: {message}")]
     Panicked {
@@ -63,7 +87,13 @@ pub enum HandleError {
         /// How many inputs the queue holds.
         capacity: usize,
     },
-    /// The agent has ended.
+    /// The agent is in no need of that result: no such call is open.
+    #[error("no call {call_id} is open")]
+    CallNotOpen {
+        /// The call as given.
+        call_id: CallId,
+    },
+    /// The agent has ended, or is about to.
     #[error("agent {id} has ended")]
     Ended {
         /// Its session.

@@ -1,63 +1,41 @@
 //! Driving an agent from outside.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    event::{AgentEvent, AgentState, Envelope, ParentCall},
+    capability::{PermissionAnswer, PermissionRequest},
+    event::{AgentEvent, AgentState, ParentCall},
     history::History,
-    ids::{CallId, IdSource, RunId, SessionId},
+    ids::{CallId, IdSource, RequestId, RunId, SessionId},
     message::Block,
+    permission::{PermissionMode, PermissionPolicy},
     tool::ToolResult,
+    usage::TokenUsage,
 };
-use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::mpsc;
 
-use super::{EventStream, HandleError, InputMessage};
-use crate::{SessionError, SessionMetadata, SessionStore};
+use super::{HandleError, InputMessage, shared::Shared};
+use crate::{
+    AnswerError, EventStream, Observer, SessionError, SessionMetadata, SessionStore,
+    events::ObserveFrom, outside::Delivery,
+};
 
 /// How many inputs may wait.
 pub(super) const INPUT_QUEUE: usize = 16;
 
-/// What handle and agent share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(super) id: SessionId,
-    pub(super) parent: Option<ParentCall>,
-    pub(super) state: watch::Sender<AgentState>,
-    pub(super) ended: watch::Sender<bool>,
-    pub(super) metadata: Mutex<SessionMetadata>,
-    /// Cancelled by shutdown.
-    pub(super) session_token: CancellationToken,
-    /// Cancelled by interrupt; a new one for each run.
-    pub(super) run_token: Mutex<CancellationToken>,
-    /// The runs that wait in the queue: an interrupt cancels them too.
-    pub(super) waiting: Mutex<Vec<(RunId, CancellationToken)>>,
-    pub(super) missed: Arc<AtomicU64>,
-    pub(super) heard: Arc<AtomicBool>,
-    pub(super) stream: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
-}
-
-impl Shared {
-    pub(super) fn run_token(&self) -> CancellationToken {
-        self.run_token.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Takes the token that the run got when it was asked for.
-    pub(super) fn begin_run(&self, id: &RunId) -> CancellationToken {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = waiting.iter().position(|(run, _)| run == id);
-        let token = place
-            .map_or_else(|| self.session_token.child_token(), |place| waiting.swap_remove(place).1);
-        *self.run_token.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
-        token
-    }
-
-    pub(super) fn metadata(&self) -> SessionMetadata {
-        self.metadata.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
+/// What came of an agent that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentEnd {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Why it failed, if it did.
+    pub result: Result<(), String>,
+    /// Its last words: those of its last reply, or what it said about the task when it was done.
+    pub text: String,
+    /// The files that its calls changed, each once.
+    pub files_modified: Vec<PathBuf>,
+    /// The tokens that it used since it was spawned.
+    pub usage: TokenUsage,
 }
 
 /// Drives an agent. Cheap to clone.
@@ -75,28 +53,53 @@ impl AgentHandle {
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
         let run_id = RunId::new(self.ids.next_id());
         let token = self.shared.session_token.child_token();
-        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // The run is known before the agent can take its input.
+        let mut runs = self.shared.runs();
         self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
-        waiting.push((run_id.clone(), token));
+        runs.waiting.push((run_id.clone(), token));
         Ok(run_id)
     }
 
-    /// Gives the result of a call that was run outside.
-    pub fn send_tool_result(&self, call_id: CallId, result: ToolResult) -> Result<(), HandleError> {
-        self.send(InputMessage::ToolResult { call_id, result: Box::new(result) })
+    /// Says something in the middle of a run: the agent reads it before the next model call. Between runs it starts one.
+    pub fn steer(&self, content: Vec<Block>) -> Result<(), HandleError> {
+        self.refuse_after_end()?;
+        self.steering.try_send(content).map_err(|error| self.refusal(&error))
     }
 
-    /// Says something to the agent in the middle of a run. It reads it before the next model call.
-    pub fn steer(&self, content: Vec<Block>) -> Result<(), HandleError> {
-        self.steering.try_send(content).map_err(|error| self.refusal(&error))
+    /// Gives the result of a call that was run outside: to the call if it waits for it, else to the loop.
+    pub fn send_tool_result(&self, call_id: CallId, result: ToolResult) -> Result<(), HandleError> {
+        self.refuse_after_end()?;
+        match self.shared.calls.deliver(&call_id, result) {
+            Delivery::Delivered => Ok(()),
+            Delivery::ToLoop(result) => {
+                self.send(InputMessage::ToolResult { call_id, result: Box::new(result) })
+            }
+            Delivery::NotOpen => Err(HandleError::CallNotOpen { call_id }),
+        }
+    }
+
+    /// Answers a question about a call, of this agent or of another one of the same root session. The first answer
+    /// counts.
+    pub fn answer(&self, id: &RequestId, answer: PermissionAnswer) -> Result<(), AnswerError> {
+        self.shared.tree.answers.answer(id, answer)
+    }
+
+    /// Returns the questions that wait for an answer, of all agents of the root session.
+    pub fn open_questions(&self) -> Vec<PermissionRequest> {
+        self.shared.tree.answers.list()
     }
 
     /// Cancels the run under way and those that wait in the queue.
     pub fn interrupt(&self) {
-        self.shared.run_token().cancel();
-        for (_, token) in self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter()
         {
-            token.cancel();
+            let runs = self.shared.runs();
+            runs.current.cancel();
+            runs.waiting.iter().for_each(|(_, token)| token.cancel());
+        }
+        if *self.shared.state.borrow() != AgentState::Idle
+            && let Some(recorder) = self.shared.recorder.upgrade()
+        {
+            recorder.tell_now(AgentEvent::Cancelling);
         }
     }
 
@@ -105,18 +108,41 @@ impl AgentHandle {
         self.shared.session_token.cancel();
     }
 
-    /// Waits until the agent has ended.
-    pub async fn ended(&self) {
-        let mut ended = self.shared.ended.subscribe();
-        // An error means that the sender is gone, which is an end too.
-        drop(ended.wait_for(|ended| *ended).await);
+    /// Ends an agent that does not end by itself, at the next point where it waits. What it was about to do is not done;
+    /// its session is sealed all the same.
+    pub fn abort(&self) {
+        self.shared.session_token.cancel();
+        self.shared.abort_token.cancel();
     }
 
-    /// Takes the main stream, or none if it is taken.
+    /// Waits until the agent has ended, and returns what came of it.
+    pub async fn ended(&self) -> Arc<AgentEnd> {
+        let mut end = self.shared.end.subscribe();
+        let ended = end.wait_for(Option::is_some).await;
+        match ended.map(|end| end.clone()) {
+            Ok(Some(end)) => end,
+            // Neither happens: the sender lives as long as this handle, and none is not waited for.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Takes the one main stream, in which nothing is missing as long as it is read; none if it is taken, and for a child:
+    /// its events are in the stream of its root.
     pub fn stream(&self) -> Option<EventStream> {
-        let receiver = self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        self.shared.heard.store(true, Ordering::Relaxed);
-        Some(EventStream::new(receiver, Arc::clone(&self.shared.missed)))
+        if self.shared.parent.is_some() {
+            return None;
+        }
+        self.shared.tree.outlet.take_stream()
+    }
+
+    /// Watches the agent from here on, without holding it up. On a root's handle the agents below are watched too.
+    pub fn subscribe(&self) -> Observer {
+        self.observe(ObserveFrom::Now)
+    }
+
+    /// Watches the agent beginning with the first durable event after that number; 0 begins with the session.
+    pub fn subscribe_after(&self, seq: u64) -> Observer {
+        self.observe(ObserveFrom::After(seq))
     }
 
     /// Returns what the agent is doing.
@@ -138,7 +164,22 @@ impl AgentHandle {
 
     /// Returns the session's header.
     pub fn metadata(&self) -> SessionMetadata {
-        self.shared.metadata()
+        self.shared.metadata().clone()
+    }
+
+    /// Gives the session a title. Blocks.
+    pub fn set_title(&self, title: &str) -> Result<(), SessionError> {
+        let metadata = {
+            let mut metadata = self.shared.metadata();
+            let mut crow = metadata.crow();
+            title.clone_into(&mut crow.title);
+            metadata.set_crow(&crow);
+            metadata.clone()
+        };
+        match self.shared.recorder.upgrade() {
+            Some(recorder) => recorder.save_metadata(&metadata),
+            None => Err(SessionError::Closed { id: self.shared.id.clone() }),
+        }
     }
 
     /// Returns what started the session, for a child.
@@ -148,11 +189,35 @@ impl AgentHandle {
 
     /// Returns the sessions that this one started.
     pub fn child_sessions(&self) -> Vec<SessionId> {
-        self.metadata().child_session_ids
+        self.shared.metadata().child_session_ids.clone()
+    }
+
+    /// Returns what is permitted to the agents of this root session.
+    pub fn policy(&self) -> PermissionPolicy {
+        self.shared.tree.with_policy(PermissionPolicy::clone)
+    }
+
+    /// Sets what happens to calls of which no rule speaks, from the next call on.
+    pub fn set_permission_mode(&self, mode: PermissionMode) {
+        self.shared.tree.change_policy(|policy| policy.set_mode(mode));
+    }
+
+    fn observe(&self, from: ObserveFrom) -> Observer {
+        let only = self.shared.parent.as_ref().map(|_| self.shared.id.clone());
+        Observer::new(Arc::clone(&self.shared.tree), Arc::clone(&self.store), only, from)
     }
 
     fn send(&self, message: InputMessage) -> Result<(), HandleError> {
+        self.refuse_after_end()?;
         self.input.try_send(message).map_err(|error| self.refusal(&error))
+    }
+
+    /// What is sent after shutdown would be taken by nobody.
+    fn refuse_after_end(&self) -> Result<(), HandleError> {
+        if self.shared.session_token.is_cancelled() || self.shared.state.borrow().is_end() {
+            return Err(HandleError::Ended { id: self.shared.id.clone() });
+        }
+        Ok(())
     }
 
     fn refusal<T>(&self, error: &mpsc::error::TrySendError<T>) -> HandleError {
@@ -186,6 +251,10 @@ impl WeakHandle {
         }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     pub(super) fn upgrade(&self) -> Option<AgentHandle> {
         Some(AgentHandle {
             shared: Arc::clone(&self.shared),
@@ -195,9 +264,4 @@ impl WeakHandle {
             ids: Arc::clone(&self.ids),
         })
     }
-}
-
-/// What the runtime says when an agent function is over.
-pub(super) fn last_event(error: &super::AgentError) -> AgentEvent {
-    AgentEvent::Error { error: error.to_string(), provider: None }
 }

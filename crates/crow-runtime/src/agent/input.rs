@@ -16,6 +16,13 @@ pub enum InputMessage {
         /// The words.
         content: Vec<Block>,
     },
+    /// The user's words that were meant for a run and came when none was under way any more.
+    Steering {
+        /// The run that they start.
+        run_id: RunId,
+        /// The words.
+        content: Vec<Block>,
+    },
     /// The result of a call that was run outside.
     ToolResult {
         /// The call.

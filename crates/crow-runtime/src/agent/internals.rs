@@ -1,6 +1,6 @@
 //! What an agent function works with.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Weak};
 
 use crow_core::{
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
@@ -9,7 +9,6 @@ use crow_core::{
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelRef},
-    permission::PermissionPolicy,
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{AgentContext, ToolResult},
@@ -19,30 +18,31 @@ use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{AgentError, InputMessage, Recorder, handle::Shared};
-use crate::{ProcessRunner, RuntimeConfig, SessionError, SessionMetadata};
+use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
+use crate::{ProcessRunner, RuntimeConfig, SessionError, SessionMetadata, events::Recorder};
 
 /// Longest title that is made of a prompt, in characters.
 const TITLE: usize = 80;
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
+    pub(super) runtime: Weak<Inner>,
     pub(crate) config: Arc<RuntimeConfig>,
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
-    /// The runtime's policy, and that the session may read its own output files.
-    pub(crate) policy: PermissionPolicy,
+    pub(crate) reach: Reach,
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     steering: mpsc::Receiver<Vec<Block>>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
 }
 
 /// What internals are made of.
 pub(super) struct Parts {
+    pub runtime: Weak<Inner>,
     pub config: Arc<RuntimeConfig>,
     pub shared: Arc<Shared>,
     pub recorder: Arc<Recorder>,
@@ -66,14 +66,13 @@ pub struct RunGuard {
 
 impl AgentInternals {
     pub(super) fn new(parts: Parts) -> Self {
-        let metadata = parts.shared.metadata();
+        let metadata = parts.shared.metadata().clone();
         let crow = metadata.crow();
         let scratch = parts.config.store.scratch(&metadata.session_id);
-        let policy = parts.config.policy.clone();
-        let policy = match &scratch {
-            Some(folder) => policy.with_readable(folder),
-            None => policy,
-        };
+        if let Some(folder) = &scratch {
+            // An agent may read what its own commands printed, and so may the others of the tree.
+            parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
+        }
         let file_views = FileViews::default();
         for extra in &parts.file_views {
             file_views.restore(extra);
@@ -96,14 +95,16 @@ impl AgentInternals {
             processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
             snapshots: None,
             children: None,
+            outside: Some(Arc::clone(&parts.shared.calls) as _),
             resources: ResourceMap::default(),
         };
         Self {
+            runtime: parts.runtime,
             config: parts.config,
             shared: parts.shared,
             recorder: parts.recorder,
             context: Arc::new(context),
-            policy,
+            reach: Reach::default(),
             history: parts.history,
             input: parts.input,
             steering: parts.steering,
@@ -120,7 +121,7 @@ impl AgentInternals {
 
     /// Returns the session's header.
     pub fn metadata(&self) -> SessionMetadata {
-        self.shared.metadata()
+        self.shared.metadata().clone()
     }
 
     /// Returns the history.
@@ -138,11 +139,20 @@ impl AgentInternals {
         &self.config
     }
 
+    /// Returns the token that ends this agent: what hangs on it outlives a run.
+    pub fn session_token(&self) -> &CancellationToken {
+        &self.shared.session_token
+    }
+
     /// Waits for the next input. Fails with [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
         tokio::select! {
             biased;
             () = self.shared.session_token.cancelled() => Err(AgentError::Closed),
+            Some(content) = self.steering.recv() => {
+                let run_id = RunId::new(self.config.ids.next_id());
+                Ok(InputMessage::Steering { run_id, content })
+            }
             message = self.input.recv() => message.ok_or(AgentError::Closed),
         }
     }
@@ -172,10 +182,9 @@ impl AgentInternals {
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
         // What the history would not take must not stand in the log: the session could not be opened again.
         self.history.accepts(&event)?;
-        let envelope = self.recorder.write(event)?;
-        self.history.apply(&envelope)?;
-        self.recorder.send(envelope, &self.shared.run_token()).await;
-        Ok(())
+        self.shared.on_event(&event);
+        let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
+        Ok(self.history.apply(&envelope)?)
     }
 
     /// Tells listeners of a failure, also when the log cannot take it.
@@ -187,8 +196,7 @@ impl AgentInternals {
         };
         let event = AgentEvent::Error { error: error.to_string(), provider };
         if self.emit(event.clone()).await.is_err() {
-            let envelope = self.recorder.unlogged(event);
-            self.recorder.send(envelope, &self.shared.run_token()).await;
+            self.recorder.tell(event, &self.shared.run_token()).await;
         }
     }
 
@@ -224,10 +232,15 @@ impl AgentInternals {
         Ok(any)
     }
 
-    /// Sets what the agent is doing.
+    /// Sets what the agent is doing. Fails, and changes nothing, where [`AgentState::may_become`] does not hold; the ends
+    /// of an agent are set by its runtime alone.
     pub async fn set_state(&mut self, state: AgentState) -> Result<(), AgentError> {
-        if *self.shared.state.borrow() == state {
+        let from = self.state();
+        if from == state {
             return Ok(());
+        }
+        if !from.may_become(&state) || state.is_end() {
+            return Err(AgentError::IllegalState { from, to: state });
         }
         self.shared.state.send_replace(state.clone());
         self.emit(AgentEvent::StateChange { state }).await
@@ -287,7 +300,7 @@ impl AgentInternals {
 
     /// Names the session after its first prompt. Returns whether it had no name before.
     fn set_title(&self, content: &[Block]) -> bool {
-        let mut metadata = self.shared.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut metadata = self.shared.metadata();
         let mut crow = metadata.crow();
         let first = content.iter().find_map(|block| match block {
             Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
@@ -299,9 +312,9 @@ impl AgentInternals {
         true
     }
 
-    fn save_metadata(&self) -> Result<(), AgentError> {
+    pub(super) fn save_metadata(&self) -> Result<(), AgentError> {
         let metadata = {
-            let mut metadata = self.shared.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut metadata = self.shared.metadata();
             metadata.updated_at = self.config.clock.now();
             let mut crow = metadata.crow();
             crow.turns = self.history.turns();

@@ -1,22 +1,22 @@
-//! Agents: async functions with an inbox, an event stream and a call pipeline.
+//! Agents: spawned on a runtime, driven through handles, written as functions over internals.
 
+mod children;
 mod error;
 mod handle;
 mod input;
 mod internals;
+mod launch;
 mod model_call;
 mod panic;
-mod recorder;
 mod runtime;
-mod stream;
+mod shared;
 
+pub use children::{ChildSpec, Reach};
 pub use error::{AgentError, HandleError};
-pub use handle::AgentHandle;
+pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
 pub use internals::{AgentInternals, RunGuard};
 pub use model_call::ModelCall;
-pub use runtime::AgentRuntime;
-pub use stream::EventStream;
+pub use runtime::{AgentRuntime, ShutdownReport};
 
 pub(crate) use panic::panic_message;
-pub(crate) use recorder::Recorder;

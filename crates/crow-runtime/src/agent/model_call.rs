@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{
-    event::AgentEvent,
+    event::{AgentEvent, AgentState},
     ids::{CallId, ReplyId},
     message::{ReplyBlock, ReplyContent},
     model::{
@@ -48,6 +48,7 @@ impl AgentInternals {
         call: ModelCall<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
+        self.set_state(AgentState::Processing).await?;
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());

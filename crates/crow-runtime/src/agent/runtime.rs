@@ -3,42 +3,44 @@
 use std::{
     collections::HashMap,
     future::Future,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crow_core::{event::AgentState, ids::SessionId};
-use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, watch};
+use crow_core::ids::SessionId;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AgentError, AgentHandle, AgentInternals, Recorder,
-    handle::{INPUT_QUEUE, Shared, WeakHandle, last_event},
-    internals::Parts,
-    panic::panic_message,
+    AgentError, AgentHandle, AgentInternals,
+    handle::WeakHandle,
+    launch::{Launch, Place},
 };
-use crate::{AgentSession, RuntimeConfig};
+use crate::{AgentSession, RuntimeConfig, tree::Tree};
 
-/// How many events may wait in the main stream.
-const EVENT_QUEUE: usize = 1024;
+/// How long an aborted agent may take to reach a point where it waits.
+pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
 
 /// Spawns agents and owns their tasks.
 #[derive(Debug, Clone)]
 pub struct AgentRuntime {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    config: Arc<RuntimeConfig>,
+pub(super) struct Inner {
+    pub(super) config: Arc<RuntimeConfig>,
     agents: Mutex<HashMap<SessionId, WeakHandle>>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     token: CancellationToken,
+}
+
+/// What a shutdown had to leave behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// Agents that did not end by the deadline and were aborted. Their sessions are sealed.
+    pub aborted: Vec<SessionId>,
+    /// Agents that could not even be aborted: they compute without ever waiting. They end with the process.
+    pub stuck: Vec<SessionId>,
 }
 
 impl AgentRuntime {
@@ -58,144 +60,75 @@ impl AgentRuntime {
         &self.inner.config
     }
 
-    /// Starts an agent in a session.
+    /// Starts an agent in a session. It ends when its function returns, and is asked to when it is shut down or when no
+    /// handle is left. After [`shutdown_all`](Self::shutdown_all) it ends at once.
     pub fn spawn<F, Fut>(&self, session: AgentSession, agent: F) -> AgentHandle
     where
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let (listener, stream) = mpsc::channel(EVENT_QUEUE);
-        let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
-        let (steering, steering_rx) = mpsc::channel(INPUT_QUEUE);
-        let heard = Arc::new(AtomicBool::new(false));
-        let missed = Arc::new(AtomicU64::new(0));
-        let session_token = self.inner.token.child_token();
-        let metadata = session.metadata.clone();
-        let shared = Arc::new(Shared {
-            id: metadata.session_id.clone(),
-            parent: metadata.parent(),
-            state: watch::Sender::new(AgentState::Idle),
-            ended: watch::Sender::new(false),
-            run_token: Mutex::new(session_token.child_token()),
-            session_token,
-            waiting: Mutex::new(Vec::new()),
-            missed: Arc::clone(&missed),
-            heard: Arc::clone(&heard),
-            stream: Mutex::new(Some(stream)),
-            metadata: Mutex::new(metadata.clone()),
-        });
-        let crow = metadata.crow();
-        let recorder = Arc::new(Recorder {
-            session_id: metadata.session_id.clone(),
-            agent: metadata.agent_type.clone(),
-            role: crow.role,
-            parent: metadata.parent(),
-            round: AtomicU32::new(0),
-            root: session.root,
-            clock: Arc::clone(&self.inner.config.clock),
-            log: Mutex::new(session.log),
-            listener,
-            heard,
-            stalled: AtomicBool::new(false),
-            missed: Arc::clone(&missed),
-        });
-        let handle = AgentHandle {
-            shared: Arc::clone(&shared),
-            input,
-            steering,
-            store: Arc::clone(&self.inner.config.store),
-            ids: Arc::clone(&self.inner.config.ids),
-        };
-        let internals = AgentInternals::new(Parts {
-            config: Arc::clone(&self.inner.config),
-            shared: Arc::clone(&shared),
-            recorder: Arc::clone(&recorder),
-            history: session.history,
-            abilities: session.abilities,
-            file_views: session.file_views,
-            todo: session.todo,
-            input: input_rx,
-            steering: steering_rx,
-            tasks: self.inner.tasks.clone(),
-        });
-        self.agents().insert(shared.id.clone(), WeakHandle::new(&handle));
-        let runtime = Arc::downgrade(&self.inner);
-        self.inner.tasks.spawn(async move {
-            let result = run_caught(agent, internals).await;
-            seal(&shared, &recorder, result).await;
-            if let Some(inner) = runtime.upgrade() {
-                inner.agents.lock().unwrap_or_else(PoisonError::into_inner).remove(&shared.id);
-            }
-            drop(recorder);
-            shared.ended.send_replace(true);
-        });
+        let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
+        session.descendants.iter().for_each(|id| tree.add_session(id));
+        let place = Place { tree: Arc::new(tree), depth: 0, parent: None };
+        let token = self.inner.token.child_token();
+        let (launch, handle) = Launch::new(&self.inner, session, place, token);
+        launch.start(&handle, agent);
         handle
     }
 
     /// Returns the handle of a running agent.
     pub fn get(&self, id: &SessionId) -> Option<AgentHandle> {
-        self.agents().get(id).and_then(WeakHandle::upgrade)
+        self.inner.agents().get(id).and_then(WeakHandle::upgrade)
     }
 
     /// Returns whether an agent runs in that session.
     pub fn is_running(&self, id: &SessionId) -> bool {
-        self.agents().contains_key(id)
+        self.inner.agents().contains_key(id)
     }
 
     /// Returns the sessions in which agents run.
     pub fn list_active(&self) -> Vec<SessionId> {
-        self.agents().keys().cloned().collect()
+        self.inner.agents().keys().cloned().collect()
     }
 
-    /// Ends the agent of a session and waits for it.
-    pub async fn shutdown(&self, id: &SessionId) {
-        let handle = self.get(id);
-        if let Some(handle) = handle {
-            handle.shutdown();
-            handle.ended().await;
+    /// Ends the agent of a session and waits for it. What has not ended by the deadline is aborted.
+    pub async fn shutdown(&self, id: &SessionId, deadline: Duration) -> ShutdownReport {
+        let shared = self.inner.agents().get(id).map(|weak| Arc::clone(weak.shared()));
+        let Some(shared) = shared else { return ShutdownReport::default() };
+        shared.session_token.cancel();
+        let mut end = shared.end.subscribe();
+        if tokio::time::timeout(deadline, end.wait_for(Option::is_some)).await.is_ok() {
+            return ShutdownReport::default();
+        }
+        shared.abort_token.cancel();
+        let stuck = tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await.is_err();
+        ShutdownReport {
+            aborted: if stuck { Vec::new() } else { vec![id.clone()] },
+            stuck: if stuck { vec![id.clone()] } else { Vec::new() },
         }
     }
 
-    /// Ends all agents and waits for all tasks. Returns the sessions whose agents had not ended by the deadline.
-    pub async fn shutdown_all(&self, deadline: Duration) -> Vec<SessionId> {
+    /// Ends all agents and waits for all tasks. What has not ended by the deadline is aborted.
+    pub async fn shutdown_all(&self, deadline: Duration) -> ShutdownReport {
         self.inner.token.cancel();
         self.inner.tasks.close();
-        match tokio::time::timeout(deadline, self.inner.tasks.wait()).await {
-            Ok(()) => Vec::new(),
-            Err(_) => self.list_active(),
+        if tokio::time::timeout(deadline, self.inner.tasks.wait()).await.is_ok() {
+            return ShutdownReport::default();
         }
-    }
-
-    fn agents(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, WeakHandle>> {
-        self.inner.agents.lock().unwrap_or_else(PoisonError::into_inner)
+        let late: Vec<_> = {
+            let agents = self.inner.agents();
+            agents.values().for_each(|weak| weak.shared().abort_token.cancel());
+            agents.keys().cloned().collect()
+        };
+        // An error means that some are stuck: they are told from the others by the list.
+        drop(tokio::time::timeout(ABORT_GRACE, self.inner.tasks.wait()).await);
+        let (stuck, aborted) = late.into_iter().partition(|id| self.is_running(id));
+        ShutdownReport { aborted, stuck }
     }
 }
 
-/// Runs the agent function; a panic in it becomes an error.
-async fn run_caught<F, Fut>(agent: F, internals: AgentInternals) -> Result<(), AgentError>
-where
-    F: FnOnce(AgentInternals) -> Fut,
-    Fut: Future<Output = Result<(), AgentError>>,
-{
-    let caught = AssertUnwindSafe(async move { agent(internals).await }).catch_unwind().await;
-    caught.unwrap_or_else(|panic| {
-        Err(AgentError::Panicked { message: panic_message(panic.as_ref()) })
-    })
-}
-
-/// Says how it ended: in the log, in the stream and in the state.
-async fn seal(shared: &Shared, recorder: &Recorder, result: Result<(), AgentError>) {
-    let state = match result {
-        Ok(()) | Err(AgentError::Closed | AgentError::Cancelled) => AgentState::Done,
-        Err(error) => {
-            let event = last_event(&error);
-            let envelope =
-                recorder.write(event.clone()).unwrap_or_else(|_| recorder.unlogged(event));
-            recorder.send(envelope, &shared.session_token).await;
-            AgentState::Error(error.to_string())
-        }
-    };
-    shared.state.send_replace(state.clone());
-    let change = recorder.unlogged(crow_core::event::AgentEvent::StateChange { state });
-    recorder.send(change, &shared.session_token).await;
+impl Inner {
+    pub(super) fn agents(&self) -> MutexGuard<'_, HashMap<SessionId, WeakHandle>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

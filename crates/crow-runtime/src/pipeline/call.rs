@@ -2,6 +2,7 @@
 
 use crow_core::{
     call::{InvalidCall, ResolvedCall, resolve},
+    event::AgentState,
     history::HistoryError,
     ids::{CallId, ReplyId},
     message::ToolCall,
@@ -58,6 +59,7 @@ impl AgentInternals {
                 return Err(HistoryError::NotOpen { call_id: call.call.id.clone() }.into());
             }
         }
+        self.set_state(AgentState::Processing).await?;
         let mut done = Vec::with_capacity(calls.len());
         let mut calls = calls.into_iter().map(|call| Understood::new(tools, call)).peekable();
         while let Some(call) = calls.next() {

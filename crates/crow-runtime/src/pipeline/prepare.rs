@@ -7,7 +7,7 @@ use crow_core::{
     capability::PermissionRequest,
     event::{AgentEvent, AgentState},
     ids::{ReplyId, RequestId},
-    permission::{Ask, CallFacts, Decision, Denial, Permit},
+    permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
     tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolResult},
     turn::Validity,
 };
@@ -18,7 +18,7 @@ use super::{
     ExecutedCall,
     call::{Understood, Unfit},
 };
-use crate::{AgentError, AgentInternals, agent::panic_message};
+use crate::{AgentError, AgentInternals, Reach, agent::panic_message};
 
 /// A call on its way.
 pub(super) enum Prepared {
@@ -116,7 +116,7 @@ impl AgentInternals {
         let tool = &resolved.tool;
         let facts = CallFacts {
             call_id: &ctx.call_id,
-            session_id: &self.context.session_id,
+            session_id: &self.context.root_id,
             agent: &self.context.agent_name,
             input: &resolved.input,
             tool: tool.name(),
@@ -124,7 +124,15 @@ impl AgentInternals {
             requires_permission: tool.requires_permission(),
             plan,
         };
-        let decision = self.policy.decide(facts, &self.context.workspace);
+        let workspace = &self.context.workspace;
+        let decision = self.shared.tree.with_policy(|policy| match self.reach {
+            Reach::Policy => policy.decide(facts, workspace),
+            Reach::ReadOnly => {
+                let mut policy = policy.clone();
+                policy.set_mode(PermissionMode::ReadOnly);
+                policy.decide(facts, workspace)
+            }
+        });
         let ask = match decision {
             Decision::Allow(permit) => {
                 self.announce(resolved, plan, ctx, None).await?;
@@ -183,6 +191,9 @@ impl AgentInternals {
             preview: ctx.preview.clone(),
         };
         let request_id = request.id.clone();
+        let tree = Arc::clone(&self.shared.tree);
+        // It can be answered as soon as it can be seen.
+        let mut question = tree.answers.open(request.clone());
         self.set_state(AgentState::WaitingForPermission).await?;
         self.emit(AgentEvent::PermissionRequest {
             request_id: request_id.clone(),
@@ -195,9 +206,20 @@ impl AgentInternals {
         })
         .await?;
         let answerer = Arc::clone(&self.config.answerer);
-        let Some(answer) = cancel.run_until_cancelled(answerer.ask(request)).await else {
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => None,
+            answer = question.answered() => Some(answer),
+            answer = answerer.ask(request) => Some(answer),
+        };
+        let Some(answer) = answer else {
+            drop(question);
+            let call_id = ctx.call_id.clone();
+            self.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
+            self.set_state(AgentState::Processing).await?;
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
+        question.close_answered();
         self.set_state(AgentState::Processing).await?;
         let decision = AgentEvent::PermissionDecision {
             request_id,

@@ -60,6 +60,8 @@ pub struct AgentSession {
     pub(crate) root: RootSession,
     pub(crate) abilities: Abilities,
     torn_bytes: usize,
+    /// The sessions of agents that were started in this one, and in those.
+    pub(crate) descendants: Vec<SessionId>,
     pub(crate) file_views: Vec<Value>,
     pub(crate) todo: Option<Value>,
 }
@@ -122,7 +124,17 @@ impl AgentSession {
         let history = History::from_log([&start])
             .map_err(|source| SessionError::Inconsistent { id: session_id, source })?;
         let (abilities, file_views, todo) = (spec.abilities, Vec::new(), None);
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes: 0, file_views, todo })
+        Ok(Self {
+            metadata,
+            history,
+            log,
+            root,
+            abilities,
+            torn_bytes: 0,
+            descendants: Vec::new(),
+            file_views,
+            todo,
+        })
     }
 
     /// Opens a session as its only writer. Blocks.
@@ -144,8 +156,20 @@ impl AgentSession {
             .collect();
         let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
         let metadata = stored.metadata;
-        let root = RootSession::new(metadata.crow().root_id, history.last_seq());
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes, file_views, todo })
+        let (descendants, last_seq) = descendants(config, &metadata);
+        let last_seq = history.last_seq().max(last_seq);
+        let root = RootSession::new(metadata.crow().root_id, last_seq);
+        Ok(Self {
+            metadata,
+            history,
+            log,
+            root,
+            abilities,
+            torn_bytes,
+            descendants,
+            file_views,
+            todo,
+        })
     }
 
     /// Returns the session's id.
@@ -203,4 +227,25 @@ impl AgentSession {
         self.metadata.provider.clone_from(&model.provider);
         self.log.save_metadata(&self.metadata)
     }
+}
+
+/// Finds the sessions of agents below, and the last number that one of their logs holds: the count is shared by all.
+fn descendants(config: &RuntimeConfig, metadata: &SessionMetadata) -> (Vec<SessionId>, u64) {
+    let (mut found, mut last_seq) = (Vec::new(), 0);
+    let mut open = metadata.child_session_ids.clone();
+    while let Some(id) = open.pop() {
+        if found.contains(&id) {
+            continue;
+        }
+        match config.store.read(&id) {
+            Ok(stored) => {
+                let last = stored.events.iter().filter_map(|event| event.seq).max();
+                last_seq = last_seq.max(last.unwrap_or(0));
+                open.extend(stored.metadata.child_session_ids);
+                found.push(id);
+            }
+            Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+        }
+    }
+    (found, last_seq)
 }

@@ -44,6 +44,12 @@ pub enum SessionError {
         /// The process, if it left its number.
         pid: Option<u32>,
     },
+    /// The agent of the session has ended: nothing is written any more.
+    #[error("session {id} is closed")]
+    Closed {
+        /// The session.
+        id: SessionId,
+    },
     /// A file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Read {

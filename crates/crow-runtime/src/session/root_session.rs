@@ -21,6 +21,11 @@ impl RootSession {
         &self.id
     }
 
+    /// Does something between two durable events, with the number of the last one.
+    pub(crate) fn between<T>(&self, work: impl FnOnce(u64) -> T) -> T {
+        work(*self.last_seq.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Numbers an event. The number is taken only if `write` succeeds, and no other event is written meanwhile.
     pub(crate) fn number<T, E>(&self, write: impl FnOnce(u64) -> Result<T, E>) -> Result<T, E> {
         let mut last = self.last_seq.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,12 @@
 //! Agents of a programmer's own on the runtime.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use crow_core::{
     event::{AgentEvent, AgentState},
@@ -9,9 +15,11 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, HandleError, InputMessage,
-    RuntimeConfig, SessionSpec,
+    RuntimeConfig, SessionSpec, ShutdownReport,
 };
 use futures_util::StreamExt as _;
+
+const SOON: Duration = Duration::from_secs(1);
 
 fn spawn<F, Fut>(agent: F) -> (AgentRuntime, AgentHandle)
 where
@@ -55,7 +63,8 @@ async fn the_main_stream_is_given_out_once() {
 async fn shutdown_ends_an_agent_that_waits_and_input_is_refused_after() {
     let (runtime, handle) = spawn(echo);
     assert!(runtime.is_running(handle.session_id()));
-    runtime.shutdown(handle.session_id()).await;
+    let report = runtime.shutdown(handle.session_id(), SOON).await;
+    assert_eq!(report, ShutdownReport::default());
     assert_eq!(handle.state(), AgentState::Done);
     assert!(runtime.list_active().is_empty());
     assert!(matches!(handle.send_input(Vec::new()), Err(HandleError::Ended { .. })));
@@ -86,10 +95,55 @@ async fn a_full_inbox_is_an_error_and_nothing_is_lost_silently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_all_down_reports_what_did_not_end_in_time() {
+async fn what_does_not_end_by_the_deadline_is_aborted_reported_and_sealed() {
     let (runtime, handle) = spawn(|_internals| std::future::pending());
-    let left = runtime.shutdown_all(Duration::from_secs(1)).await;
-    assert_eq!(left, [handle.session_id().clone()]);
+    let report = runtime.shutdown_all(SOON).await;
+    let aborted = vec![handle.session_id().clone()];
+    assert_eq!(report, ShutdownReport { aborted, stuck: Vec::new() });
+    assert_eq!(handle.ended().await.result, Err("the agent was aborted".to_owned()));
+    let log = format!("{:?}", handle.history().unwrap().entries());
+    assert!(log.contains("the agent was aborted"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_computes_without_ever_waiting_is_reported_as_stuck() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let (runtime, handle) = spawn(move |_internals| async move {
+        while !seen.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    });
+    let report = runtime.shutdown(handle.session_id(), Duration::from_millis(10)).await;
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(report.stuck, [handle.session_id().clone()]);
+    handle.ended().await;
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_follow_is_refused_and_changes_nothing() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let refused = internals.set_state(AgentState::ExecutingTool("bash".into())).await;
+        assert!(matches!(refused, Err(AgentError::IllegalState { .. })), "{refused:?}");
+        let refused = internals.set_state(AgentState::Done).await;
+        assert!(matches!(refused, Err(AgentError::IllegalState { .. })), "{refused:?}");
+        assert_eq!(internals.state(), AgentState::Idle);
+        internals.set_state(AgentState::Processing).await
+    });
+    let end = handle.ended().await;
+    assert_eq!(end.result, Ok(()));
+}
+
+#[tokio::test]
+async fn words_for_a_run_that_is_over_start_the_next_one() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let message = internals.receive().await?;
+        assert!(matches!(message, InputMessage::Steering { .. }), "{message:?}");
+        Ok(())
+    });
+    handle.steer(vec![Block::text("and one more thing")]).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
 }
 
 #[tokio::test]

@@ -70,6 +70,7 @@ impl Bench {
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
             snapshots: None,
             children: None,
+            outside: None,
             resources: ResourceMap::default(),
         };
         let ctx = ToolContext {

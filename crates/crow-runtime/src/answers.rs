@@ -1,0 +1,146 @@
+//! The questions that wait for an answer.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::{
+    capability::{PermissionAnswer, PermissionRequest},
+    ids::RequestId,
+};
+use tokio::sync::oneshot;
+
+/// How many closed questions are remembered, so that a late answer is told what became of its question.
+const REMEMBERED: usize = 256;
+
+/// Why an answer was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// No such question was asked, or it was closed long ago.
+    #[error("no question {id} is open")]
+    Unknown {
+        /// The question as given.
+        id: RequestId,
+    },
+    /// Somebody answered before.
+    #[error("question {id} is answered already")]
+    Answered {
+        /// The question.
+        id: RequestId,
+    },
+    /// The call was cancelled before it was answered.
+    #[error("question {id} was withdrawn")]
+    Withdrawn {
+        /// The question.
+        id: RequestId,
+    },
+}
+
+/// The questions of a tree of agents that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(Mutex<Questions>);
+
+#[derive(Debug, Default)]
+struct Questions {
+    open: BTreeMap<RequestId, Question>,
+    closed: VecDeque<(RequestId, Closed)>,
+}
+
+#[derive(Debug)]
+struct Question {
+    request: PermissionRequest,
+    answer: oneshot::Sender<PermissionAnswer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    Answered,
+    Withdrawn,
+}
+
+/// A question that waits. Dropping it withdraws the question.
+#[derive(Debug)]
+pub(crate) struct OpenQuestion<'a> {
+    answers: &'a Answers,
+    id: RequestId,
+    answer: oneshot::Receiver<PermissionAnswer>,
+}
+
+impl Answers {
+    /// Puts a question where it can be answered.
+    pub(crate) fn open(&self, request: PermissionRequest) -> OpenQuestion<'_> {
+        let (answer, waiting) = oneshot::channel();
+        let id = request.id.clone();
+        self.lock().open.insert(id.clone(), Question { request, answer });
+        OpenQuestion { answers: self, id, answer: waiting }
+    }
+
+    /// Answers a question. The first answer counts.
+    pub(crate) fn answer(
+        &self,
+        id: &RequestId,
+        answer: PermissionAnswer,
+    ) -> Result<(), AnswerError> {
+        let mut questions = self.lock();
+        if let Some(question) = questions.open.remove(id) {
+            questions.close(id, Closed::Answered);
+            return match question.answer.send(answer) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(AnswerError::Withdrawn { id: id.clone() }),
+            };
+        }
+        Err(match questions.closed.iter().find(|(closed, _)| closed == id) {
+            Some((_, Closed::Answered)) => AnswerError::Answered { id: id.clone() },
+            Some((_, Closed::Withdrawn)) => AnswerError::Withdrawn { id: id.clone() },
+            None => AnswerError::Unknown { id: id.clone() },
+        })
+    }
+
+    /// Returns the questions that wait, the oldest first.
+    pub(crate) fn list(&self) -> Vec<PermissionRequest> {
+        self.lock().open.values().map(|question| question.request.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Questions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Questions {
+    fn close(&mut self, id: &RequestId, how: Closed) {
+        if self.closed.len() == REMEMBERED {
+            self.closed.pop_front();
+        }
+        self.closed.push_back((id.clone(), how));
+    }
+}
+
+impl OpenQuestion<'_> {
+    /// Waits for an answer that comes through a handle.
+    pub(crate) async fn answered(&mut self) -> PermissionAnswer {
+        match (&mut self.answer).await {
+            Ok(answer) => answer,
+            // The sender lives as long as the question is open.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Closes the question because somebody else answered it.
+    pub(crate) fn close_answered(self) {
+        let mut questions = self.answers.lock();
+        if questions.open.remove(&self.id).is_some() {
+            questions.close(&self.id, Closed::Answered);
+        }
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        let mut questions = self.answers.lock();
+        if questions.open.remove(&self.id).is_some() {
+            questions.close(&self.id, Closed::Withdrawn);
+        }
+    }
+}

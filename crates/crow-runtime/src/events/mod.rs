@@ -1,0 +1,15 @@
+//! Where events go: the log first, then the one main stream and any number of observers.
+
+mod observer;
+mod open_reply;
+mod outlet;
+mod recorder;
+mod stream;
+
+pub use observer::{Observed, Observer};
+pub use open_reply::OpenReply;
+pub use stream::EventStream;
+
+pub(crate) use observer::ObserveFrom;
+pub(crate) use outlet::Outlet;
+pub(crate) use recorder::Recorder;

@@ -1,0 +1,82 @@
+//! What came of a reply that is not complete yet.
+
+use std::collections::BTreeMap;
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::{ReplyId, SessionId},
+};
+
+/// What came of a reply that is not complete yet. Deltas are in no log: whoever comes late gets this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenReply {
+    /// The session of the agent that gets the reply.
+    pub session_id: SessionId,
+    /// The reply.
+    pub reply_id: ReplyId,
+    /// Its text so far. Deltas that begin before its end are in it.
+    pub text: String,
+    /// Its reasoning so far.
+    pub thinking: String,
+}
+
+impl OpenReply {
+    fn new(envelope: &Envelope, reply_id: &ReplyId) -> Self {
+        Self {
+            session_id: envelope.session_id.clone(),
+            reply_id: reply_id.clone(),
+            text: String::new(),
+            thinking: String::new(),
+        }
+    }
+}
+
+/// The open replies of a tree of agents: at most one for each.
+#[derive(Debug, Default)]
+pub(super) struct OpenReplies(BTreeMap<SessionId, OpenReply>);
+
+impl OpenReplies {
+    pub(super) fn apply(&mut self, envelope: &Envelope) {
+        match &envelope.event {
+            AgentEvent::TextDelta { reply_id, delta, .. } => {
+                self.of(envelope, reply_id).text.push_str(delta);
+            }
+            AgentEvent::ThinkingDelta { reply_id, delta, .. } => {
+                self.of(envelope, reply_id).thinking.push_str(delta);
+            }
+            event => {
+                if ends_reply(event) {
+                    self.0.remove(&envelope.session_id);
+                }
+            }
+        }
+    }
+
+    pub(super) fn to_vec(&self) -> Vec<OpenReply> {
+        self.0.values().cloned().collect()
+    }
+
+    fn of(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut OpenReply {
+        self.0
+            .entry(envelope.session_id.clone())
+            .and_modify(|reply| {
+                if reply.reply_id != *reply_id {
+                    *reply = OpenReply::new(envelope, reply_id);
+                }
+            })
+            .or_insert_with(|| OpenReply::new(envelope, reply_id))
+    }
+}
+
+/// Whether a reply that was open is complete or void after that event.
+fn ends_reply(event: &AgentEvent) -> bool {
+    matches!(
+        event,
+        AgentEvent::Reply { .. }
+            | AgentEvent::ReplyReset { .. }
+            | AgentEvent::TurnComplete { .. }
+            | AgentEvent::RunEnd { .. }
+            | AgentEvent::Error { .. }
+            | AgentEvent::Cancelled
+    )
+}

@@ -1,0 +1,122 @@
+//! From what an agent says to lines of its log and items of the streams.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use crow_core::{
+    capability::Clock,
+    event::{AgentEvent, AgentRole, Envelope, ParentCall},
+    ids::SessionId,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::outlet::Room;
+use crate::{SessionError, SessionLog, SessionMetadata, tree::Tree};
+
+/// Gives an agent's events their envelope, writes the durable ones to its log, and passes all on, in one order for all
+/// agents of the tree.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    session_id: SessionId,
+    agent: String,
+    role: AgentRole,
+    parent: Option<ParentCall>,
+    round: AtomicU32,
+    tree: Arc<Tree>,
+    clock: Arc<dyn Clock>,
+    log: Mutex<Box<dyn SessionLog>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        metadata: &SessionMetadata,
+        tree: Arc<Tree>,
+        clock: Arc<dyn Clock>,
+        log: Box<dyn SessionLog>,
+    ) -> Self {
+        Self {
+            session_id: metadata.session_id.clone(),
+            agent: metadata.agent_type.clone(),
+            role: metadata.crow().role,
+            parent: metadata.parent(),
+            round: AtomicU32::new(0),
+            tree,
+            clock,
+            log: Mutex::new(log),
+        }
+    }
+
+    /// Writes an event to the log if it is durable, and passes it on. Waits first while the main stream is held and full,
+    /// but not on past a cancel.
+    pub(crate) async fn record(
+        &self,
+        event: AgentEvent,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Envelope>, SessionError> {
+        let room = self.tree.outlet.room(cancel).await;
+        if !event.is_durable() {
+            return Ok(self.put_out(room, event));
+        }
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A number is taken only when its line is written: a failed write leaves no gap. Nothing of another agent comes
+        // between the line and its way out.
+        self.tree.root.number(|seq| {
+            let envelope = self.envelope(Some(seq), event);
+            log.append(&envelope)?;
+            let envelope = Arc::new(envelope);
+            self.tree.outlet.push(room, &envelope);
+            Ok(envelope)
+        })
+    }
+
+    /// Passes an event on that the log could not take, so that listeners at least learn of it.
+    pub(crate) async fn tell(&self, event: AgentEvent, cancel: &CancellationToken) {
+        let room = self.tree.outlet.room(cancel).await;
+        self.put_out(room, event);
+    }
+
+    /// Passes an event on at once, or not to a main stream that is full.
+    pub(crate) fn tell_now(&self, event: AgentEvent) {
+        self.put_out(self.tree.outlet.try_room(), event);
+    }
+
+    fn put_out(&self, room: Room, event: AgentEvent) -> Arc<Envelope> {
+        let envelope = Arc::new(self.envelope(None, event));
+        self.tree.outlet.push(room, &envelope);
+        envelope
+    }
+
+    fn envelope(&self, seq: Option<u64>, event: AgentEvent) -> Envelope {
+        Envelope {
+            seq,
+            time: self.clock.now(),
+            session_id: self.session_id.clone(),
+            root_id: self.tree.root.id().clone(),
+            agent: self.agent.clone(),
+            role: self.role,
+            parent: self.parent.clone(),
+            round: self.round.load(Ordering::Relaxed),
+            event,
+        }
+    }
+
+    /// Writes the header.
+    pub(crate) fn save_metadata(&self, metadata: &SessionMetadata) -> Result<(), SessionError> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).save_metadata(metadata)
+    }
+
+    /// Returns work that makes the log outlive a power cut.
+    pub(crate) fn sync(&self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).sync()
+    }
+
+    pub(crate) fn next_round(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reset_rounds(&self) {
+        self.round.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,70 @@
+//! What all agents of one root session share while they run.
+
+use std::sync::{
+    Mutex, PoisonError, RwLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crow_core::{ids::SessionId, permission::PermissionPolicy};
+
+use crate::{RootSession, answers::Answers, events::Outlet};
+
+/// What all agents of one root session share while they run: the order of events, the way out for them, the questions
+/// that are open, and what is permitted.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) root: RootSession,
+    pub(crate) outlet: Outlet,
+    pub(crate) answers: Answers,
+    policy: RwLock<PermissionPolicy>,
+    /// The root's session and those of all agents below it.
+    sessions: Mutex<Vec<SessionId>>,
+    /// How many spawned agents run below the root.
+    running: AtomicUsize,
+}
+
+impl Tree {
+    pub(crate) fn new(root: RootSession, policy: PermissionPolicy) -> Self {
+        let sessions = Mutex::new(vec![root.id().clone()]);
+        Self {
+            root,
+            outlet: Outlet::new(),
+            answers: Answers::default(),
+            policy: RwLock::new(policy),
+            sessions,
+            running: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the sessions of the tree.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn add_session(&self, id: &SessionId) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sessions.contains(id) {
+            sessions.push(id.clone());
+        }
+    }
+
+    /// Counts a spawned agent in, unless `limit` of them run already.
+    pub(crate) fn begin_child(&self, limit: usize) -> bool {
+        let more = |running: usize| (running < limit).then_some(running + 1);
+        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    pub(crate) fn end_child(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Uses the policy as it is at this moment.
+    pub(crate) fn with_policy<T>(&self, read: impl FnOnce(&PermissionPolicy) -> T) -> T {
+        read(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the policy for all agents of the tree, from their next call on.
+    pub(crate) fn change_policy<T>(&self, change: impl FnOnce(&mut PermissionPolicy) -> T) -> T {
+        change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
