@@ -214,7 +214,7 @@ impl AgentSession {
             role: crow.role,
             parent: self.metadata.parent(),
             round: 0,
-            event: AgentEvent::Switch { change: format!("model: {before} -> {model}") },
+            event: AgentEvent::Switch { change: model_switch(&before, model) },
         };
         let log = &mut self.log;
         self.root.number(|seq| {
@@ -227,6 +227,11 @@ impl AgentSession {
         self.metadata.provider.clone_from(&model.provider);
         self.log.save_metadata(&self.metadata)
     }
+}
+
+/// Words the switch to another model.
+pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
+    format!("model: {before} -> {after}")
 }
 
 /// Finds the sessions of agents below, and the last number that one of their logs holds: the count is shared by all.

@@ -223,7 +223,7 @@ fn binary(path: &Path, size: u64, ctx: &ToolContext) -> ToolResult {
 
 fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) -> ToolResult {
     let (name, size) = (shown(path, ctx), bytes.len());
-    if !ctx.abilities.vision {
+    if !ctx.model.abilities().vision {
         return ToolResult::failure(format!(
             "{name} is a picture ({media_type}, {size} bytes), and this model cannot see pictures"
         ));
