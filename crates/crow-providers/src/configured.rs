@@ -9,7 +9,8 @@ use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provi
 use reqwest::Url;
 
 use crate::{
-    Dialect, Endpoint, HttpClient, HttpProvider, RetryPolicy, Timeouts,
+    Dialect, Endpoint, HttpClient, HttpProvider, Limited, RateLimiter, RateLimits, RetryPolicy,
+    Timeouts,
     catalogue::{KnownModel, Vendor},
     config::{
         self, Address, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings, PriceSettings,
@@ -180,10 +181,12 @@ impl Configured {
         let provider =
             HttpProvider::with_patience(endpoint, client.clone(), RetryPolicy::default(), timeouts)
                 .map_err(|error| unusable(error.to_string()))?;
-        Ok(match self.config.max_tokens {
+        let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
-        })
+        };
+        let limiter = RateLimiter::new(name(), self.config.limits);
+        Ok(Arc::new(Limited::new(provider, limiter)))
     }
 
     /// What is known about a model: the file first, then the table.
@@ -283,6 +286,7 @@ impl ProviderConfig {
             models: BTreeMap::new(),
             headers: Vec::new(),
             idle_timeout: None,
+            limits: RateLimits::default(),
         }
     }
 }
