@@ -28,6 +28,7 @@ type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) struct Configured {
     config: ProviderConfig,
     source: Source,
+    limiter: RateLimiter,
     provider: OnceLock<Arc<dyn Provider>>,
 }
 
@@ -47,11 +48,16 @@ impl Configured {
     }
 
     fn with_source(config: ProviderConfig, source: Source) -> Self {
-        Self { config, source, provider: OnceLock::new() }
+        let limiter = RateLimiter::new(config.name.clone(), config.limits);
+        Self { config, source, limiter, provider: OnceLock::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.config.name
+    }
+
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 
     pub(crate) fn is_configured(&self) -> bool {
@@ -185,8 +191,7 @@ impl Configured {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
         };
-        let limiter = RateLimiter::new(name(), self.config.limits);
-        Ok(Arc::new(Limited::new(provider, limiter)))
+        Ok(Arc::new(Limited::new(provider, self.limiter.clone())))
     }
 
     /// What is known about a model: the file first, then the table.

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::{Future as _, poll_fn},
+    num::{NonZeroU32, NonZeroU64},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
@@ -154,7 +155,7 @@ impl Shared {
     fn reason(&self, obstacle: Obstacle) -> String {
         let provider = &self.provider;
         let plural = |count: u64| if count == 1 { "" } else { "s" };
-        let requests = |count: Option<std::num::NonZeroU32>| {
+        let requests = |count: Option<NonZeroU32>| {
             let count = count.map_or(0, |count| u64::from(count.get()));
             format!("{count} request{}", plural(count))
         };
@@ -167,7 +168,7 @@ impl Shared {
                 format!("{} per minute at {provider}", requests(self.limits.requests_per_minute))
             }
             Obstacle::Tokens => {
-                let count = self.limits.tokens_per_minute.map_or(0, std::num::NonZeroU64::get);
+                let count = self.limits.tokens_per_minute.map_or(0, NonZeroU64::get);
                 format!("{count} token{} per minute at {provider}", plural(count))
             }
         }

@@ -1,7 +1,4 @@
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{
     FutureExt as _,
