@@ -59,7 +59,7 @@ pub use agent::{
     AgentEnd, AgentError, AgentHandle, AgentInternals, AgentRuntime, ChildSpec, HandleError,
     InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
 };
-pub use answers::AnswerError;
+pub use answers::{AnswerError, HandleAnswerer};
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
 pub use events::{EventStream, Observed, Observer, OpenReply};

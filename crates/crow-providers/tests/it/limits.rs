@@ -220,5 +220,5 @@ async fn an_agent_says_that_it_waits_for_its_provider() {
     let [(reason, Some(wait_ms))] = &waits[..] else { panic!("{waits:?}") };
     assert_eq!(reason, "scripted asked to wait 12 s");
     assert!((11_000..=12_000).contains(wait_ms), "{wait_ms}");
-    runtime.shutdown(handle.session_id()).await;
+    runtime.shutdown(handle.session_id(), Duration::from_secs(1)).await;
 }

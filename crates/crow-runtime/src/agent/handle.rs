@@ -155,6 +155,11 @@ impl AgentHandle {
         &self.shared.id
     }
 
+    /// Returns how many bytes of a torn last line were cut off when the session was opened.
+    pub fn torn_bytes(&self) -> usize {
+        self.shared.torn_bytes
+    }
+
     /// Reads the history from the session's log. Blocks.
     pub fn history(&self) -> Result<History, SessionError> {
         let stored = self.store.read(&self.shared.id)?;

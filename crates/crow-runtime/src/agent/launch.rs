@@ -51,6 +51,7 @@ impl Launch {
     ) -> (Self, AgentHandle) {
         let Place { tree, depth, parent } = place;
         let config = &inner.config;
+        let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let (steering, steering_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder = Arc::new(Recorder::new(
@@ -63,6 +64,7 @@ impl Launch {
         let shared = Arc::new(Shared {
             id: session.metadata.session_id.clone(),
             parent: session.metadata.parent(),
+            torn_bytes,
             depth,
             tree,
             recorder: Arc::downgrade(&recorder),

@@ -22,6 +22,7 @@ use crate::{SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
 pub(crate) struct Shared {
     pub(super) id: SessionId,
     pub(super) parent: Option<ParentCall>,
+    pub(super) torn_bytes: usize,
     /// How many agents stand above this one.
     pub(super) depth: usize,
     pub(crate) tree: Arc<Tree>,

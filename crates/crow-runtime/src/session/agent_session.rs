@@ -11,7 +11,10 @@ use crow_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata};
+use super::{
+    CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
+    StoredSession,
+};
 use crate::RuntimeConfig;
 
 /// What a new session is to be.
@@ -116,9 +119,7 @@ impl AgentSession {
         });
         if let Err(error) = written {
             drop(log);
-            if let Err(left) = config.store.remove(&session_id) {
-                tracing::warn!(session = %session_id, error = %left, "half a session stays behind");
-            }
+            remove_half(config, &session_id);
             return Err(error);
         }
         let history = History::from_log([&start])
@@ -135,6 +136,40 @@ impl AgentSession {
             file_views,
             todo,
         })
+    }
+
+    /// Makes a new session with the history of another one, which may be in use, and opens it. Blocks.
+    ///
+    /// Children stay with the original. What is open in it is open in the copy too, until its agent closes it.
+    pub fn fork(
+        config: &RuntimeConfig,
+        id: &SessionId,
+        abilities: Abilities,
+    ) -> Result<Self, SessionError> {
+        let StoredSession { mut metadata, events } = config.store.read(id)?;
+        let fork = SessionId::new(config.ids.next_id());
+        metadata.session_id = fork.clone();
+        metadata.parent_session_id = None;
+        metadata.parent_tool_use_id = None;
+        metadata.child_session_ids.clear();
+        metadata.created_at = config.clock.now();
+        metadata.updated_at = metadata.created_at;
+        let mut crow = metadata.crow();
+        crow.root_id = fork.clone();
+        crow.role = AgentRole::Primary;
+        metadata.set_crow(&crow);
+        let mut log = config.store.create(&metadata)?;
+        let written = events.into_iter().try_for_each(|event| {
+            let (session_id, root_id) = (fork.clone(), fork.clone());
+            let role = AgentRole::Primary;
+            log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
+        });
+        drop(log);
+        if let Err(error) = written {
+            remove_half(config, &fork);
+            return Err(error);
+        }
+        Self::open(config, &fork, abilities)
     }
 
     /// Opens a session as its only writer. Blocks.
@@ -226,6 +261,13 @@ impl AgentSession {
         self.metadata.model.clone_from(&model.model);
         self.metadata.provider.clone_from(&model.provider);
         self.log.save_metadata(&self.metadata)
+    }
+}
+
+/// Takes back a session that could not be written to its end.
+fn remove_half(config: &RuntimeConfig, id: &SessionId) {
+    if let Err(error) = config.store.remove(id) {
+        tracing::warn!(session = %id, %error, "half a session stays behind");
     }
 }
 
