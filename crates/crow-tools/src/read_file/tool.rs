@@ -134,7 +134,7 @@ fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
 
 fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> ToolResult {
     if bytes.starts_with(PDF) {
-        return read_pdf(path, bytes, wanted, ctx);
+        return read_pdf(path, bytes, pages_of(wanted), ctx);
     }
     let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
     if let Some(media_type) = image::media_type(bytes) {
@@ -178,18 +178,22 @@ fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
     ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
 }
 
+fn pages_of(wanted: Wanted) -> Option<Pages> {
+    match wanted {
+        Wanted::Start => Some(Pages::ALL),
+        Wanted::Pages(pages) => Some(pages),
+        Wanted::Lines(_) => None,
+    }
+}
+
 #[cfg(feature = "pdf")]
-fn read_pdf(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+fn read_pdf(path: &Path, bytes: &[u8], pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
     use super::pdf::{PdfError, read};
     let name = shown(path, ctx);
-    let pages = match wanted {
-        Wanted::Start => Pages::ALL,
-        Wanted::Pages(pages) => pages,
-        Wanted::Lines(_) => {
-            return ToolResult::failure(format!(
-                "{name} is a PDF, which is read by pages: give pages instead of offset and limit"
-            ));
-        }
+    let Some(pages) = pages else {
+        return ToolResult::failure(format!(
+            "{name} is a PDF, which is read by pages: give pages instead of offset and limit"
+        ));
     };
     match read(bytes, pages, &ctx.cancellation) {
         Ok(text) => ToolResult::success(text),
@@ -199,7 +203,7 @@ fn read_pdf(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> Too
 }
 
 #[cfg(not(feature = "pdf"))]
-fn read_pdf(path: &Path, _bytes: &[u8], _wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+fn read_pdf(path: &Path, _bytes: &[u8], _pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
     ToolResult::failure(format!(
         "{} is a PDF, which this build cannot read; use a command in bash (pdftotext)",
         shown(path, ctx)

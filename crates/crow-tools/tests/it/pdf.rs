@@ -112,7 +112,8 @@ async fn a_long_document_ends_between_pages_before_50_kib() {
 
 #[tokio::test]
 async fn a_page_that_alone_is_too_long_is_cut() {
-    let page: String = (0..9000).map(|line| format!("({line}) Tj T* ")).collect();
+    let lines: Vec<String> = (0..9000).map(|line| format!("({line}) Tj T*")).collect();
+    let page = lines.join(" ");
     let content = stream(format!("BT /F1 12 Tf 14 TL {page} ET").as_bytes());
     let output = read(&document(vec![content, line("x")])).await;
     assert!(output.contains("\n7\n8\n"), "{output}");

@@ -37,7 +37,7 @@ async fn read(bytes: &[u8]) -> ToolResult {
 
 /// The picture that is sent.
 fn sent(result: &ToolResult) -> DynamicImage {
-    let bytes = base64(&result.images.first().unwrap_or_else(|| panic!("{}", result.output)).data);
+    let bytes = base64(&result.images.first().unwrap().data);
     image::load_from_memory(&bytes).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn base64(text: &str) -> Vec<u8> {
     let decode = |chunk: &[u8]| {
         let bits =
             (0..4).fold(0, |bits, place| bits << 6 | chunk.get(place).map_or(0, |l| value(*l)));
-        bits.to_be_bytes()[1..chunk.len()].to_vec()
+        bits.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1).collect::<Vec<u8>>()
     };
     letters.chunks(4).flat_map(decode).collect()
 }
