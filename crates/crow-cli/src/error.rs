@@ -79,7 +79,10 @@ impl From<HostError> for CliError {
             HostError::Refused { message, hint } => {
                 Self { hint: Some(hint).filter(|hint| !hint.is_empty()), ..Self::usage(message) }
             }
-            error => Self::failed(error.to_string()),
+            error @ (HostError::Handle(_)
+            | HostError::NotOpen { .. }
+            | HostError::Unsupported { .. }
+            | _) => Self::failed(error.to_string()),
         }
     }
 }

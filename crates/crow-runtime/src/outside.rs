@@ -22,7 +22,7 @@ pub(crate) enum Delivery {
     /// The call that waited for it has it.
     Delivered,
     /// The call is open and nothing waits: the loop takes results itself.
-    ToLoop(ToolResult),
+    ToLoop(Box<ToolResult>),
     /// No such call is open.
     NotOpen,
 }
@@ -42,7 +42,7 @@ impl CallDesk {
     pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Delivery {
         let mut calls = self.lock();
         let Some(waiting) = calls.get_mut(call_id) else { return Delivery::NotOpen };
-        let Some(waiting) = waiting.take() else { return Delivery::ToLoop(result) };
+        let Some(waiting) = waiting.take() else { return Delivery::ToLoop(Box::new(result)) };
         match waiting.send(result) {
             Ok(()) => Delivery::Delivered,
             // Whoever waited was cancelled.

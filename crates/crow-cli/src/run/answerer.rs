@@ -1,5 +1,7 @@
 //! Who answers questions about calls.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
@@ -50,15 +52,15 @@ pub(crate) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<Permissi
 /// Writes what can be answered.
 pub(crate) fn choices(offers: &[GrantOffer]) -> String {
     let mut text = String::new();
-    for (key, offer) in OFFER_KEYS.iter().zip(offers) {
-        text.push_str(&format!(
-            "  {key} = yes, and {} for the rest of this session\n",
-            one_line(&offer.label)
-        ));
+    let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
+    for (key, offer) in &offers {
+        let label = one_line(&offer.label);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {key} = yes, and {label} for the rest of this session");
     }
     text.push_str("  allow? [y]es, ");
-    for key in OFFER_KEYS.iter().take(offers.len()) {
-        text.push_str(&format!("[{key}], "));
+    for (key, _) in &offers {
+        let _ = write!(text, "[{key}], ");
     }
     text.push_str("[n]o, or n and why: ");
     text

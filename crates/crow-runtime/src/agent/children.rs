@@ -134,10 +134,7 @@ impl AgentInternals {
         let place = Place { tree, depth: self.shared.depth + 1, parent: Some(parent) };
         let (mut launch, handle) = Launch::new(&inner, session, place, owner.child_token());
         launch.internals.reach = self.reach.and(spec.reach);
-        let mut children = self.shared.children();
-        children.retain(|child| !child.state().is_end());
-        children.push(handle.clone());
-        drop(children);
+        self.shared.add_child(handle.clone());
         let (parent, subagent, task) = (self.context.agent_name.clone(), spec.agent, spec.task);
         let started = AgentEvent::SubagentStart { parent, subagent, child_id, task };
         self.recorder.tell(started, owner).await;

@@ -71,9 +71,7 @@ impl AgentHandle {
         self.refuse_after_end()?;
         match self.shared.calls.deliver(&call_id, result) {
             Delivery::Delivered => Ok(()),
-            Delivery::ToLoop(result) => {
-                self.send(InputMessage::ToolResult { call_id, result: Box::new(result) })
-            }
+            Delivery::ToLoop(result) => self.send(InputMessage::ToolResult { call_id, result }),
             Delivery::NotOpen => Err(HandleError::CallNotOpen { call_id }),
         }
     }

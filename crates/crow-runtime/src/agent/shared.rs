@@ -86,6 +86,13 @@ impl Shared {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps a child that runs; those that have ended need no owner any more.
+    pub(super) fn add_child(&self, child: AgentHandle) {
+        let mut children = self.children();
+        children.retain(|child| !child.state().is_end());
+        children.push(child);
+    }
+
     pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
