@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use crow_core::{
+    capability::PermissionAnswer,
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
+    permission::Grant,
     usage::TokenUsage,
 };
 use serde_json::{Map, Value};
@@ -65,6 +67,8 @@ pub struct AgentSession {
     torn_bytes: usize,
     /// The sessions of agents that were started in this one, and in those.
     pub(crate) descendants: Vec<SessionId>,
+    /// What the user allowed for the rest of the session.
+    pub(crate) grants: Vec<Grant>,
     pub(crate) file_views: Vec<Value>,
     pub(crate) todo: Option<Value>,
 }
@@ -133,6 +137,7 @@ impl AgentSession {
             abilities,
             torn_bytes: 0,
             descendants: Vec::new(),
+            grants: Vec::new(),
             file_views,
             todo,
         })
@@ -191,7 +196,9 @@ impl AgentSession {
             .collect();
         let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
         let metadata = stored.metadata;
-        let (descendants, last_seq) = descendants(config, &metadata);
+        let Descendants { sessions: descendants, last_seq, mut grants } =
+            Descendants::find(config, &metadata);
+        grants.extend(grants_in(&stored.events));
         let last_seq = history.last_seq().max(last_seq);
         let root = RootSession::new(metadata.crow().root_id, last_seq);
         Ok(Self {
@@ -202,6 +209,7 @@ impl AgentSession {
             abilities,
             torn_bytes,
             descendants,
+            grants,
             file_views,
             todo,
         })
@@ -276,23 +284,44 @@ pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
 }
 
-/// Finds the sessions of agents below, and the last number that one of their logs holds: the count is shared by all.
-fn descendants(config: &RuntimeConfig, metadata: &SessionMetadata) -> (Vec<SessionId>, u64) {
-    let (mut found, mut last_seq) = (Vec::new(), 0);
-    let mut open = metadata.child_session_ids.clone();
-    while let Some(id) = open.pop() {
-        if found.contains(&id) {
-            continue;
-        }
-        match config.store.read(&id) {
-            Ok(stored) => {
-                let last = stored.events.iter().filter_map(|event| event.seq).max();
-                last_seq = last_seq.max(last.unwrap_or(0));
-                open.extend(stored.metadata.child_session_ids);
-                found.push(id);
+/// What the sessions below one know that holds for all of the tree.
+#[derive(Default)]
+struct Descendants {
+    sessions: Vec<SessionId>,
+    /// The last number that one of their logs holds: the count is shared by all.
+    last_seq: u64,
+    grants: Vec<Grant>,
+}
+
+impl Descendants {
+    fn find(config: &RuntimeConfig, metadata: &SessionMetadata) -> Self {
+        let mut found = Self::default();
+        let mut open = metadata.child_session_ids.clone();
+        while let Some(id) = open.pop() {
+            if found.sessions.contains(&id) {
+                continue;
             }
-            Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            match config.store.read(&id) {
+                Ok(stored) => {
+                    let last = stored.events.iter().filter_map(|event| event.seq).max();
+                    found.last_seq = found.last_seq.max(last.unwrap_or(0));
+                    found.grants.extend(grants_in(&stored.events));
+                    open.extend(stored.metadata.child_session_ids);
+                    found.sessions.push(id);
+                }
+                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            }
         }
+        found
     }
-    (found, last_seq)
+}
+
+/// Returns what the user allowed for the rest of the session.
+fn grants_in(events: &[Envelope]) -> impl Iterator<Item = Grant> {
+    let answered = events.iter().filter_map(|event| {
+        let AgentEvent::PermissionDecision { answer, .. } = &event.event else { return None };
+        let PermissionAnswer::AllowSession { grants } = answer else { return None };
+        Some(grants)
+    });
+    answered.flatten().cloned()
 }
