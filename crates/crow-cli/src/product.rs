@@ -5,13 +5,22 @@ use std::{fs, io, path::Path, sync::Arc};
 use crow_agent::TaskComplete;
 use crow_core::tool::{ToolRegistry, Typed};
 use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
-use crow_runtime::{FileStore, SessionStore};
+use crow_runtime::{FileStore, RuleStore, SessionStore};
 
 use crate::{CliError, Environment};
 
 /// Returns where the user's sessions are kept.
 pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
     Ok(Arc::new(FileStore::new(environment.data_dir()?.join("sessions"))))
+}
+
+/// Where an administrator keeps rules that no other rule can widen.
+const MANAGED_RULES: &str = "/etc/crow-agent/permissions.json";
+
+/// Returns where the user's permission rules are kept.
+pub(crate) fn rule_store(environment: &Environment) -> Result<RuleStore, CliError> {
+    let user = environment.config_dir()?.join("permissions.json");
+    Ok(RuleStore::new(user).with_managed(MANAGED_RULES))
 }
 
 /// Returns the providers: the built-in ones and those in `providers/*.toml`.

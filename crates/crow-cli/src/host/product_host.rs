@@ -19,7 +19,7 @@ use crow_providers::{ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
     RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec, SessionStore,
-    ShutdownReport,
+    ShutdownReport, StoredRules,
 };
 use jiff::Zoned;
 use tokio::{sync::watch, task::spawn_blocking};
@@ -47,6 +47,7 @@ pub(crate) struct HostParts {
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
     pub permissions: PermissionMode,
+    pub rules: StoredRules,
     /// The most model calls of a run, or the default.
     pub max_steps: Option<u32>,
 }
@@ -70,7 +71,9 @@ impl ProductHost {
         let config = RuntimeConfig {
             store: Arc::clone(&parts.store),
             models: Arc::clone(&parts.models),
-            policy: PermissionPolicy::new(parts.permissions),
+            policy: PermissionPolicy::new(parts.permissions)
+                .with_rules(parts.rules.managed)
+                .with_rules(parts.rules.user),
             answerer: parts.answerer,
             // Commands must not see keys.
             child_env: parts.environment.for_children(&keys.unwrap_or_default()),

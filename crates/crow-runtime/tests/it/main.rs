@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "tests fail loudly")]
 
 mod processes;
+mod rules;
 mod runtime;
 mod sessions;

@@ -1,0 +1,157 @@
+//! Permission rules in files.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crow_core::permission::{PermissionRule, RuleError, RuleScope, RuleSet};
+
+/// Why rules cannot be read or written. Nothing is permitted on the ground of rules that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleStoreError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file does not hold rules.
+    #[error("{}{}: {source}", .path.display(), position(.source))]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: RuleError,
+    },
+    /// A rule has a scope that its file has no right to.
+    #[error("{}: the rule `{id}` is managed, which only rules of the administrator are", .path.display())]
+    Managed {
+        /// The file.
+        path: PathBuf,
+        /// The rule.
+        id: String,
+    },
+    /// The rules cannot be written.
+    #[error("cannot save the rules: {source}")]
+    Save {
+        /// Why.
+        source: RuleError,
+    },
+    /// The file cannot be written. What it held before is kept.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The file of the user's rules, and that of the administrator's, which no other rule can widen.
+#[derive(Debug, Clone)]
+pub struct RuleStore {
+    user: PathBuf,
+    managed: Option<PathBuf>,
+}
+
+/// The rules of both files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StoredRules {
+    /// The administrator's.
+    pub managed: RuleSet,
+    /// The user's.
+    pub user: RuleSet,
+}
+
+impl RuleStore {
+    /// Keeps the user's rules in that file. It need not exist.
+    pub fn new(user: impl Into<PathBuf>) -> Self {
+        Self { user: user.into(), managed: None }
+    }
+
+    /// Reads the administrator's rules from that file, if it exists. All of them are managed, whatever they say.
+    #[must_use]
+    pub fn with_managed(mut self, path: impl Into<PathBuf>) -> Self {
+        self.managed = Some(path.into());
+        self
+    }
+
+    /// Returns the file of the user's rules.
+    pub fn user_file(&self) -> &Path {
+        &self.user
+    }
+
+    /// Reads the rules. One that cannot be read makes all of them an error: a rule that denies may not be passed over.
+    /// Blocks.
+    pub fn load(&self) -> Result<StoredRules, RuleStoreError> {
+        let managed = match &self.managed {
+            Some(path) => {
+                let rules = read(path)?.into_rules().into_iter();
+                let managed = rules.map(|rule| rule.with_scope(RuleScope::Managed));
+                RuleSet::new(managed)
+                    .map_err(|source| RuleStoreError::Rules { path: path.clone(), source })?
+            }
+            None => RuleSet::default(),
+        };
+        let user = read(&self.user)?;
+        let is_managed = |rule: &&PermissionRule| rule.scope == RuleScope::Managed;
+        if let Some(rule) = user.rules().iter().find(is_managed) {
+            return Err(RuleStoreError::Managed { path: self.user.clone(), id: rule.id.clone() });
+        }
+        Ok(StoredRules { managed, user })
+    }
+
+    /// Replaces the user's rules in one go. A rule that holds a function cannot be saved. Blocks.
+    pub fn save(&self, rules: &RuleSet) -> Result<(), RuleStoreError> {
+        let text = rules.to_json().map_err(|source| RuleStoreError::Save { source })?;
+        let replaced = replace(&self.user, &text);
+        replaced.map_err(|source| RuleStoreError::Write { path: self.user.clone(), source })
+    }
+}
+
+fn read(path: &Path) -> Result<RuleSet, RuleStoreError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RuleSet::default()),
+        Err(source) => return Err(RuleStoreError::Read { path: path.to_path_buf(), source }),
+    };
+    let rules = RuleSet::from_json(&text);
+    rules.map_err(|source| RuleStoreError::Rules { path: path.to_path_buf(), source })
+}
+
+/// Writes beside the file and puts the new one in its place, so that no reader sees half of it.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let beside = PathBuf::from(name);
+    let written = (|| {
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&beside, path)
+    })();
+    if written.is_err() {
+        // What cannot be removed either is an empty file that nobody reads.
+        drop(fs::remove_file(&beside));
+    }
+    written
+}
+
+/// Writes line and column as editors take them, where they are known.
+fn position(error: &RuleError) -> String {
+    let RuleError::Json { source, .. } = error else { return String::new() };
+    if source.line() == 0 {
+        return String::new();
+    }
+    format!(":{}:{}", source.line(), source.column())
+}

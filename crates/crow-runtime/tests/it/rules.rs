@@ -1,0 +1,77 @@
+//! Permission rules in files.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use crow_core::permission::{
+    CustomMatcher, PermissionRule, RuleDecision, RuleMatcher, RuleScope, RuleSet,
+};
+use crow_runtime::{RuleStore, RuleStoreError, StoredRules};
+
+#[test]
+fn rules_that_were_saved_are_loaded_and_only_their_owner_can_read_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RuleStore::new(folder.path().join("new/permissions.json"));
+    assert_eq!(store.load().unwrap(), StoredRules::default());
+    let rules = RuleSet::new([
+        PermissionRule::allow_bash_prefix(["cargo", "test"]),
+        PermissionRule::deny_tool("write_file"),
+    ])
+    .unwrap();
+    store.save(&rules).unwrap();
+    assert_eq!(store.load().unwrap().user, rules);
+    let mode = fs::metadata(store.user_file()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(fs::read_dir(folder.path().join("new")).unwrap().count(), 1, "nothing stays beside");
+}
+
+#[test]
+fn a_broken_file_is_an_error_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("permissions.json");
+    let store = RuleStore::new(&path);
+    for (text, expected) in [
+        ("{", ":1:1: "),
+        ("{\n \"version\": 1,\n \"rules\": [{\"id\": 5}]}", ":3:"),
+        (r#"{"version": 7, "rules": []}"#, "version 7"),
+        (
+            r#"{"version":1,"rules":[{"id":"x","matcher":{"regex":"(a{1000}){1000}"},"decision":"allow"}]}"#,
+            "x",
+        ),
+        (
+            r#"{"version":1,"rules":[{"id":"m","scope":"managed","matcher":"all","decision":"allow"}]}"#,
+            "`m` is managed",
+        ),
+    ] {
+        fs::write(&path, text).unwrap();
+        let error = store.load().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("permissions.json"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_rules_of_the_administrator_are_managed_whatever_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let managed = folder.path().join("managed.json");
+    fs::write(
+        &managed,
+        r#"{"version":1,"rules":[{"id":"no-net","scope":"user","matcher":{"tool_category":"network"},"decision":"deny"}]}"#,
+    )
+    .unwrap();
+    let store = RuleStore::new(folder.path().join("none.json")).with_managed(&managed);
+    let rules = store.load().unwrap().managed.into_rules();
+    assert_eq!(rules.iter().map(|rule| &rule.scope).collect::<Vec<_>>(), [&RuleScope::Managed]);
+}
+
+#[test]
+fn a_rule_that_holds_a_function_is_not_saved_and_the_file_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RuleStore::new(folder.path().join("permissions.json"));
+    let kept = RuleSet::new([PermissionRule::deny_tool("bash")]).unwrap();
+    store.save(&kept).unwrap();
+    let custom = RuleMatcher::Custom(CustomMatcher::new("mine", |_| true));
+    let rules = RuleSet::new([PermissionRule::new("own", custom, RuleDecision::Allow)]).unwrap();
+    let error = store.save(&rules).unwrap_err();
+    assert!(matches!(error, RuleStoreError::Save { .. }), "{error}");
+    assert!(error.to_string().contains("own"), "{error}");
+    assert_eq!(store.load().unwrap().user, kept);
+}
