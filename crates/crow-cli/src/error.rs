@@ -1,7 +1,7 @@
 //! What goes wrong before and around a run, for the user.
 
 use crow_core::model::ModelsError;
-use crow_runtime::{HostError, SessionError};
+use crow_runtime::{HostError, RuleStoreError, SessionError};
 
 use crate::output::ExitCode;
 
@@ -84,6 +84,13 @@ impl From<HostError> for CliError {
             | HostError::Unsupported { .. }
             | _) => Self::failed(error.to_string()),
         }
+    }
+}
+
+impl From<RuleStoreError> for CliError {
+    fn from(error: RuleStoreError) -> Self {
+        Self { code: "config", ..Self::usage(error.to_string()) }
+            .hint("mend the file or remove it; nothing runs on rules that cannot be read")
     }
 }
 

@@ -15,7 +15,7 @@ use crow_core::{
     tool::Progress,
 };
 use crow_providers::ReplayProvider;
-use crow_runtime::{FileStore, ProcessRunner};
+use crow_runtime::{FileStore, ProcessRunner, StoredRules};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -62,6 +62,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         environment,
         store,
         models: Arc::clone(&models),
+        rules: StoredRules::default(),
         providers: None,
         fallback,
     })

@@ -36,6 +36,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         environment,
         store,
         models: Arc::clone(&models),
+        rules: product::rule_store(environment)?.load()?,
         providers: Some(providers),
         fallback: None,
     })

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crow_core::{capability::Answerer, ids::SessionId, model::ModelRef, model::Models};
 use crow_providers::ProviderModels;
-use crow_runtime::{AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore};
+use crow_runtime::{
+    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, StoredRules,
+};
 
 use super::{RunRequest, answerer::HeadlessAnswerer, say};
 use crate::{
@@ -21,6 +23,7 @@ pub(crate) struct Launch<'a> {
     pub models: Arc<dyn Models>,
     /// The configured providers, where there are any.
     pub providers: Option<Arc<ProviderModels>>,
+    pub rules: StoredRules,
     /// The model to ask where nobody names one.
     pub fallback: Option<ModelRef>,
 }
@@ -47,7 +50,7 @@ pub(crate) enum Audience {
 
 /// Starts the agent: makes or opens the session, and spawns.
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch { request, environment, store, models, providers, fallback } = launch;
+    let Launch { request, environment, store, models, providers, fallback, rules } = launch;
     let audience = audience(request, environment);
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
@@ -61,6 +64,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         fallback,
         answerer,
         permissions: request.permissions.into(),
+        rules,
         max_steps: request.max_steps,
     });
     let handle = match &request.resume {
