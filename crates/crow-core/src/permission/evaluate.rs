@@ -101,6 +101,16 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             .collect()
     }
 
+    /// Returns whether further rules that allow, and nothing else, would make the user's answer superfluous.
+    pub(super) fn would_be_allowed_by(&self, further: &[PermissionRule]) -> bool {
+        self.parts.iter().all(|weighed| {
+            let covering = further.iter().filter(|rule| self.covers(weighed, rule));
+            let best =
+                covering.chain(weighed.best).max_by(|one, other| one.rank().cmp(&other.rank()));
+            best.map_or(weighed.passes_along(), |rule| rule.decision == RuleDecision::Allow)
+        })
+    }
+
     /// Notes what a rule that denies or asks says.
     fn restrict(&mut self, rule: &'r PermissionRule) {
         let whole = speaks_of_call(rule, &self.facts);
@@ -123,7 +133,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
                     }
                 }
                 (Match::Maybe | Match::Yes, RuleDecision::AskUser | RuleDecision::Allow) => {
-                    weighed.offer(rule);
+                    weighed.weigh(rule);
                 }
             }
             matched = true;
@@ -138,21 +148,19 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let whole = speaks_of_call(rule, &self.facts);
         let mut matched = false;
         for weighed in &mut self.parts {
-            let covers = match whole {
-                Some(speaks) => speaks && weighed.part.is_open(),
-                None => {
-                    !weighed.doubtful
-                        && weighed.part.is_covered_by(&rule.matcher, self.setting.workspace)
-                }
-            };
-            if covers {
-                weighed.offer(rule);
+            if weighed.is_covered_by(rule, whole, self.setting.workspace) {
+                weighed.weigh(rule);
                 matched = true;
             }
         }
         if matched {
             self.matched.push(rule);
         }
+    }
+
+    fn covers(&self, weighed: &Weighed<'_, '_>, rule: &PermissionRule) -> bool {
+        let whole = speaks_of_call(rule, &self.facts);
+        weighed.is_covered_by(rule, whole, self.setting.workspace)
     }
 
     /// Returns the strongest rule that asks and was not overruled.
@@ -197,7 +205,20 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 }
 
 impl<'r> Weighed<'_, 'r> {
-    fn offer(&mut self, rule: &'r PermissionRule) {
+    /// Returns whether a rule that allows speaks of the part. `whole` is what it says about the call, if it does.
+    fn is_covered_by(
+        &self,
+        rule: &PermissionRule,
+        whole: Option<bool>,
+        workspace: &Workspace,
+    ) -> bool {
+        match whole {
+            Some(speaks) => speaks && self.part.is_open(),
+            None => !self.doubtful && self.part.is_covered_by(&rule.matcher, workspace),
+        }
+    }
+
+    fn weigh(&mut self, rule: &'r PermissionRule) {
         if self.best.is_none_or(|best| rule.rank() > best.rank()) {
             self.best = Some(rule);
         }

@@ -144,7 +144,7 @@ impl PermissionPolicy {
 
     /// Decides about a call.
     pub fn decide(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Decision {
-        let evaluation = self.evaluate(&[], facts, workspace);
+        let evaluation = self.evaluate(facts, workspace);
         let verdict = evaluation.verdict();
         let permit = || Permit::new(facts.call_id, facts.input);
         match verdict.decision {
@@ -156,8 +156,7 @@ impl PermissionPolicy {
                 let mut offers = offer::offers(&facts, &evaluation.open_parts(), workspace);
                 offers.retain(|offer| {
                     let granted: Vec<_> = offer.grants.iter().map(rule_of).collect();
-                    let verdict = self.evaluate(&granted, facts, workspace).verdict();
-                    verdict.decision == RuleDecision::Allow
+                    evaluation.would_be_allowed_by(&granted)
                 });
                 Decision::Ask(Ask::new(verdict.reason, offers, permit()))
             }
@@ -166,24 +165,20 @@ impl PermissionPolicy {
 
     /// Says how a call is decided upon, and why.
     pub fn explain(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Explanation {
-        Explanation::new(self.evaluate(&[], facts, workspace).verdict(), self.mode)
+        Explanation::new(self.evaluate(facts, workspace).verdict(), self.mode)
     }
 
-    /// Holds the rules that are kept, and further ones, against a call.
-    fn evaluate<'a, 'r>(
+    /// Holds the rules that are kept for the call's session against it.
+    fn evaluate<'a>(
         &'a self,
-        further: &'r [PermissionRule],
         facts: CallFacts<'a>,
         workspace: &'a Workspace,
-    ) -> Evaluation<'a, 'r>
-    where
-        'a: 'r,
-    {
+    ) -> Evaluation<'a, 'a> {
         let setting = Setting { mode: self.mode, readable: &self.readable, workspace };
-        let kept = self.rules.iter().filter(move |held| {
+        let kept = self.rules.iter().filter(|held| {
             held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });
-        Evaluation::new(setting, kept.map(|held| &held.rule).chain(further), facts)
+        Evaluation::new(setting, kept.map(|held| &held.rule), facts)
     }
 }
 

@@ -60,16 +60,15 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
             let is_group = GROUPS
                 .iter()
                 .any(|(name, groups)| *name == base_name(program) && groups.contains(&subcommand));
-            if subcommands.contains(&subcommand) {
-                None
-            } else if is_group {
-                let inner = word(2)?;
-                let fits = is_name(inner)
-                    && !subcommands.contains(&inner)
-                    && !matches!(shape(base_name(inner)), Shape::Never | Shape::Script);
-                fits.then(|| take(3)).flatten()
+            let fits = |word: &str| {
+                is_name(word)
+                    && !subcommands.contains(&word)
+                    && !matches!(shape(base_name(word)), Shape::Never | Shape::Script)
+            };
+            if is_group {
+                word(2).filter(|inner| fits(inner)).and_then(|_| take(3))
             } else {
-                (is_name(subcommand) || asks_only(command)).then(|| take(2)).flatten()
+                (fits(subcommand) || asks_only(command)).then(|| take(2)).flatten()
             }
         }
     }
@@ -120,13 +119,18 @@ fn shape(program: &str) -> Shape {
             Shape::Except(&["adduser", "config", "exec", "login", "publish", "token", "unpublish"])
         }
         "bun" => Shape::Except(&["-e", "exec", "publish"]),
-        "deno" => Shape::Except(&["eval", "publish", "repl"]),
-        "go" | "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm"
-        | "uv" | "npx" | "dotnet" | "mvn" | "gradle" | "composer" | "mix" | "rake" | "just"
-        | "make" | "swift" | "flutter" | "dart" | "tox" | "nox" | "brew" | "apt" | "apt-get"
-        | "zig" | "bazel" | "turbo" | "nx" => Shape::Except(&["publish"]),
+        "deno" => Shape::Except(&["eval", "publish", "repl", "run"]),
+        "go" => Shape::Except(&["env", "generate", "install", "run", "tool"]),
+        "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm" | "uv"
+        | "npx" | "uvx" | "pipx" | "bunx" | "dotnet" | "mvn" | "gradle" | "composer" | "mix"
+        | "rake" | "just" | "make" | "swift" | "flutter" | "dart" | "tox" | "nox" | "brew"
+        | "apt" | "apt-get" | "zig" | "bazel" | "turbo" | "nx" => {
+            Shape::Except(&["exec", "publish"])
+        }
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
-        | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" => Shape::Script,
+        | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" | "java"
+        | "julia" | "groovy" | "scala" | "elixir" | "iex" | "irb" | "ghci" | "R" | "erl"
+        | "tclsh" => Shape::Script,
         "rm" | "rmdir" | "shred" | "dd" | "truncate" | "chmod" | "chown" | "chgrp" | "chattr"
         | "mount" | "umount" | "fdisk" | "parted" | "sudo" | "doas" | "su" | "pkexec"
         | "runuser" | "env" | "nohup" | "timeout" | "nice" | "ionice" | "setsid" | "stdbuf"
@@ -139,7 +143,7 @@ fn shape(program: &str) -> Shape {
         | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot" | "halt" | "poweroff"
         | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh" | "powershell" | "cmd"
         | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3" | "mongosh" | "redis-cli"
-        | "csh" | "tcsh" | "security" | "gpg" | "ln" => Shape::Never,
+        | "csh" | "tcsh" | "security" | "gpg" | "ln" | "tar" => Shape::Never,
         _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
         _ => Shape::Program,
     }

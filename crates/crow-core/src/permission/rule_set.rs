@@ -47,6 +47,9 @@ struct Document<Rules> {
     rules: Rules,
 }
 
+/// The place of an error that is about no single rule.
+const WHOLE: &str = "the document of rules";
+
 /// Only what says whether the rest can be read.
 #[derive(Deserialize)]
 struct Head {
@@ -57,10 +60,10 @@ struct Head {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The JSON is not that of rules.
-    #[error("the rules cannot be read: {place}{source}")]
+    /// The JSON is not that of rules, or a rule cannot be written as JSON.
+    #[error("{place} cannot be understood as JSON")]
     Json {
-        /// Which rule and key is meant, as far as that is known, with a colon.
+        /// Which rule and key is meant, as far as that is known.
         place: String,
         /// What is wrong, with line and column.
         #[source]
@@ -125,7 +128,7 @@ impl RuleSet {
     /// Reads the JSON document.
     pub fn from_json(text: &str) -> Result<Self, RuleError> {
         let head: Head = serde_json::from_str(text)
-            .map_err(|source| RuleError::Json { place: String::new(), source })?;
+            .map_err(|source| RuleError::Json { place: WHOLE.to_owned(), source })?;
         if head.version != Self::VERSION {
             return Err(RuleError::Version { found: head.version });
         }
@@ -148,7 +151,7 @@ impl RuleSet {
         }
         let document = Document { version: Self::VERSION, rules: &self.0 };
         serde_json::to_string_pretty(&document)
-            .map_err(|source| RuleError::Json { place: String::new(), source })
+            .map_err(|source| RuleError::Json { place: WHOLE.to_owned(), source })
     }
 }
 
@@ -200,8 +203,8 @@ fn place(text: &str, path: &serde_path_to_error::Path) -> String {
         Some(document.get("rules")?.get(index)?.get("id")?.as_str()?.to_owned())
     });
     match (path.iter().next(), id) {
-        (None, _) => String::new(),
-        (Some(_), None) => format!("{path}: "),
-        (Some(_), Some(id)) => format!("{path} (the rule `{id}`): "),
+        (None, _) => WHOLE.to_owned(),
+        (Some(_), None) => path.to_string(),
+        (Some(_), Some(id)) => format!("{path} (the rule `{id}`)"),
     }
 }

@@ -61,7 +61,9 @@ impl<'a> UnclearLine<'a> {
 impl Words {
     fn of(bare: &str) -> Self {
         let between = |character: char| {
-            character.is_whitespace() || is_separator(character) || "<>=".contains(character)
+            is_separator(character)
+                || matches!(character, '<' | '>' | '=')
+                || character.is_whitespace()
         };
         let all: Vec<String> =
             bare.split(between).filter(|word| !word.is_empty()).map(str::to_owned).collect();
@@ -77,5 +79,5 @@ impl Words {
 }
 
 fn is_separator(character: char) -> bool {
-    ";|&(){}\n`".contains(character)
+    matches!(character, ';' | '|' | '&' | '(' | ')' | '{' | '}' | '\n' | '`')
 }

@@ -12,8 +12,10 @@ use crate::{
     tool::{Access, ToolCategory},
 };
 
+/// The error with its cause, as a person sees it.
 fn error_of(json: &str) -> String {
-    RuleSet::from_json(json).expect_err("broken rules").to_string()
+    let error = RuleSet::from_json(json).expect_err("broken rules");
+    error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
 }
 
 /// A document of one rule, with a part replaced.
@@ -78,10 +80,13 @@ fn a_broken_document_says_where_it_is_broken() {
         (document("\"rules\"", "\"ruls\""), "unknown field `ruls`"),
         (document("\"version\": 1, ", ""), "missing field `version`"),
         (document("\"version\": 1", "\"version\": 2"), "version 2, and only version 1 is known"),
-        (document("\"scope\"", "\"scop\""), "rules[0].scop (the rule `r`): unknown field `scop`"),
+        (
+            document("\"scope\"", "\"scop\""),
+            "rules[0].scop (the rule `r`) cannot be understood as JSON: unknown field `scop`",
+        ),
         (
             document("\"user\"", "\"users\""),
-            "rules[0].scope (the rule `r`): unknown variant `users`",
+            "rules[0].scope (the rule `r`) cannot be understood as JSON: unknown variant `users`",
         ),
         (document("\"deny\"", "\"never\""), "unknown variant `never`"),
         (document("\"deny\"", "\"never\""), "line 2 column"),

@@ -29,6 +29,8 @@ fn commands_are_offered_by_the_words_that_say_what_they_do() {
         ("echo x", "`echo`"),
         ("cd /q ; pytest ; cargo test ; cargo test -q", "`pytest` or `cargo test`"),
         ("CI=1 make all", "`make all`"),
+        ("bundle exec rspec", "`bundle exec rspec`"),
+        ("npx eslint src", "`npx eslint`"),
     ] {
         let wanted = format!("commands that begin with {wanted}");
         assert_eq!(labels(&Call::bash(line), []), [wanted], "{line}");
@@ -77,6 +79,12 @@ fn what_can_run_or_destroy_anything_is_asked_about_every_time() {
         "git_log",
         "make",
         "a ; b ; c ; d ; e ; f",
+        "go run x@latest",
+        "java -jar x.jar",
+        "tar xf a",
+        "uvx",
+        "npx tsx -e x",
+        "poetry run bash",
     ] {
         assert_eq!(labels(&Call::bash(line), []), [""; 0], "{line}");
     }
