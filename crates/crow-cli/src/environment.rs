@@ -99,7 +99,7 @@ impl Environment {
 
     /// Returns the environment of the processes that the agent starts: ours without what holds secrets, by its name or
     /// because it is one of `keys`.
-    pub(crate) fn for_children(&self, keys: &[String]) -> BTreeMap<String, String> {
+    pub fn for_children(&self, keys: &[String]) -> BTreeMap<String, String> {
         let texts =
             self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         texts

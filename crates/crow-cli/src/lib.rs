@@ -14,3 +14,4 @@ mod run;
 pub use app::main;
 pub use environment::Environment;
 pub use error::CliError;
+pub use run::console_style;

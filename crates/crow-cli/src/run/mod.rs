@@ -10,4 +10,5 @@ mod sink;
 pub(crate) use drive::{drive, say};
 pub(crate) use launch::{Audience, Launch, Launched, launch};
 pub(crate) use request::RunRequest;
-pub(crate) use sink::{Sink, console_style};
+pub(crate) use sink::Sink;
+pub use sink::console_style;

@@ -60,8 +60,8 @@ impl Sink {
     }
 }
 
-/// Decides how the screen looks.
-pub(crate) fn console_style(environment: &Environment) -> ConsoleStyle {
+/// Decides how the screen looks, by what the process was given.
+pub fn console_style(environment: &Environment) -> ConsoleStyle {
     let term = environment.var("TERM");
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

@@ -1,0 +1,163 @@
+//! A coding agent whose loop is your own: ask the model, answer its calls, until it has nothing more to call.
+//!
+//! Permissions, the log of the session, limits of output and cancelling come from the runtime. Try it in a project:
+//!
+//! ```sh
+//! ANTHROPIC_API_KEY=… cargo run --example coder_agent -- anthropic/claude-sonnet-4-5 "fix the failing test"
+//! ```
+
+use std::{error::Error, io, io::Write as _, sync::Arc, time::Duration};
+
+use crow_cli::{Environment, console_style, output::ReportBuilder, render::ConsoleRenderer};
+use crow_core::{
+    capability::PermissionAnswer,
+    event::{AgentEvent, AgentState, InputSource, RunOutcome},
+    message::Block,
+    model::{ModelConfig, ModelRef, Models as _, ResolvedModel, StopReason, Thinking, ToolChoice},
+    permission::{PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+    tool::ToolRegistry,
+    turn::{RequestedCall, TurnEnd},
+};
+use crow_providers::{HttpClient, ProviderModels, Proxies};
+use crow_runtime::{
+    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, FileStore, HandleAnswerer,
+    InputMessage, ModelCall, RunGuard, RuntimeConfig, SessionSpec,
+};
+use futures_util::StreamExt as _;
+
+const SYSTEM: &str = "You are a coding agent. Use the tools to do the task, then say what you did.";
+const STEPS: u32 = 50;
+
+/// The agent: one run for each input, until it is shut down.
+async fn coder(
+    mut agent: AgentInternals,
+    model: ResolvedModel,
+    tools: ToolRegistry,
+) -> Result<(), AgentError> {
+    loop {
+        agent.set_state(AgentState::Idle).await?;
+        let (run_id, content) = match agent.receive().await {
+            Ok(
+                InputMessage::UserInput { run_id, content }
+                | InputMessage::Steering { run_id, content },
+            ) => (run_id, content),
+            Ok(InputMessage::ToolResult { .. }) => continue, // no tool of this agent runs outside
+            Err(AgentError::Closed) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let run = agent.start_run(run_id).await?;
+        agent.say(InputSource::Prompt, None, content).await?;
+        let outcome = match work(&mut agent, &model, &tools, &run).await {
+            Ok(outcome) => outcome,
+            Err(AgentError::Cancelled) => RunOutcome::Cancelled,
+            Err(error) => {
+                agent.report_error(&error).await;
+                RunOutcome::Failed { error: error.to_string() }
+            }
+        };
+        agent.close_open_calls().await?; // the model can be asked again, whatever happened
+        agent.end_run(run, outcome).await?;
+    }
+}
+
+/// One run: steps until the model calls nothing more.
+async fn work(
+    agent: &mut AgentInternals,
+    model: &ResolvedModel,
+    tools: &ToolRegistry,
+    run: &RunGuard,
+) -> Result<RunOutcome, AgentError> {
+    let definitions = tools.definitions();
+    let thinking = model.info.abilities.thinking.then_some(Thinking::Tokens(16_000));
+    let config = ModelConfig { thinking, ..ModelConfig::default() };
+    for _ in 0..STEPS {
+        agent.take_steering().await?; // what the user said meanwhile
+        let call = ModelCall {
+            model,
+            system: SYSTEM,
+            tools: &definitions,
+            config: &config,
+            tool_choice: ToolChoice::Auto,
+        };
+        let (reply_id, reply) = agent.call_model(call, &run.cancel).await?;
+        // A call that was cut off must not run.
+        let cut =
+            (reply.stop == StopReason::MaxTokens).then(|| "your reply was cut off".to_owned());
+        let calls: Vec<_> = reply
+            .calls()
+            .map(|call| RequestedCall { call: call.clone(), refusal: cut.clone() })
+            .collect();
+        if calls.is_empty() && reply.stop != StopReason::Pause {
+            return Ok(RunOutcome::NeedsInput);
+        }
+        // Permissions, questions, effects and results: each call has its answer in the history afterwards.
+        agent.call(tools, &reply_id, calls, &run.cancel).await?;
+    }
+    Ok(RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: STEPS } })
+}
+
+/// Shows a run and asks the person at the terminal about its calls.
+async fn show(
+    handle: &AgentHandle,
+    task: String,
+    environment: &Environment,
+) -> Result<(), Box<dyn Error>> {
+    let mut console = ConsoleRenderer::new(console_style(environment), io::stdout(), io::stderr());
+    let mut report = ReportBuilder::new();
+    let mut events = handle.stream().ok_or("somebody else reads the events")?;
+    handle.send_input(vec![Block::text(task)])?;
+    while let Some(envelope) = events.next().await {
+        report.on_event(&envelope);
+        console.render(&envelope)?;
+        console.flush()?;
+        if let AgentEvent::PermissionRequest { request_id, .. } = &envelope.event {
+            let line = tokio::task::spawn_blocking(|| io::stdin().lines().next()).await?;
+            let answer = match line.transpose()?.as_deref() {
+                Some("y" | "yes") => PermissionAnswer::AllowOnce,
+                other => PermissionAnswer::Deny { feedback: other.map(str::to_owned) },
+            };
+            handle.answer(request_id, answer)?;
+        }
+        if matches!(envelope.event, AgentEvent::RunEnd { .. }) {
+            break;
+        }
+    }
+    Ok(console.finish(&report.report())?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(model), Some(task)) = (args.next(), args.next()) else {
+        return Err("usage: coder_agent PROVIDER/MODEL TASK".into());
+    };
+    let (reference, environment): (ModelRef, _) = (model.parse()?, Environment::from_process());
+    let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
+    let lookup = environment.clone();
+    let models = ProviderModels::new(Vec::new(), move |name| lookup.var(name), client)?;
+    let model = models.resolve(&reference).await?;
+    let rules = RuleSet::new([
+        PermissionRule::allow_bash_prefix(["cargo", "test"]),
+        PermissionRule::deny_bash_prefix(["git", "push"]),
+    ])?;
+    let config = RuntimeConfig {
+        store: Arc::new(FileStore::new(".coder_agent/sessions")),
+        policy: PermissionPolicy::new(PermissionMode::Ask).with_rules(rules),
+        answerer: Arc::new(HandleAnswerer), // whoever holds the handle answers: `show`
+        child_env: environment.for_children(&models.key_variables()),
+        ..RuntimeConfig::default()
+    };
+    let spec = SessionSpec {
+        abilities: model.info.abilities,
+        ..SessionSpec::new("coder", reference, std::path::absolute(".")?.canonicalize()?)
+    };
+    let session = AgentSession::create(&config, spec)?;
+    let runtime = AgentRuntime::new(config);
+    let mut tools = ToolRegistry::new();
+    crow_tools::register_builtin(&mut tools);
+    let handle = runtime.spawn(session, |agent| coder(agent, model, tools));
+    show(&handle, task, &environment).await?;
+    writeln!(io::stdout(), "\nsession {} is in .coder_agent/sessions", handle.session_id())?;
+    runtime.shutdown_all(Duration::from_secs(3)).await;
+    Ok(())
+}
