@@ -107,6 +107,12 @@ fn a_word_that_may_be_a_denied_one_is_not_allowed_by_a_prefix() {
     assert_eq!(Call::bash("git $X").outcome(&asking), AskUser);
     assert_eq!(Call::bash("git -C $X log").outcome(&asking), AskUser);
     assert_eq!(Call::bash("git push $X").outcome(&asking), Deny);
+    let harmless = policy([
+        PermissionRule::allow_bash_prefix(["ls"]),
+        PermissionRule::deny_bash_prefix(["echo", "x"]),
+    ]);
+    assert_eq!(Call::bash("echo y ; ls").outcome(&harmless), Allow);
+    assert_eq!(Call::bash("echo $X ; ls").outcome(&harmless), AskUser);
     let free = policy_in(PermissionMode::FullAuto, rules());
     assert_eq!(Call::bash("git $X").outcome(&free), Allow);
 }
