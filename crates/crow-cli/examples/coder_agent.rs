@@ -36,24 +36,18 @@ async fn coder(
 ) -> Result<(), AgentError> {
     loop {
         agent.set_state(AgentState::Idle).await?;
-        let (run_id, content) = match agent.receive().await {
-            Ok(
-                InputMessage::UserInput { run_id, content }
-                | InputMessage::Steering { run_id, content },
-            ) => (run_id, content),
-            Ok(InputMessage::ToolResult { .. }) => continue, // no tool of this agent runs outside
-            Err(AgentError::Closed) => return Ok(()),
-            Err(error) => return Err(error),
+        // Shutdown ends this function with an error that says so. No tool of this agent runs outside.
+        let (InputMessage::UserInput { run_id, content }
+        | InputMessage::Steering { run_id, content }) = agent.receive().await?
+        else {
+            continue;
         };
         let run = agent.start_run(run_id).await?;
         agent.say(InputSource::Prompt, None, content).await?;
         let outcome = match work(&mut agent, &model, &tools, &run).await {
             Ok(outcome) => outcome,
             Err(AgentError::Cancelled) => RunOutcome::Cancelled,
-            Err(error) => {
-                agent.report_error(&error).await;
-                RunOutcome::Failed { error: error.to_string() }
-            }
+            Err(error) => RunOutcome::Failed { error: error.to_string() },
         };
         agent.close_open_calls().await?; // the model can be asked again, whatever happened
         agent.end_run(run, outcome).await?;
@@ -83,10 +77,9 @@ async fn work(
         // A call that was cut off must not run.
         let cut =
             (reply.stop == StopReason::MaxTokens).then(|| "your reply was cut off".to_owned());
-        let calls: Vec<_> = reply
-            .calls()
-            .map(|call| RequestedCall { call: call.clone(), refusal: cut.clone() })
-            .collect();
+        let run_or_refuse =
+            |call: &_| RequestedCall { call: Clone::clone(call), refusal: cut.clone() };
+        let calls: Vec<_> = reply.calls().map(run_or_refuse).collect();
         if calls.is_empty() && reply.stop != StopReason::Pause {
             return Ok(RunOutcome::NeedsInput);
         }
@@ -127,10 +120,10 @@ async fn show(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let (Some(model), Some(task)) = (args.next(), args.next()) else {
-        return Err("usage: coder_agent PROVIDER/MODEL TASK".into());
-    };
+    let [_, model, task]: [String; 3] = std::env::args()
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| "usage: coder_agent PROVIDER/MODEL TASK")?;
     let (reference, environment): (ModelRef, _) = (model.parse()?, Environment::from_process());
     let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
