@@ -15,15 +15,15 @@ use crow_core::{
     file_views::ContentHash,
     ids::CallId,
     tool::{
-        CallPlan, CommandLine, CommandMeaning, Effects, Subject, ToolCategory, ToolContext,
-        ToolError, ToolResult, ToolStatus, TypedTool,
+        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, ToolStatus,
+        TypedTool,
     },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::output::to_text;
+use super::{output::to_text, parse::read_command_line};
 use crate::{
     blocking::blocking_until_cancelled,
     paths::{self, explain, here, shown},
@@ -103,10 +103,7 @@ impl TypedTool for Bash {
         Ok(CallPlan {
             title,
             effects: Effects::Unknown,
-            subject: Subject::Command(CommandLine {
-                text: input.command.clone(),
-                meaning: CommandMeaning::Unclear("shell lines are not read yet".to_owned()),
-            }),
+            subject: Subject::Command(read_command_line(&input.command)),
         })
     }
 

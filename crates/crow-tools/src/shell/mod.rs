@@ -2,6 +2,7 @@
 
 mod bash;
 mod output;
+mod parse;
 mod terminal;
 
 pub(crate) use bash::Bash;
