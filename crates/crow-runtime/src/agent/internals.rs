@@ -13,7 +13,7 @@ use crow_core::{
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{AgentContext, ToolResult},
-    workspace::Workspace,
+    workspace::{ShellFolder, Workspace},
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -50,6 +50,7 @@ pub(super) struct Parts {
     pub abilities: Abilities,
     pub file_views: Vec<Value>,
     pub todo: Option<Value>,
+    pub shell_folder: Option<ShellFolder>,
     pub input: mpsc::Receiver<InputMessage>,
     pub steering: mpsc::Receiver<Vec<Block>>,
     pub tasks: TaskTracker,
@@ -83,6 +84,10 @@ impl AgentInternals {
             .and_then(|items| serde_json::from_value(items).ok())
             .and_then(|items| TodoList::new(items).ok())
             .unwrap_or_default();
+        let resources = ResourceMap::default();
+        if let Some(folder) = parts.shell_folder {
+            resources.insert(folder);
+        }
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -96,7 +101,7 @@ impl AgentInternals {
             processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
             snapshots: None,
             children: None,
-            resources: ResourceMap::default(),
+            resources,
         };
         Self {
             config: parts.config,

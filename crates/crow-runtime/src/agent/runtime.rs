@@ -114,6 +114,7 @@ impl AgentRuntime {
             abilities: session.abilities,
             file_views: session.file_views,
             todo: session.todo,
+            shell_folder: session.shell_folder,
             input: input_rx,
             steering: steering_rx,
             tasks: self.inner.tasks.clone(),

@@ -8,6 +8,7 @@ use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelRef},
     usage::TokenUsage,
+    workspace::ShellFolder,
 };
 use serde_json::{Map, Value};
 
@@ -62,6 +63,7 @@ pub struct AgentSession {
     torn_bytes: usize,
     pub(crate) file_views: Vec<Value>,
     pub(crate) todo: Option<Value>,
+    pub(crate) shell_folder: Option<ShellFolder>,
 }
 
 impl AgentSession {
@@ -121,8 +123,18 @@ impl AgentSession {
         }
         let history = History::from_log([&start])
             .map_err(|source| SessionError::Inconsistent { id: session_id, source })?;
-        let (abilities, file_views, todo) = (spec.abilities, Vec::new(), None);
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes: 0, file_views, todo })
+        let (abilities, file_views) = (spec.abilities, Vec::new());
+        Ok(Self {
+            metadata,
+            history,
+            log,
+            root,
+            abilities,
+            torn_bytes: 0,
+            file_views,
+            todo: None,
+            shell_folder: None,
+        })
     }
 
     /// Opens a session as its only writer. Blocks.
@@ -143,9 +155,23 @@ impl AgentSession {
             .cloned()
             .collect();
         let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
+        let shell_folder = extras()
+            .filter_map(|extra| extra.get(ShellFolder::EXTRA_KEY)?.as_str())
+            .last()
+            .map(|path| ShellFolder(path.into()));
         let metadata = stored.metadata;
         let root = RootSession::new(metadata.crow().root_id, history.last_seq());
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes, file_views, todo })
+        Ok(Self {
+            metadata,
+            history,
+            log,
+            root,
+            abilities,
+            torn_bytes,
+            file_views,
+            todo,
+            shell_folder,
+        })
     }
 
     /// Returns the session's id.

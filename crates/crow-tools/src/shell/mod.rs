@@ -1,6 +1,7 @@
 //! `bash`: a command in a shell, and its output in a form that a model can read.
 
 mod bash;
+mod folder;
 mod output;
 mod parse;
 mod terminal;

@@ -130,11 +130,13 @@ pub(super) struct Walk<'text, 'reading> {
     attached: HashMap<usize, Attached>,
     /// Where the last leaf ended.
     at: usize,
+    /// Whether the last leaf was only digits, and no descriptor.
+    is_number_last: bool,
 }
 
 impl<'text, 'reading> Walk<'text, 'reading> {
     pub(super) fn new(text: &'text str, reading: &'reading mut Reading) -> Self {
-        Self { text, reading, attached: HashMap::new(), at: 0 }
+        Self { text, reading, attached: HashMap::new(), at: 0, is_number_last: false }
     }
 
     /// Goes through the tree and hands over each command.
@@ -184,23 +186,31 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         }
         let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
         let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
-        let is_known = match step.place {
-            Place::String if gap.trim().is_empty() => true,
-            Place::Document if opaque::is_inert(gap) => true,
+        let is_known = step.place == Place::String && gap.trim().is_empty()
+            || step.place == Place::Document && opaque::is_inert(gap)
             // The grammar loses this one word; `redirected` has it.
-            _ if node.kind().starts_with("<<") && is_lost_dash(gap) => true,
-            _ => opaque::is_space(before, gap, after),
-        };
+            || node.kind().starts_with("<<") && is_lost_dash(gap)
+            || opaque::is_space(before, gap, after);
         if !is_known {
             return Err("text that is no part of a command".into());
         }
         self.at = end;
         let text = self.text_of(node);
+        // To the shell, digits that touch a redirection are a descriptor.
+        let is_redirect = !node.is_named() && text.starts_with(['<', '>']);
+        let last = std::mem::replace(
+            &mut self.is_number_last,
+            is_number(text) && node.kind() != "file_descriptor",
+        );
+        if is_redirect && last && gap.is_empty() && step.place == Place::Statements {
+            return Err("digits that touch a redirection".into());
+        }
         let is_understood = match node.kind() {
             "comment" => opaque::may_comment_follow(self.slice(0, start)),
             "raw_string" => step.place != Place::Expansion || opaque::is_plain_in_expansion(text),
             "ansi_c_string" => is_whole_ansi_string(text) && step.place != Place::Expansion,
             "heredoc_start" | "heredoc_end" => true,
+            "file_descriptor" => is_number(text),
             "heredoc_body" => self.is_raw(node) || opaque::is_inert(text),
             _ if !node.is_named() => true,
             _ => opaque::is_inert(text),
@@ -244,7 +254,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
             "redirected_statement" if place == Place::Statements => self.redirected(node)?,
-            "heredoc_redirect" => return self.heredoc(node),
+            "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
             _ if PLAIN.contains(&kind) => {}
             _ => return Err(Unclear(format!("{} is not understood", kind.replace('_', " ")))),
@@ -308,7 +318,6 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     fn subscript(&self, node: Node<'_>) -> Result<(), Unclear> {
         let text = self.text_of(node);
         let index = text.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
-        let is_number = |index: &str| index.chars().all(|char| char.is_ascii_digit());
         match index {
             Some("@" | "*") => Ok(()),
             Some(index) if is_number(index) => Ok(()),
@@ -519,8 +528,8 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             .is_some_and(|delimiter| delimiter.is_quoted)
     }
 
-    fn heredoc(&self, node: Node<'_>) -> Result<Place, Unclear> {
-        let parts = children(node);
+    fn heredoc(&self, step: Step<'_>) -> Result<Place, Unclear> {
+        let parts = children(step.node);
         let find = |kind: &str| parts.iter().copied().find(|part| part.kind() == kind);
         let start = find("heredoc_start").ok_or("a here-document without a word")?;
         let end = find("heredoc_end").ok_or("a here-document without an end")?;
@@ -541,6 +550,10 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         if !is_apart || !delimiter.ends(body, self.text_of(end), after, takes_tabs) {
             return Err("the end of a here-document is not clear".into());
         }
+        // Bash joins what follows in a substitution into other commands than are written.
+        if step.depth > 0 && !after.trim_start().starts_with(')') {
+            return Err("a here-document in a substitution".into());
+        }
         Ok(Place::Statements)
     }
 }
@@ -548,6 +561,10 @@ impl<'text, 'reading> Walk<'text, 'reading> {
 /// Whether the space before a here-document holds a `-`, as in `python -`.
 fn is_lost_dash(gap: &str) -> bool {
     gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
+}
+
+fn is_number(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_digit())
 }
 
 fn is_deepening(kind: &str) -> bool {

@@ -1,4 +1,5 @@
 mod differential;
+mod properties;
 
 use std::fmt::Write as _;
 
@@ -18,7 +19,7 @@ fn word(word: &Word) -> String {
     }
 }
 
-pub(super) fn shown(line: &str) -> String {
+fn shown(line: &str) -> String {
     match read_command_line(line).meaning {
         CommandMeaning::Unclear(reason) => format!("unclear: {reason}"),
         CommandMeaning::Commands(commands) => {
@@ -43,35 +44,32 @@ pub(super) fn shown(line: &str) -> String {
     }
 }
 
+/// Real lines and attacks, one a line; `⏎` is the end of a line inside of one, `⇐` a carriage return.
 #[test]
-fn explore() {
-    let lines = std::fs::read_to_string("/tmp/h/lines.txt").unwrap();
-    for line in lines.lines() {
-        let line = line.replace("⏎", "\n").replace("⇐", "\r");
-        println!("{}\n    {}", line.replace('\n', "⏎"), shown(&line).replace('\n', "⏎"));
+fn lines_are_read_as_recorded() {
+    let mut read = String::new();
+    for line in include_str!("lines.txt").lines() {
+        let shown = shown(&line.replace('⏎', "\n").replace('⇐', "\r"));
+        let _ = writeln!(read, "{line}\n    {}", shown.replace('\n', "⏎"));
     }
+    insta::assert_snapshot!(read);
 }
+
 #[test]
-fn sexp() {
-    for line in [
-        "python3 - <<'EOF'\nimport os\nprint(\"a; b\")\nEOF",
-        "cat <<-EOF\n\ta\n\tEOF\nls",
-        "cat <<EOF\n$HOME ${USER}\nEOF",
-        "cat <<'EOF'\na  b\n  c\nEOF\n",
-        "cat <<EOF\na $HOME\nb\nEOF\n",
+fn what_is_behind_a_command_is_read_too() {
+    for (line, read) in [
+        ("git log; rm -rf x", "git log ; rm -rf x"),
+        ("git log && $(rm x)", "git log ; <$(rm x)> ; rm x"),
+        ("echo \"$(rm x)\"", "echo <\"$(rm x)\"> ; rm x"),
+        ("git log `rm x`", "git log <`rm x`> ; rm x"),
+        ("git diff > ~/.bashrc", "git diff ><~/.bashrc>"),
+        ("env FOO=1 sudo -u root rm -rf /", "FOO= sudo -u root rm -rf / ; FOO= rm -rf /"),
+        ("find . -name x -exec rm {} \\;", "find . -name x -exec rm {} ';' ; rm <{}>"),
+        ("xargs -n1 rm", "xargs -n1 rm ; rm <{}>"),
+        ("bash -c 'a; b'", "bash -c 'a; b' ; a ; b"),
+        ("a | b |& c", "a ; b ; c"),
+        ("export FOO=bar; git log", "FOO= git log"),
     ] {
-        let mut parser = tree_sitter::Parser::new();
-        parser.set_language(&tree_sitter_bash::LANGUAGE.into()).unwrap();
-        let tree = parser.parse(line, None).unwrap();
-        println!("{line:?}\n  {}", tree.root_node().to_sexp());
-        let mut stack = vec![tree.root_node()];
-        while let Some(node) = stack.pop() {
-            if node.child_count() == 0 {
-                println!("     {} {:?}", node.kind(), line.get(node.byte_range()));
-            }
-            let mut c: Vec<_> = node.children(&mut node.walk()).collect();
-            c.reverse();
-            stack.extend(c);
-        }
+        assert_eq!(shown(line), read, "{line}");
     }
 }
