@@ -121,10 +121,11 @@ impl TypedTool for Bash {
             Ok(outcome) => outcome,
             Err(error) => return ToolResult::failure(format!("the command was not run: {error}")),
         };
-        let end = match (keeper, outcome.end) {
-            (Some(keeper), ProcessEnd::Exited(_)) => keeper.take(ctx).await,
-            (_, _) => None,
+        let end = match keeper {
+            Some(keeper) => keeper.take(ctx).await,
+            None => None,
         };
+        let end = end.filter(|_| matches!(outcome.end, ProcessEnd::Exited(_)));
         result(&input, timeout, &outcome, carry(start, end, ctx), ctx)
     }
 }

@@ -11,4 +11,5 @@ mod hostile;
 mod list_directory;
 mod read_file;
 mod session;
+mod shell_folder;
 mod write_file;
