@@ -4,6 +4,8 @@
 //! or be plain space, each word is read a second time by the shell's own rules of quoting, and kinds of nodes that are
 //! not listed are not understood.
 
+mod builtins;
+mod expressions;
 mod line;
 mod opaque;
 mod redirects;

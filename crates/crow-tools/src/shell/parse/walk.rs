@@ -8,7 +8,6 @@ use tree_sitter::Node;
 use super::{
     line::{Reading, Unclear},
     opaque, redirects,
-    variables::{Reach, reach},
     words::{is_whole_ansi_string, read_word},
     wrappers,
 };
@@ -96,7 +95,7 @@ const COMMENTED: [&str; 13] = [
 
 /// What a node lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Statements,
     String,
     /// The text of a here-document.
@@ -126,7 +125,7 @@ struct Attached {
 /// The way through one tree.
 pub(super) struct Walk<'text, 'reading> {
     text: &'text str,
-    reading: &'reading mut Reading,
+    pub(super) reading: &'reading mut Reading,
     attached: HashMap<usize, Attached>,
     /// Where the last leaf ended.
     at: usize,
@@ -174,7 +173,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    fn text_of(&self, node: Node<'_>) -> &'text str {
+    pub(super) fn text_of(&self, node: Node<'_>) -> &'text str {
         self.slice(node.start_byte(), node.end_byte())
     }
 
@@ -265,7 +264,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         Ok(place)
     }
 
-    fn word(&self, node: Node<'_>) -> Result<Word, Unclear> {
+    pub(super) fn word(&self, node: Node<'_>) -> Result<Word, Unclear> {
         read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
     }
 
@@ -283,131 +282,8 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         Err("back quotes with quoting inside".into())
     }
 
-    fn expansion(&mut self, node: Node<'_>) -> Result<(), Unclear> {
-        let body = self.text_of(node).trim_start_matches("${").trim_end_matches('}');
-        let kinds: Vec<&str> = children(node).iter().map(Node::kind).collect();
-        if body.starts_with('!') || kinds.contains(&"@") {
-            return Err("a variable that is evaluated twice".into());
-        }
-        let is_cut = |char: char| char.is_ascii_digit() || matches!(char, ':' | ' ' | '-');
-        if kinds.contains(&":")
-            && !body.split_once(':').is_some_and(|(_, cut)| cut.chars().all(is_cut))
-        {
-            return Err("arithmetic on more than numbers".into());
-        }
-        if kinds.contains(&"=") || kinds.contains(&":=") {
-            let name = body.split(['=', ':']).next().unwrap_or_default();
-            return self.set(name);
-        }
-        Ok(())
-    }
-
-    /// Notes that a variable is set for what comes after.
-    fn set(&mut self, name: &str) -> Result<(), Unclear> {
-        match reach(name) {
-            Reach::Shell => {}
-            Reach::Programs => self.reading.export(name),
-            Reach::Meaning => {
-                return Err(Unclear(format!("{name} is set, and names may mean other programs")));
-            }
-            Reach::NoName => return Err("a variable whose name is not known".into()),
-        }
-        Ok(())
-    }
-
-    fn subscript(&self, node: Node<'_>) -> Result<(), Unclear> {
-        let text = self.text_of(node);
-        let index = text.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
-        match index {
-            Some("@" | "*") => Ok(()),
-            Some(index) if is_number(index) => Ok(()),
-            Some(_) | None => Err("an index that is more than a number".into()),
-        }
-    }
-
-    fn for_statement(&mut self, node: Node<'_>) -> Result<(), Unclear> {
-        let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
-        self.set(self.text_of(name))
-    }
-
-    fn assignment(&mut self, node: Node<'_>) -> Result<(), Unclear> {
-        let name = node.child(0).ok_or("an assignment without name")?;
-        let is_index = name.kind() == "subscript";
-        let text = self.text_of(name);
-        if node.parent().is_some_and(|parent| parent.kind() == "command") {
-            return if is_index { Err("an index before a command".into()) } else { Ok(()) };
-        }
-        let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
-        self.one_line(node)?;
-        self.set(name)
-    }
-
-    /// `export`, `local`, `unset` and the like.
-    fn declaration(&mut self, node: Node<'_>) -> Result<(), Unclear> {
-        self.one_line(node)?;
-        for part in children(node).into_iter().skip(1) {
-            let kind = part.kind();
-            if kind == "variable_assignment" {
-                continue;
-            }
-            let word = if kind == "variable_name" {
-                self.text_of(part).to_owned()
-            } else {
-                match self.word(part)? {
-                    Word::Literal(word) => word,
-                    Word::Computed(_) => return Err("a variable whose name is not known".into()),
-                }
-            };
-            match word.as_str() {
-                "-x" | "-r" | "-g" | "-p" | "-a" | "-A" | "-v" => {}
-                name => self.set(name.split('=').next().unwrap_or_default())?,
-            }
-        }
-        Ok(())
-    }
-
-    fn test(&self, node: Node<'_>) -> Result<Place, Unclear> {
-        let text = self.text_of(node);
-        if text.starts_with("[[") {
-            return Ok(Place::Condition);
-        }
-        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or("x");
-        let is_apart = |char: char| char == ' ' || char == '\t';
-        if !inner.starts_with(is_apart) || !inner.ends_with(is_apart) || inner.ends_with("\\ ") {
-            return Err("a test whose brackets touch its words".into());
-        }
-        self.expression(node, Place::Test)?;
-        Ok(Place::Test)
-    }
-
-    /// A part of a test. Single brackets are a command, and the shell sees its own operators in them.
-    fn expression(&self, node: Node<'_>, place: Place) -> Result<(), Unclear> {
-        if place == Place::Arithmetic {
-            return Ok(());
-        }
-        let parts = children(node);
-        if place == Place::Test {
-            self.one_line(node)?;
-            let known = ["[", "]", "=", "==", "!=", "!"];
-            if parts.iter().any(|part| !part.is_named() && !known.contains(&part.kind())) {
-                return Err("an operator in single brackets".into());
-            }
-        }
-        let operators = parts.iter().filter(|part| part.kind() == "test_operator");
-        for operator in operators {
-            match self.text_of(*operator) {
-                "-v" | "-R" => return Err("a variable that is evaluated twice".into()),
-                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" if place == Place::Condition => {
-                    return Err("arithmetic on more than numbers".into());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Makes sure that no line ends between the parts of a node: to the shell, a command would end there.
-    fn one_line(&self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), Unclear> {
         let parts = children(node);
         for (left, right) in parts.iter().zip(parts.iter().skip(1)) {
             if opaque::ends_line(self.slice(left.end_byte(), right.start_byte())) {
@@ -563,7 +439,7 @@ fn is_lost_dash(gap: &str) -> bool {
     gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
 }
 
-fn is_number(text: &str) -> bool {
+pub(super) fn is_number(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_digit())
 }
 
@@ -571,7 +447,7 @@ fn is_deepening(kind: &str) -> bool {
     matches!(kind, "command_substitution" | "process_substitution" | "expansion" | "string")
 }
 
-fn children(node: Node<'_>) -> Vec<Node<'_>> {
+pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut node.walk()).collect()
 }
 
