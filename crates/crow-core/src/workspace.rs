@@ -60,6 +60,15 @@ impl Workspace {
     }
 }
 
+/// The folder that a session's shell commands start in, once one of them has gone there. Absolute and resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellFolder(pub PathBuf);
+
+impl ShellFolder {
+    /// The key in a result's `extra` under which the folder is kept.
+    pub const EXTRA_KEY: &str = "shell_folder";
+}
+
 /// Takes `.` and `..` out of an absolute path.
 fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();

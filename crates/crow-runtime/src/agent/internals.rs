@@ -1,27 +1,24 @@
 //! What an agent function works with.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use crow_core::{
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
-    file_views::FileViews,
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelInfo, ModelRef},
-    resource_map::ResourceMap,
-    todo::TodoList,
     tool::{AgentContext, CurrentModel, ToolResult},
     workspace::Workspace,
 };
-use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
 use crate::{
-    ProcessRunner, RuntimeConfig, SessionError, SessionMetadata, events::Recorder,
-    session::model_switch,
+    ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
+    events::Recorder,
+    session::{ToolState, model_switch},
 };
 
 /// Longest title that is made of a prompt, in characters.
@@ -51,8 +48,7 @@ pub(super) struct Parts {
     pub recorder: Arc<Recorder>,
     pub history: History,
     pub abilities: Abilities,
-    pub file_views: Vec<Value>,
-    pub todo: Option<Value>,
+    pub tools: ToolState,
     pub input: mpsc::Receiver<InputMessage>,
     pub steering: mpsc::Receiver<Vec<Block>>,
     pub tasks: TaskTracker,
@@ -76,15 +72,7 @@ impl AgentInternals {
             // An agent may read what its own commands printed, and so may the others of the tree.
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
-        let file_views = FileViews::default();
-        for extra in &parts.file_views {
-            file_views.restore(extra);
-        }
-        let todo: TodoList = parts
-            .todo
-            .and_then(|items| serde_json::from_value(items).ok())
-            .and_then(|items| TodoList::new(items).ok())
-            .unwrap_or_default();
+        let ToolState { file_views, todo, resources } = parts.tools;
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -93,12 +81,12 @@ impl AgentInternals {
             workspace: Workspace::new(crow.cwd),
             scratch,
             file_views,
-            todo: Mutex::new(todo),
+            todo,
             processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
             snapshots: None,
             children: None,
             outside: Some(Arc::clone(&parts.shared.calls) as _),
-            resources: ResourceMap::default(),
+            resources,
         };
         Self {
             runtime: parts.runtime,

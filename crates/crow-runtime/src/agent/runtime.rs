@@ -68,8 +68,8 @@ impl AgentRuntime {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
-        session.descendants.iter().for_each(|id| tree.add_session(id));
-        tree.change_policy(|policy| policy.grant(session.root.id(), &session.grants));
+        session.family.descendants.iter().for_each(|id| tree.add_session(id));
+        tree.change_policy(|policy| policy.grant(session.root.id(), &session.family.grants));
         let place = Place { tree: Arc::new(tree), depth: 0, parent: None };
         let token = self.inner.token.child_token();
         let (launch, handle) = Launch::new(&self.inner, session, place, token);

@@ -3,19 +3,17 @@
 use std::path::PathBuf;
 
 use crow_core::{
-    capability::PermissionAnswer,
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
-    permission::Grant,
     usage::TokenUsage,
 };
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::{
-    CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
-    StoredSession,
+    CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
+    StoredSession, ToolState,
 };
 use crate::RuntimeConfig;
 
@@ -65,12 +63,8 @@ pub struct AgentSession {
     pub(crate) root: RootSession,
     pub(crate) abilities: Abilities,
     torn_bytes: usize,
-    /// The sessions of agents that were started in this one, and in those.
-    pub(crate) descendants: Vec<SessionId>,
-    /// What the user allowed for the rest of the session.
-    pub(crate) grants: Vec<Grant>,
-    pub(crate) file_views: Vec<Value>,
-    pub(crate) todo: Option<Value>,
+    pub(crate) family: Family,
+    pub(crate) tools: ToolState,
 }
 
 impl AgentSession {
@@ -128,18 +122,15 @@ impl AgentSession {
         }
         let history = History::from_log([&start])
             .map_err(|source| SessionError::Inconsistent { id: session_id, source })?;
-        let (abilities, file_views, todo) = (spec.abilities, Vec::new(), None);
         Ok(Self {
             metadata,
             history,
             log,
             root,
-            abilities,
+            abilities: spec.abilities,
             torn_bytes: 0,
-            descendants: Vec::new(),
-            grants: Vec::new(),
-            file_views,
-            todo,
+            family: Family::default(),
+            tools: ToolState::default(),
         })
     }
 
@@ -189,30 +180,10 @@ impl AgentSession {
         }
         let inconsistent = |source| SessionError::Inconsistent { id: id.clone(), source };
         let history = History::from_log(&stored.events).map_err(inconsistent)?;
-        let extras = || history.results().map(|(_, result)| &result.metadata.extra);
-        let file_views = extras()
-            .filter(|extra| extra.get(crow_core::file_views::FileViews::EXTRA_KEY).is_some())
-            .cloned()
-            .collect();
-        let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
-        let metadata = stored.metadata;
-        let Descendants { sessions: descendants, last_seq, mut grants } =
-            Descendants::find(config, &metadata);
-        grants.extend(grants_in(&stored.events));
-        let last_seq = history.last_seq().max(last_seq);
-        let root = RootSession::new(metadata.crow().root_id, last_seq);
-        Ok(Self {
-            metadata,
-            history,
-            log,
-            root,
-            abilities,
-            torn_bytes,
-            descendants,
-            grants,
-            file_views,
-            todo,
-        })
+        let StoredSession { metadata, events } = stored;
+        let family = Family::read(config, &metadata, &events);
+        let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
+        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools })
     }
 
     /// Returns the session's id.
@@ -282,46 +253,4 @@ fn remove_half(config: &RuntimeConfig, id: &SessionId) {
 /// Words the switch to another model.
 pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
-}
-
-/// What the sessions below one know that holds for all of the tree.
-#[derive(Default)]
-struct Descendants {
-    sessions: Vec<SessionId>,
-    /// The last number that one of their logs holds: the count is shared by all.
-    last_seq: u64,
-    grants: Vec<Grant>,
-}
-
-impl Descendants {
-    fn find(config: &RuntimeConfig, metadata: &SessionMetadata) -> Self {
-        let mut found = Self::default();
-        let mut open = metadata.child_session_ids.clone();
-        while let Some(id) = open.pop() {
-            if found.sessions.contains(&id) {
-                continue;
-            }
-            match config.store.read(&id) {
-                Ok(stored) => {
-                    let last = stored.events.iter().filter_map(|event| event.seq).max();
-                    found.last_seq = found.last_seq.max(last.unwrap_or(0));
-                    found.grants.extend(grants_in(&stored.events));
-                    open.extend(stored.metadata.child_session_ids);
-                    found.sessions.push(id);
-                }
-                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
-            }
-        }
-        found
-    }
-}
-
-/// Returns what the user allowed for the rest of the session.
-fn grants_in(events: &[Envelope]) -> impl Iterator<Item = Grant> {
-    let answered = events.iter().filter_map(|event| {
-        let AgentEvent::PermissionDecision { answer, .. } = &event.event else { return None };
-        let PermissionAnswer::AllowSession { grants } = answer else { return None };
-        Some(grants)
-    });
-    answered.flatten().cloned()
 }

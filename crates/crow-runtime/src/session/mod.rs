@@ -6,6 +6,7 @@ mod file;
 mod log_file;
 mod memory;
 mod metadata;
+mod remembered;
 mod root_session;
 mod store;
 
@@ -18,3 +19,4 @@ pub use root_session::RootSession;
 pub use store::{OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};
 
 pub(crate) use agent_session::model_switch;
+pub(crate) use remembered::{Family, ToolState};

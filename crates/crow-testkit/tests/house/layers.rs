@@ -45,6 +45,7 @@ fn only_user(library: &str) -> Option<&'static str> {
         "anyhow" | "miette" => Some("crow-cli"),
         "rmcp" => Some("crow-mcp"),
         "agent-client-protocol" => Some("crow-acp"),
+        "tree-sitter" | "tree-sitter-bash" => Some("crow-tools"),
         _ if library.starts_with("grep-") => Some("crow-tools"),
         _ if library.starts_with("clap") => Some("crow-cli"),
         _ => None,

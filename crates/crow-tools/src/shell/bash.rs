@@ -3,8 +3,8 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs, io,
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -15,19 +15,21 @@ use crow_core::{
     file_views::ContentHash,
     ids::CallId,
     tool::{
-        CallPlan, CommandLine, CommandMeaning, Effects, Subject, ToolCategory, ToolContext,
-        ToolError, ToolResult, ToolStatus, TypedTool,
+        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, ToolStatus,
+        TypedTool,
     },
+    workspace::ShellFolder,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::output::to_text;
-use crate::{
-    blocking::blocking_until_cancelled,
-    paths::{self, explain, here, shown},
+use super::{
+    folder::{Keeper, Moved, Start, carry},
+    output::to_text,
+    parse::read_command_line,
 };
+use crate::paths::{self, shown};
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
@@ -62,15 +64,9 @@ pub(crate) struct Input {
     /// What it does, in a few words.
     #[serde(default)]
     description: Option<String>,
-    /// Where to run it. Default: the working directory.
-    #[serde(
-        default = "here",
-        alias = "cwd",
-        alias = "dir",
-        alias = "directory",
-        alias = "dir_path"
-    )]
-    workdir: String,
+    /// Where to run it. Default: where the last command ended, at first the working directory.
+    #[serde(default, alias = "cwd", alias = "dir", alias = "directory", alias = "dir_path")]
+    workdir: Option<String>,
 }
 
 #[async_trait]
@@ -81,7 +77,8 @@ impl TypedTool for Bash {
 
     fn description(&self) -> &'static str {
         "Runs a shell command and returns its output (stdout and stderr, beginning and end of long ones) and exit code. \
-         Every call is a new shell without input. What it leaves running is not kept. Prefer the file and search tools \
+         Every call is a new shell without input: only the folder it ends in is kept, inside the project. What it \
+         leaves running is not kept. Prefer the file and search tools \
          to cat, sed, find and grep."
     }
 
@@ -95,49 +92,60 @@ impl TypedTool for Bash {
         if input.timeout == Some(0) {
             return Err(ToolError::Model("timeout must be at least 1 millisecond".to_owned()));
         }
-        let folder = workdir(&input.workdir, ctx).await?;
-        let mut title = title(&input.command);
-        if folder != ctx.workspace.cwd() {
-            title = format!("{title} (in {})", ctx.workspace.display(&folder));
-        }
+        let start = Start::find(input.workdir.as_deref(), ctx).await?;
         Ok(CallPlan {
-            title,
+            title: title(&input.command, &start.folder, ctx),
             effects: Effects::Unknown,
-            subject: Subject::Command(CommandLine {
-                text: input.command.clone(),
-                meaning: CommandMeaning::Unclear("shell lines are not read yet".to_owned()),
-            }),
+            subject: Subject::Command(read_command_line(&input.command)),
         })
     }
 
-    async fn execute(&self, input: Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        let spec = match spec(&input, ctx).await {
-            Ok(spec) => spec,
+    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let start = match Start::find(input.workdir.as_deref(), ctx).await {
+            Ok(start) => start,
             Err(error) => return error.to_result(),
         };
-        let timeout = spec.timeout;
-        match self.run(spec, ctx).await {
-            Ok(outcome) => result(&input, timeout, &outcome, ctx),
-            Err(error) => ToolResult::failure(format!("the command was not run: {error}")),
+        if title(&input.command, &start.folder, ctx) != plan.title {
+            // Permission was given for another folder.
+            return ToolResult::failure(format!(
+                "the command was not run: a call before it moved the shell to {}; make the call again",
+                shown(&start.folder, ctx)
+            ));
         }
+        let kept =
+            ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
+        let keeper = Keeper::new(&read_command_line(&input.command), kept, ctx).await;
+        let spec = spec(&input, &start.folder, ctx);
+        let timeout = spec.timeout;
+        let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
+            Ok(outcome) => outcome,
+            Err(error) => return ToolResult::failure(format!("the command was not run: {error}")),
+        };
+        let end = match keeper {
+            Some(keeper) => keeper.take(ctx).await,
+            None => None,
+        };
+        let end = end.filter(|_| matches!(outcome.end, ProcessEnd::Exited(_)));
+        result(&input, timeout, &outcome, carry(start, end, ctx), ctx)
     }
 }
 
 impl Bash {
     async fn run(
         &self,
+        command: &str,
         mut spec: ProcessSpec,
+        keeper: Option<&Keeper>,
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
         if !self.lacks_bash.load(Ordering::Relaxed) {
+            spec.argv = arguments("bash", command, keeper);
             let outcome = ctx.processes.run(spec.clone(), ctx.cancellation.clone()).await;
             if !is_missing(&outcome) {
                 return outcome;
             }
         }
-        if let Some(program) = spec.argv.first_mut() {
-            "sh".clone_into(program);
-        }
+        spec.argv = arguments("sh", command, keeper);
         let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await;
         // If neither starts, it is the folder that is missing, and says nothing about bash.
         self.lacks_bash.store(!is_missing(&outcome), Ordering::Relaxed);
@@ -149,24 +157,18 @@ fn is_missing(outcome: &Result<ProcessOutcome, ProcessError>) -> bool {
     matches!(outcome, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// Resolves the folder to run in.
-async fn workdir(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
-    let path = paths::resolve(given, ctx).await?;
-    let name = shown(&path, ctx);
-    let work = move || match fs::metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => Ok(path),
-        Ok(_) => Err(ToolError::Model(format!("workdir {name} is not a folder"))),
-        Err(error) => Err(ToolError::Model(explain(&format!("workdir {name}"), &error))),
-    };
-    blocking_until_cancelled(ctx, work).await?
+/// The program and arguments of a shell that runs a command.
+fn arguments(shell: &str, command: &str, keeper: Option<&Keeper>) -> Vec<String> {
+    keeper
+        .and_then(|keeper| keeper.arguments(shell, command))
+        .unwrap_or_else(|| [shell, "-c", command].map(str::to_owned).to_vec())
 }
 
-async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError> {
-    let cwd = workdir(&input.workdir, ctx).await?;
-    let spill = ctx.scratch.as_ref().map(|folder| folder.join(spill_name(&ctx.call_id)));
-    Ok(ProcessSpec {
-        argv: vec!["bash".to_owned(), "-c".to_owned(), input.command.clone()],
-        cwd,
+fn spec(input: &Input, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
+    let spill = ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "log")));
+    ProcessSpec {
+        argv: Vec::new(),
+        cwd: folder.to_owned(),
         env: ENVIRONMENT
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -176,26 +178,29 @@ async fn spec(input: &Input, ctx: &ToolContext) -> Result<ProcessSpec, ToolError
         ),
         output: OutputLimits { head: HEAD_BYTES, tail: TAIL_BYTES, spill, spill_cap: SPILL_BYTES },
         progress: ctx.progress.clone(),
-    })
-}
-
-/// The name of the file with the whole output. Call ids come from models: only harmless ones are taken as they are.
-fn spill_name(call_id: &CallId) -> String {
-    let id = call_id.as_str();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    if id.chars().all(is_plain) && (1..=100).contains(&id.len()) {
-        format!("{id}.log")
-    } else {
-        format!("{}.log", ContentHash::of(id.as_bytes()))
     }
 }
 
-/// The first line of a command, shortened.
-fn title(command: &str) -> String {
+/// The name of a file of a call. Call ids come from models: only harmless ones are taken as they are.
+fn file_name(call_id: &CallId, extension: &str) -> String {
+    let id = call_id.as_str();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    if id.chars().all(is_plain) && (1..=100).contains(&id.len()) {
+        format!("{id}.{extension}")
+    } else {
+        format!("{}.{extension}", ContentHash::of(id.as_bytes()))
+    }
+}
+
+/// The first line of a command, shortened, and the folder if it is another one than the working directory.
+fn title(command: &str, folder: &Path, ctx: &ToolContext) -> String {
     let line = command.trim().lines().next().unwrap_or_default();
     let mut title: String = paths::escape(line).chars().take(TITLE_CHARS).collect();
     if title.len() < command.trim().len() {
         title.push('…');
+    }
+    if folder != ctx.workspace.cwd() {
+        let _ = write!(title, " (in {})", shown(folder, ctx));
     }
     title
 }
@@ -204,6 +209,7 @@ fn result(
     input: &Input,
     timeout: Duration,
     outcome: &ProcessOutcome,
+    moved: Option<Moved>,
     ctx: &ToolContext,
 ) -> ToolResult {
     let mut output = to_text(&outcome.output, |path: &Path| shown(path, ctx));
@@ -242,6 +248,12 @@ fn result(
         output.push_str(
             "\n[something that the command started was still running when its shell ended; the processes of its group were ended]",
         );
+    }
+    if let Some(Moved { note, kept }) = moved {
+        let _ = write!(output, "\n[{note}]");
+        if let Some(kept) = kept {
+            extra.insert(ShellFolder::EXTRA_KEY.to_owned(), json!(kept));
+        }
     }
     let mut result = ToolResult { status, error, ..ToolResult::success(output) };
     if !extra.is_empty() {

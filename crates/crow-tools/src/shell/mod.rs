@@ -1,7 +1,9 @@
 //! `bash`: a command in a shell, and its output in a form that a model can read.
 
 mod bash;
+mod folder;
 mod output;
+mod parse;
 mod terminal;
 
 pub(crate) use bash::Bash;

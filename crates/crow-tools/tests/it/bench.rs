@@ -2,9 +2,13 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    process::Stdio,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -164,6 +168,8 @@ pub(crate) struct FakeProcesses {
     pub(crate) outcome: Mutex<Option<ProcessOutcome>>,
     pub(crate) missing_programs: Mutex<Vec<&'static str>>,
     pub(crate) specs: Mutex<Vec<ProcessSpec>>,
+    /// Whether commands are run instead.
+    pub(crate) is_real: AtomicBool,
 }
 
 impl FakeProcesses {
@@ -171,6 +177,26 @@ impl FakeProcesses {
         let duration = Duration::from_millis(5);
         *self.outcome.lock().unwrap() =
             Some(ProcessOutcome { end, output, left_running: false, duration });
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "stands in for the runtime's processes")]
+    fn run_now(spec: &ProcessSpec) -> ProcessOutcome {
+        let (program, arguments) = spec.argv.split_first().unwrap();
+        let output = std::process::Command::new(program)
+            .args(arguments)
+            .envs(&spec.env)
+            .current_dir(&spec.cwd)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let status = output.status;
+        let end = match status.code() {
+            Some(code) => ProcessEnd::Exited(code),
+            None => ProcessEnd::Signaled(status.signal().unwrap()),
+        };
+        let head = [output.stdout, output.stderr].concat();
+        let output = CapturedOutput { total: head.len() as u64, head, ..CapturedOutput::default() };
+        ProcessOutcome { end, output, left_running: false, duration: Duration::ZERO }
     }
 
     /// The programs that were to be started, in order.
@@ -187,7 +213,10 @@ impl Processes for FakeProcesses {
         _cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError> {
         let program = spec.argv.first().unwrap().clone();
-        self.specs.lock().unwrap().push(spec);
+        self.specs.lock().unwrap().push(spec.clone());
+        if self.is_real.load(Ordering::Relaxed) {
+            return Ok(Self::run_now(&spec));
+        }
         if self.missing_programs.lock().unwrap().contains(&program.as_str()) {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(ProcessError::Start { program, source });

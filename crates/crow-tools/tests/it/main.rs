@@ -15,4 +15,5 @@ mod pdf;
 mod pictures;
 mod read_file;
 mod session;
+mod shell_folder;
 mod write_file;

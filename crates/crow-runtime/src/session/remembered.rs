@@ -1,0 +1,102 @@
+//! What a session remembers beside its history: the state of its tools, and what the user allowed.
+
+use std::{path::PathBuf, sync::Mutex};
+
+use crow_core::{
+    capability::PermissionAnswer,
+    event::{AgentEvent, Envelope},
+    file_views::FileViews,
+    history::History,
+    permission::Grant,
+    resource_map::ResourceMap,
+    todo::TodoList,
+    workspace::ShellFolder,
+};
+use serde_json::Value;
+
+use super::SessionMetadata;
+use crate::{RuntimeConfig, session::RootSession};
+
+/// The state of a session's tools, as their results tell it.
+#[derive(Debug, Default)]
+pub(crate) struct ToolState {
+    pub(crate) file_views: FileViews,
+    pub(crate) todo: Mutex<TodoList>,
+    pub(crate) resources: ResourceMap,
+}
+
+impl ToolState {
+    /// Gathers what the results in a history say.
+    pub(super) fn from_history(history: &History) -> Self {
+        let state = Self::default();
+        let (mut todo, mut shell_folder) = (None, None);
+        for (_, result) in history.results() {
+            let extra = &result.metadata.extra;
+            if extra.get(FileViews::EXTRA_KEY).is_some() {
+                state.file_views.restore(extra);
+            }
+            todo = extra.get("todos").or(todo);
+            shell_folder =
+                extra.get(ShellFolder::EXTRA_KEY).and_then(Value::as_str).or(shell_folder);
+        }
+        if let Some(folder) = shell_folder {
+            state.resources.insert(ShellFolder(PathBuf::from(folder)));
+        }
+        let todo = todo.and_then(|items| serde_json::from_value(items.clone()).ok());
+        let todo = todo.and_then(|items| TodoList::new(items).ok()).unwrap_or_default();
+        Self { todo: Mutex::new(todo), ..state }
+    }
+}
+
+/// What the sessions of one root know that holds for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    /// The sessions of agents that were started in the root's, and in those.
+    pub(crate) descendants: Vec<crow_core::ids::SessionId>,
+    /// What the user allowed for the rest of the session.
+    pub(crate) grants: Vec<Grant>,
+    /// The last number that one of the logs holds: the count is shared by all.
+    last_seq: u64,
+}
+
+impl Family {
+    /// Reads the logs of the descendants. Blocks.
+    pub(super) fn read(
+        config: &RuntimeConfig,
+        metadata: &SessionMetadata,
+        events: &[Envelope],
+    ) -> Self {
+        let mut family = Self::default();
+        family.take(events);
+        let mut open = metadata.child_session_ids.clone();
+        while let Some(id) = open.pop() {
+            if family.descendants.contains(&id) {
+                continue;
+            }
+            match config.store.read(&id) {
+                Ok(stored) => {
+                    family.take(&stored.events);
+                    open.extend(stored.metadata.child_session_ids);
+                    family.descendants.push(id);
+                }
+                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            }
+        }
+        family
+    }
+
+    /// Returns the root as all sessions below it know it.
+    pub(super) fn root(&self, metadata: &SessionMetadata) -> RootSession {
+        RootSession::new(metadata.crow().root_id, self.last_seq)
+    }
+
+    fn take(&mut self, events: &[Envelope]) {
+        for event in events {
+            self.last_seq = self.last_seq.max(event.seq.unwrap_or(0));
+            let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
+            if let PermissionAnswer::AllowSession { grants } = answer {
+                self.grants.extend(grants.iter().cloned());
+            }
+        }
+    }
+}

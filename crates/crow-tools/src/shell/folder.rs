@@ -1,0 +1,159 @@
+//! The folder that a command ends in, carried to the next command of the session.
+//!
+//! A shell that may change its folder writes it into a file when it exits. Where it cannot (it was killed, `exec`
+//! replaced it, the command has an EXIT trap of its own), the folder stays as it was.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crow_core::{
+    tool::{CommandLine, CommandMeaning, ToolContext, ToolError, Word},
+    workspace::ShellFolder,
+};
+
+use crate::{
+    blocking::blocking_until_cancelled,
+    paths::{self, explain, shown},
+};
+
+/// Runs its first argument and writes the folder that it ends in into the file that is its second one. The command
+/// comes through `eval`, so that its lines keep their numbers.
+const KEEPER: &str = "__crow_command=$1 __crow_folder=$2; shift 2; \
+     trap '{ command pwd -P >|\"$__crow_folder\"; } 2>/dev/null || :' EXIT; eval \"$__crow_command\"";
+
+/// Commands that change the folder, or may do so out of sight.
+const MOVERS: [&str; 8] = ["cd", "pushd", "popd", "source", ".", "eval", "command", "builtin"];
+
+/// Where a command starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    pub folder: PathBuf,
+    /// Where it would have started, if that were still there.
+    pub gone: Option<PathBuf>,
+}
+
+impl Start {
+    /// Finds where a command starts: in the folder that is given, else where the last command ended.
+    pub(super) async fn find(given: Option<&str>, ctx: &ToolContext) -> Result<Self, ToolError> {
+        let Some(given) = given else { return Self::carried(ctx).await };
+        let path = paths::resolve(given, ctx).await?;
+        let name = shown(&path, ctx);
+        let work = move || match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => Ok(Self { folder: path, gone: None }),
+            Ok(_) => Err(ToolError::Model(format!("workdir {name} is not a folder"))),
+            Err(error) => Err(ToolError::Model(explain(&format!("workdir {name}"), &error))),
+        };
+        blocking_until_cancelled(ctx, work).await?
+    }
+
+    async fn carried(ctx: &ToolContext) -> Result<Self, ToolError> {
+        let cwd = ctx.workspace.cwd().to_owned();
+        let Some(carried) = ctx.resources.get::<ShellFolder>() else {
+            return Ok(Self { folder: cwd, gone: None });
+        };
+        let workspace = ctx.workspace.clone();
+        let work = move || {
+            // A link may have taken its place.
+            let is_same = fs::canonicalize(&carried.0).is_ok_and(|path| path == carried.0);
+            if is_same && carried.0.is_dir() && workspace.contains(&carried.0) {
+                Self { folder: carried.0.clone(), gone: None }
+            } else {
+                Self { folder: cwd, gone: Some(carried.0.clone()) }
+            }
+        };
+        blocking_until_cancelled(ctx, work).await
+    }
+}
+
+/// Where a command's shell writes the folder it ends in.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    file: PathBuf,
+}
+
+impl Keeper {
+    /// Makes ready for a command that may change the folder. None where it cannot, or where nothing can be kept.
+    pub(super) async fn new(
+        line: &CommandLine,
+        file: Option<PathBuf>,
+        ctx: &ToolContext,
+    ) -> Option<Self> {
+        let file = file.filter(|_| may_move(line))?;
+        let folder = file.parent()?.to_owned();
+        let work = move || fs::create_dir_all(folder).map(|()| Self { file });
+        blocking_until_cancelled(ctx, work).await.ok()?.ok()
+    }
+
+    /// Returns the arguments of a shell that runs the command and writes down where it ended.
+    pub(super) fn arguments(&self, shell: &str, command: &str) -> Option<Vec<String>> {
+        let file = self.file.to_str()?;
+        Some([shell, "-c", KEEPER, shell, command, file].map(str::to_owned).to_vec())
+    }
+
+    /// Returns the folder that the command ended in, if it is known and is still there.
+    pub(super) async fn take(self, ctx: &ToolContext) -> Option<PathBuf> {
+        let work = move || -> io::Result<PathBuf> {
+            let text = fs::read_to_string(&self.file)?;
+            fs::remove_file(&self.file)?;
+            let path = Path::new(text.strip_suffix('\n').unwrap_or(&text)).canonicalize()?;
+            if path.is_dir() { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        };
+        blocking_until_cancelled(ctx, work).await.ok()?.ok()
+    }
+}
+
+/// Whether a line may leave its shell in another folder.
+fn may_move(line: &CommandLine) -> bool {
+    match &line.meaning {
+        CommandMeaning::Unclear(_) => true,
+        CommandMeaning::Commands(commands) => {
+            commands.iter().any(|command| match command.words.first() {
+                Some(Word::Literal(program)) => MOVERS.contains(&program.as_str()),
+                Some(Word::Computed(_)) => true,
+                None => false,
+            })
+        }
+    }
+}
+
+/// What a command's end means for the next one: a note for the model, and the folder to keep.
+pub(super) struct Moved {
+    pub note: String,
+    pub kept: Option<PathBuf>,
+}
+
+/// Compares where a command started with where it ended, and lets the next one start there.
+pub(super) fn carry(start: Start, end: Option<PathBuf>, ctx: &ToolContext) -> Option<Moved> {
+    let Start { folder, gone } = start;
+    let end = end.filter(|end| *end != folder);
+    let moved = match (end, gone) {
+        (Some(end), _) if ctx.workspace.contains(&end) => {
+            Moved { note: format!("now in {}", shown(&end, ctx)), kept: Some(end) }
+        }
+        (Some(end), _) => Moved {
+            note: format!(
+                "ended in {}, outside the project; the next command starts in {} again",
+                shown(&end, ctx),
+                shown(
+                    ctx.resources
+                        .get::<ShellFolder>()
+                        .as_ref()
+                        .map_or(ctx.workspace.cwd(), |kept| &kept.0),
+                    ctx
+                )
+            ),
+            kept: None,
+        },
+        (None, Some(gone)) => Moved {
+            note: format!("{} is gone, so this ran in {}", shown(&gone, ctx), shown(&folder, ctx)),
+            kept: Some(folder),
+        },
+        (None, None) => return None,
+    };
+    if let Some(kept) = &moved.kept {
+        ctx.resources.insert(ShellFolder(kept.clone()));
+    }
+    Some(moved)
+}

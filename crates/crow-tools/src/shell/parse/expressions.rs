@@ -1,0 +1,135 @@
+//! Variables, their values, and tests: where a shell evaluates text, and may run what is in it.
+
+use crow_core::tool::Word;
+use tree_sitter::Node;
+
+use super::{
+    line::Unclear,
+    variables::{Reach, reach},
+    walk::{Place, Walk, children, is_number},
+};
+
+impl Walk<'_, '_> {
+    pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        let body = self.text_of(node).trim_start_matches("${").trim_end_matches('}');
+        let kinds: Vec<&str> = children(node).iter().map(Node::kind).collect();
+        if body.starts_with('!') || kinds.contains(&"@") {
+            return Err("a variable that is evaluated twice".into());
+        }
+        let is_cut = |char: char| char.is_ascii_digit() || matches!(char, ':' | ' ' | '-');
+        if kinds.contains(&":")
+            && !body.split_once(':').is_some_and(|(_, cut)| cut.chars().all(is_cut))
+        {
+            return Err("arithmetic on more than numbers".into());
+        }
+        if kinds.contains(&"=") || kinds.contains(&":=") {
+            let name = body.split(['=', ':']).next().unwrap_or_default();
+            return self.set(name);
+        }
+        Ok(())
+    }
+
+    /// Notes that a variable is set for what comes after.
+    pub(super) fn set(&mut self, name: &str) -> Result<(), Unclear> {
+        match reach(name) {
+            Reach::Shell => {}
+            Reach::Programs => self.reading.export(name),
+            Reach::Meaning => {
+                return Err(Unclear(format!("{name} is set, and names may mean other programs")));
+            }
+            Reach::NoName => return Err("a variable whose name is not known".into()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn subscript(&self, node: Node<'_>) -> Result<(), Unclear> {
+        let text = self.text_of(node);
+        let index = text.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+        match index {
+            Some("@" | "*") => Ok(()),
+            Some(index) if is_number(index) => Ok(()),
+            Some(_) | None => Err("an index that is more than a number".into()),
+        }
+    }
+
+    pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
+        self.set(self.text_of(name))
+    }
+
+    pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        let name = node.child(0).ok_or("an assignment without name")?;
+        let is_index = name.kind() == "subscript";
+        let text = self.text_of(name);
+        if node.parent().is_some_and(|parent| parent.kind() == "command") {
+            return if is_index { Err("an index before a command".into()) } else { Ok(()) };
+        }
+        let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
+        self.one_line(node)?;
+        self.set(name)
+    }
+
+    /// `export`, `local`, `unset` and the like.
+    pub(super) fn declaration(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        self.one_line(node)?;
+        for part in children(node).into_iter().skip(1) {
+            let kind = part.kind();
+            if kind == "variable_assignment" {
+                continue;
+            }
+            let word = if kind == "variable_name" {
+                self.text_of(part).to_owned()
+            } else {
+                match self.word(part)? {
+                    Word::Literal(word) => word,
+                    Word::Computed(_) => return Err("a variable whose name is not known".into()),
+                }
+            };
+            match word.as_str() {
+                "-x" | "-r" | "-g" | "-p" | "-a" | "-A" | "-v" => {}
+                name => self.set(name.split('=').next().unwrap_or_default())?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn test(&self, node: Node<'_>) -> Result<Place, Unclear> {
+        let text = self.text_of(node);
+        if text.starts_with("[[") {
+            return Ok(Place::Condition);
+        }
+        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or("x");
+        let is_apart = |char: char| char == ' ' || char == '\t';
+        if !inner.starts_with(is_apart) || !inner.ends_with(is_apart) || inner.ends_with("\\ ") {
+            return Err("a test whose brackets touch its words".into());
+        }
+        self.expression(node, Place::Test)?;
+        Ok(Place::Test)
+    }
+
+    /// A part of a test. Single brackets are a command, and the shell sees its own operators in them.
+    pub(super) fn expression(&self, node: Node<'_>, place: Place) -> Result<(), Unclear> {
+        if place == Place::Arithmetic {
+            return Ok(());
+        }
+        let parts = children(node);
+        if place == Place::Test {
+            self.one_line(node)?;
+            let known = ["[", "]", "=", "==", "!=", "!"];
+            if parts.iter().any(|part| !part.is_named() && !known.contains(&part.kind())) {
+                return Err("an operator in single brackets".into());
+            }
+        }
+        let operators = parts.iter().filter(|part| part.kind() == "test_operator");
+        for operator in operators {
+            match self.text_of(*operator) {
+                "-v" | "-R" => return Err("a variable that is evaluated twice".into()),
+                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" if place == Place::Condition => {
+                    return Err("arithmetic on more than numbers".into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! A whole line: limits, the parser, and the way back from what is not understood.
+
+use std::{cell::RefCell, ops::ControlFlow};
+
+use crow_core::tool::{CommandLine, CommandMeaning, SimpleCommand};
+use tree_sitter::{ParseOptions, Parser, Tree};
+
+use super::walk::Walk;
+
+/// The longest line that is read.
+const MAX_BYTES: usize = 64 * 1024;
+/// How often the parser may report that it is still at work: a bound that does not depend on the machine.
+const MAX_REPORTS: usize = 20_000;
+/// The most commands in one line.
+const MAX_COMMANDS: usize = 1000;
+/// How deep shell lines may be arguments of commands in shell lines.
+const MAX_NESTING: usize = 6;
+
+/// Why a line is not understood, in a few words.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unclear(pub(super) String);
+
+impl From<&str> for Unclear {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+thread_local! {
+    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
+}
+
+/// Reads a shell line. It always answers, and soon.
+pub(in crate::shell) fn read_command_line(text: &str) -> CommandLine {
+    let mut reading = Reading { commands: Vec::new(), nesting: 0, exported: Vec::new() };
+    let meaning = match reading.read(text) {
+        Ok(()) => CommandMeaning::Commands(reading.finish()),
+        Err(Unclear(reason)) => CommandMeaning::Unclear(reason),
+    };
+    CommandLine { text: text.to_owned(), meaning }
+}
+
+/// What was found so far.
+#[derive(Debug)]
+pub(super) struct Reading {
+    commands: Vec<SimpleCommand>,
+    nesting: usize,
+    /// Variables that were set for the rest of the line, and that programs may see.
+    exported: Vec<String>,
+}
+
+impl Reading {
+    /// Reads a line, or one inside of another.
+    pub(super) fn read(&mut self, text: &str) -> Result<(), Unclear> {
+        if text.len() > MAX_BYTES {
+            return Err("the line is too long to be read".into());
+        }
+        if text.contains(|char: char| {
+            char == '\r' || (char.is_control() && char != '\n' && char != '\t')
+        }) {
+            return Err("control characters".into());
+        }
+        let tree = parse(text)?;
+        self.deeper(|reading| Walk::new(text, reading).walk(tree.root_node()))
+    }
+
+    /// Reads what a command starts.
+    pub(super) fn deeper(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<(), Unclear>,
+    ) -> Result<(), Unclear> {
+        if self.nesting >= MAX_NESTING {
+            return Err("commands nested too deep".into());
+        }
+        self.nesting += 1;
+        let result = read(self);
+        self.nesting -= 1;
+        result
+    }
+
+    /// Takes a command that was found.
+    pub(super) fn push(&mut self, command: SimpleCommand) -> Result<(), Unclear> {
+        if self.commands.len() >= MAX_COMMANDS {
+            return Err("too many commands".into());
+        }
+        self.commands.push(command);
+        Ok(())
+    }
+
+    /// Gives each command the variables that stay set. What is written later may run earlier, in a loop.
+    fn finish(mut self) -> Vec<SimpleCommand> {
+        for command in &mut self.commands {
+            let assigned = &mut command.assignments;
+            for name in &self.exported {
+                if !assigned.contains(name) {
+                    assigned.push(name.clone());
+                }
+            }
+        }
+        self.commands
+    }
+
+    /// Notes a variable that stays set for other commands.
+    pub(super) fn export(&mut self, name: &str) {
+        if !self.exported.iter().any(|known| known == name) {
+            self.exported.push(name.to_owned());
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Tree, Unclear> {
+    let tree = PARSER.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = new_parser();
+        }
+        let parser = slot.as_mut()?;
+        let mut reports = 0;
+        let mut on_progress = |state: &tree_sitter::ParseState| {
+            reports += 1;
+            if state.has_error() || reports > MAX_REPORTS {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let options = ParseOptions::new().progress_callback(&mut on_progress);
+        let bytes = text.as_bytes();
+        let mut piece = |at: usize, _| bytes.get(at..).unwrap_or_default();
+        let tree = parser.parse_with_options(&mut piece, None, Some(options));
+        if tree.is_none() {
+            parser.reset();
+        }
+        tree
+    });
+    match tree {
+        Some(tree) if !tree.root_node().has_error() => Ok(tree),
+        Some(_) | None => Err("its syntax is not understood".into()),
+    }
+}
+
+fn new_parser() -> Option<Parser> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    Some(parser)
+}

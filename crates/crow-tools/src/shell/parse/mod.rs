@@ -1,0 +1,20 @@
+//! What a shell line would run: read from its syntax tree, and given up at the first thing that is not understood.
+//!
+//! The grammar is not the shell. So the tree is not believed where the two may differ: each byte must belong to a leaf
+//! or be plain space, each word is read a second time by the shell's own rules of quoting, and kinds of nodes that are
+//! not listed are not understood.
+
+mod builtins;
+mod expressions;
+mod line;
+mod opaque;
+mod redirects;
+mod variables;
+mod walk;
+mod words;
+mod wrappers;
+
+pub(super) use line::read_command_line;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Redirections and the files they name.
+
+use crow_core::tool::{Access, Redirect, Word};
+use tree_sitter::Node;
+
+use super::{line::Unclear, words::read_word};
+
+/// Reads a redirection: its file, if it has one, and the words after it, which belong to the command.
+pub(super) fn read(node: Node<'_>, text: &str) -> Result<(Option<Redirect>, Vec<Word>), Unclear> {
+    let mut operator = "";
+    let mut words = Vec::new();
+    let mut end = None;
+    for part in node.children(&mut node.walk()) {
+        if !part.is_named() {
+            operator = part.kind();
+        } else if part.kind() != "file_descriptor" {
+            if end == Some(part.start_byte()) {
+                return Err("words that touch each other".into());
+            }
+            end = Some(part.end_byte());
+            let word = text.get(part.byte_range()).and_then(read_word);
+            words.push(word.ok_or("the target of a redirection")?);
+        }
+    }
+    let access = match operator {
+        "<" => Access::Read,
+        ">" | ">>" | "&>" | "&>>" | ">|" => Access::Write,
+        "<&-" | ">&-" => return Ok((None, words)),
+        "<&" | ">&" => return copy(operator, words),
+        _ => return Err("a redirection of an unknown kind".into()),
+    };
+    let (target, more) = first(words)?;
+    Ok((Some(Redirect { access, target }), more))
+}
+
+/// `2>&1` copies a descriptor; `>&file` writes to a file.
+fn copy(operator: &str, words: Vec<Word>) -> Result<(Option<Redirect>, Vec<Word>), Unclear> {
+    let (target, more) = first(words)?;
+    let Word::Literal(name) = &target else {
+        return Err("a descriptor that is not known".into());
+    };
+    let digits = name.strip_suffix('-').unwrap_or(name);
+    if digits.chars().all(|char| char.is_ascii_digit()) {
+        return Ok((None, more));
+    }
+    if operator == "<&" {
+        return Err("a descriptor that is not known".into());
+    }
+    Ok((Some(Redirect { access: Access::Write, target }), more))
+}
+
+fn first(words: Vec<Word>) -> Result<(Word, Vec<Word>), Unclear> {
+    let mut words = words.into_iter();
+    let target = words.next().ok_or("a redirection without target")?;
+    Ok((target, words.collect()))
+}

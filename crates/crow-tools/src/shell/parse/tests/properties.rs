@@ -1,0 +1,73 @@
+//! What holds for any line.
+
+use crow_core::tool::{CommandMeaning, Word};
+use proptest::prelude::*;
+
+use super::super::read_command_line;
+
+fn simple() -> impl Strategy<Value = Vec<String>> {
+    let program = prop::sample::select(&["git", "cargo", "ls", "p", "make"][..]);
+    let arguments = prop::collection::vec(
+        "[a-z0-9_./:@%+,-][a-z0-9_./:@%+,=-]{0,5}|[ ;|&<>()#a-z$`*]{1,6}",
+        0..4,
+    );
+    (program, arguments).prop_map(|(program, arguments)| {
+        let mut words = vec![program.to_owned()];
+        // An option before the subcommand of git is judged by itself.
+        words.extend(arguments.into_iter().map(|argument| format!("a{argument}")));
+        words
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_without_panic(text in "\\PC{0,60}|[a-z$(){}<>|&;`'\" \\\\\n#=*!\\[\\]-]{0,60}") {
+        prop_assert_eq!(read_command_line(&text).text, text);
+    }
+
+    #[test]
+    fn simple_commands_come_out_as_they_were_joined(
+        commands in prop::collection::vec((simple(), prop::sample::select(&["; ", " && ", " || ", " | ", " & ", "\n"][..])), 1..6)
+    ) {
+        let mut line = String::new();
+        for (at, (words, operator)) in commands.iter().enumerate() {
+            if at > 0 {
+                line.push_str(operator);
+            }
+            line.push_str(&words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "));
+        }
+        let CommandMeaning::Commands(read) = read_command_line(&line).meaning else {
+            return Err(TestCaseError::fail(format!("not understood: {line}")));
+        };
+        let read: Vec<Vec<String>> = read
+            .iter()
+            .map(|command| command.words.iter().filter_map(Word::as_literal).map(str::to_owned).collect())
+            .collect();
+        let written: Vec<Vec<String>> = commands.into_iter().map(|(words, _)| words).collect();
+        prop_assert_eq!(read, written);
+    }
+}
+
+#[test]
+fn hostile_lines_end_soon_and_unclear() {
+    for line in [
+        "$(".repeat(100_000),
+        "$(".repeat(30_000),
+        format!("echo {}a{}", "$(echo ".repeat(5_000), ")".repeat(5_000)),
+        format!("{}a{}", "(".repeat(30_000), ")".repeat(30_000)),
+        format!("echo {}", "\"$(".repeat(15_000)),
+        "a ".repeat(500_000),
+        "a;".repeat(30_000),
+        "`".repeat(60_000),
+        "<<A ".repeat(15_000),
+        "{ ".repeat(30_000),
+        "if a; then ".repeat(5_000),
+        "env ".repeat(10_000) + "sh -c \\'",
+        "sudo ".repeat(10_000) + "x",
+        "\0".repeat(100),
+    ] {
+        let start: String = line.chars().take(20).collect();
+        let meaning = read_command_line(&line).meaning;
+        assert!(matches!(meaning, CommandMeaning::Unclear(_)), "{start}");
+    }
+}

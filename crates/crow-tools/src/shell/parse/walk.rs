@@ -1,0 +1,474 @@
+//! The way through a syntax tree, in the order of writing and without recursion.
+
+use std::collections::HashMap;
+
+use crow_core::tool::{Redirect, SimpleCommand, Word};
+use tree_sitter::Node;
+
+use super::{
+    line::{Reading, Unclear},
+    opaque, redirects,
+    words::{is_whole_ansi_string, read_word},
+    wrappers,
+};
+
+/// How deep substitutions and strings may lie in each other.
+const MAX_DEPTH: usize = 24;
+
+/// Kinds that only hold other nodes.
+const PLAIN: [&str; 31] = [
+    "program",
+    "list",
+    "pipeline",
+    "subshell",
+    "do_group",
+    "if_statement",
+    "elif_clause",
+    "else_clause",
+    "while_statement",
+    "case_statement",
+    "case_item",
+    "negated_command",
+    "variable_assignments",
+    "command_name",
+    "concatenation",
+    "string",
+    "number",
+    "simple_expansion",
+    "special_variable_name",
+    "variable_name",
+    "process_substitution",
+    "brace_expression",
+    "array",
+    "ternary_expression",
+    "postfix_expression",
+    "test_operator",
+    "heredoc_start",
+    "heredoc_end",
+    "file_descriptor",
+    "herestring_redirect",
+    "file_redirect",
+];
+
+/// Kinds that are one word of a command.
+const WORDS: [&str; 12] = [
+    "word",
+    "concatenation",
+    "string",
+    "raw_string",
+    "ansi_c_string",
+    "number",
+    "expansion",
+    "simple_expansion",
+    "command_substitution",
+    "process_substitution",
+    "arithmetic_expansion",
+    "brace_expression",
+];
+
+/// Kinds that may stand in arithmetic: a variable there is evaluated in its turn, and may run commands.
+const ARITHMETIC: [&str; 6] = [
+    "number",
+    "unary_expression",
+    "binary_expression",
+    "ternary_expression",
+    "parenthesized_expression",
+    "arithmetic_expansion",
+];
+
+/// Kinds in which a comment may stand between statements.
+const COMMENTED: [&str; 13] = [
+    "program",
+    "list",
+    "pipeline",
+    "subshell",
+    "compound_statement",
+    "do_group",
+    "if_statement",
+    "elif_clause",
+    "else_clause",
+    "while_statement",
+    "for_statement",
+    "case_statement",
+    "case_item",
+];
+
+/// What a node lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Statements,
+    String,
+    /// The text of a here-document.
+    Document,
+    Expansion,
+    Arithmetic,
+    /// `[ … ]`, which is a command like others.
+    Test,
+    /// `[[ … ]]`, which is grammar.
+    Condition,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step<'tree> {
+    node: Node<'tree>,
+    place: Place,
+    depth: usize,
+}
+
+/// What is attached to a statement from outside of it.
+#[derive(Debug, Default)]
+struct Attached {
+    redirects: Vec<Redirect>,
+    words: Vec<Word>,
+}
+
+/// The way through one tree.
+pub(super) struct Walk<'text, 'reading> {
+    text: &'text str,
+    pub(super) reading: &'reading mut Reading,
+    attached: HashMap<usize, Attached>,
+    /// Where the last leaf ended.
+    at: usize,
+    /// Whether the last leaf was only digits, and no descriptor.
+    is_number_last: bool,
+}
+
+impl<'text, 'reading> Walk<'text, 'reading> {
+    pub(super) fn new(text: &'text str, reading: &'reading mut Reading) -> Self {
+        Self { text, reading, attached: HashMap::new(), at: 0, is_number_last: false }
+    }
+
+    /// Goes through the tree and hands over each command.
+    pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), Unclear> {
+        let mut stack = vec![Step { node: root, place: Place::Statements, depth: 0 }];
+        while let Some(step) = stack.pop() {
+            if step.depth > MAX_DEPTH {
+                return Err("nested too deep".into());
+            }
+            let inner = self.enter(step)?;
+            if step.node.child_count() == 0 {
+                self.leaf(step)?;
+            }
+            let first = stack.len();
+            let deeper = usize::from(inner != step.place || is_deepening(step.node.kind()));
+            let depth = step.depth + deeper;
+            stack.extend(children(step.node).into_iter().map(|node| Step {
+                node,
+                place: inner,
+                depth,
+            }));
+            if let Some(new) = stack.get_mut(first..) {
+                new.reverse();
+            }
+        }
+        let rest = self.slice(self.at, self.text.len());
+        if opaque::is_space(self.slice(0, self.at), rest, "") {
+            Ok(())
+        } else {
+            Err("text that is no part of a command".into())
+        }
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &'text str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    pub(super) fn text_of(&self, node: Node<'_>) -> &'text str {
+        self.slice(node.start_byte(), node.end_byte())
+    }
+
+    /// Checks a leaf, and that nothing lies before it that no node knows of.
+    fn leaf(&mut self, step: Step<'_>) -> Result<(), Unclear> {
+        let (node, start, end) = (step.node, step.node.start_byte(), step.node.end_byte());
+        if start == end {
+            return Ok(());
+        }
+        let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
+        let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
+        let is_known = step.place == Place::String && gap.trim().is_empty()
+            || step.place == Place::Document && opaque::is_inert(gap)
+            // The grammar loses this one word; `redirected` has it.
+            || node.kind().starts_with("<<") && is_lost_dash(gap)
+            || opaque::is_space(before, gap, after);
+        if !is_known {
+            return Err("text that is no part of a command".into());
+        }
+        self.at = end;
+        let text = self.text_of(node);
+        // To the shell, digits that touch a redirection are a descriptor.
+        let is_redirect = !node.is_named() && text.starts_with(['<', '>']);
+        let last = std::mem::replace(
+            &mut self.is_number_last,
+            is_number(text) && node.kind() != "file_descriptor",
+        );
+        if is_redirect && last && gap.is_empty() && step.place == Place::Statements {
+            return Err("digits that touch a redirection".into());
+        }
+        let is_understood = match node.kind() {
+            "comment" => opaque::may_comment_follow(self.slice(0, start)),
+            "raw_string" => step.place != Place::Expansion || opaque::is_plain_in_expansion(text),
+            "ansi_c_string" => is_whole_ansi_string(text) && step.place != Place::Expansion,
+            "heredoc_start" | "heredoc_end" => true,
+            "file_descriptor" => is_number(text),
+            "heredoc_body" => self.is_raw(node) || opaque::is_inert(text),
+            _ if !node.is_named() => true,
+            _ => opaque::is_inert(text),
+        };
+        if is_understood { Ok(()) } else { Err("a piece of text that may hide a command".into()) }
+    }
+
+    /// Looks at a node before its children, and returns what these lie in.
+    fn enter(&mut self, step: Step<'_>) -> Result<Place, Unclear> {
+        let Step { node, place, .. } = step;
+        if !node.is_named() {
+            return Ok(place);
+        }
+        let kind = node.kind();
+        if place == Place::Arithmetic && !ARITHMETIC.contains(&kind) {
+            return Err("arithmetic on more than numbers".into());
+        }
+        match kind {
+            "string" => return Ok(Place::String),
+            "heredoc_body" => return Ok(Place::Document),
+            "command_substitution" => {
+                self.substitution(node, place)?;
+                return Ok(Place::Statements);
+            }
+            "process_substitution" => return Ok(Place::Statements),
+            "expansion" => return self.expansion(node).map(|()| Place::Expansion),
+            "arithmetic_expansion" => return Ok(Place::Arithmetic),
+            "compound_statement" if self.text_of(node).starts_with("((") => {
+                return Ok(Place::Arithmetic);
+            }
+            "compound_statement" | "raw_string" | "ansi_c_string" | "word" | "string_content"
+            | "regex" | "extglob_pattern" | "heredoc_content" => {}
+            "test_command" => return self.test(node),
+            "binary_expression" | "unary_expression" | "parenthesized_expression" => {
+                self.expression(node, place)?;
+            }
+            "comment" => comment(node)?,
+            "command" => self.command(node)?,
+            "declaration_command" | "unset_command" => self.declaration(node)?,
+            "variable_assignment" => self.assignment(node)?,
+            "subscript" => self.subscript(node)?,
+            "for_statement" => self.for_statement(node)?,
+            "redirected_statement" if place == Place::Statements => self.redirected(node)?,
+            "heredoc_redirect" => return self.heredoc(step),
+            "file_redirect" => self.lone_redirect(node)?,
+            _ if PLAIN.contains(&kind) => {}
+            _ => return Err(Unclear(format!("{} is not understood", kind.replace('_', " ")))),
+        }
+        if place == Place::Statements && WORDS.contains(&kind) {
+            self.word(node)?;
+        }
+        Ok(place)
+    }
+
+    pub(super) fn word(&self, node: Node<'_>) -> Result<Word, Unclear> {
+        read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
+    }
+
+    /// Back quotes have rules of their own for what is inside.
+    fn substitution(&self, node: Node<'_>, place: Place) -> Result<(), Unclear> {
+        let text = self.text_of(node);
+        if text.starts_with("$(") {
+            return Ok(());
+        }
+        let is_odd =
+            |char: char| matches!(char, '\\' | '#') || char == '"' && place == Place::String;
+        if text.starts_with('`') && text.matches('`').count() == 2 && !text.contains(is_odd) {
+            return Ok(());
+        }
+        Err("back quotes with quoting inside".into())
+    }
+
+    /// Makes sure that no line ends between the parts of a node: to the shell, a command would end there.
+    pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), Unclear> {
+        let parts = children(node);
+        for (left, right) in parts.iter().zip(parts.iter().skip(1)) {
+            if opaque::ends_line(self.slice(left.end_byte(), right.start_byte())) {
+                return Err("a command over several lines".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        self.one_line(node)?;
+        let mut command = SimpleCommand::default();
+        let mut word_end = None;
+        for part in children(node) {
+            let kind = part.kind();
+            let is_redirect = kind.ends_with("_redirect");
+            if !is_redirect && word_end == Some(part.start_byte()) {
+                return Err("words that touch each other".into());
+            }
+            word_end = (!is_redirect).then(|| part.end_byte());
+            match kind {
+                "variable_assignment" => {
+                    let name = part.child(0).map_or("", |name| self.text_of(name));
+                    command.assignments.push(name.to_owned());
+                }
+                "file_redirect" => {
+                    let (redirect, more) = redirects::read(part, self.text)?;
+                    command.redirects.extend(redirect);
+                    command.words.extend(more);
+                }
+                "herestring_redirect" => {}
+                "$" | "==" | "=~" => command.words.push(Word::Literal(kind.to_owned())),
+                "command_name" => command.words.push(self.name(part)?),
+                _ if WORDS.contains(&kind) => command.words.push(self.word(part)?),
+                _ => return Err("an argument is not understood".into()),
+            }
+        }
+        if let Some(attached) = self.attached.remove(&node.id()) {
+            command.redirects.extend(attached.redirects);
+            command.words.extend(attached.words);
+        }
+        wrappers::unwrap(command, self.reading)
+    }
+
+    fn name(&self, node: Node<'_>) -> Result<Word, Unclear> {
+        if wrappers::is_grammar(&Word::Literal(self.text_of(node).to_owned())) {
+            return Err("a word of the grammar in an unknown place".into());
+        }
+        self.word(node)
+    }
+
+    /// Finds the command that redirections after a statement belong to.
+    fn redirected(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        self.one_line(node)?;
+        let mut attached = Attached::default();
+        let mut end = node.start_byte();
+        for part in children(node) {
+            if part.kind() == "heredoc_redirect" && is_lost_dash(self.slice(end, part.start_byte()))
+            {
+                attached.words.push(Word::Literal("-".to_owned()));
+            }
+            end = part.end_byte();
+            let inner = if part.kind() == "heredoc_redirect" { children(part) } else { vec![part] };
+            for part in inner.into_iter().filter(|part| part.kind() == "file_redirect") {
+                let (redirect, more) = redirects::read(part, self.text)?;
+                attached.redirects.extend(redirect);
+                attached.words.extend(more);
+            }
+        }
+        let body = node.child_by_field_name("body").map(last_statement);
+        match body {
+            Some(body) if matches!(body.kind(), "command" | "redirected_statement") => {
+                let known = self.attached.remove(&node.id()).unwrap_or_default();
+                let entry = self.attached.entry(body.id()).or_default();
+                entry.redirects.extend(attached.redirects.into_iter().chain(known.redirects));
+                entry.words.extend(attached.words.into_iter().chain(known.words));
+                Ok(())
+            }
+            Some(_) | None if !attached.words.is_empty() => Err("words after a redirection".into()),
+            Some(_) | None => {
+                let known = self.attached.remove(&node.id()).unwrap_or_default();
+                let redirects: Vec<Redirect> =
+                    attached.redirects.into_iter().chain(known.redirects).collect();
+                self.files(redirects)
+            }
+        }
+    }
+
+    /// Hands over files that no program is started with.
+    fn files(&mut self, redirects: Vec<Redirect>) -> Result<(), Unclear> {
+        if redirects.is_empty() {
+            return Ok(());
+        }
+        self.reading.push(SimpleCommand { redirects, ..SimpleCommand::default() })
+    }
+
+    /// A redirection that stands for itself: `$(< file)`.
+    fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+        match node.parent().map_or("", |parent| parent.kind()) {
+            "command" | "redirected_statement" | "heredoc_redirect" => Ok(()),
+            _ => {
+                let (redirect, more) = redirects::read(node, self.text)?;
+                if !more.is_empty() {
+                    return Err("words after a redirection".into());
+                }
+                self.files(redirect.into_iter().collect())
+            }
+        }
+    }
+
+    /// Returns whether the shell takes a here-document as it is written.
+    fn is_raw(&self, body: Node<'_>) -> bool {
+        let start = body.prev_sibling().and_then(|_| {
+            children(body.parent()?).into_iter().find(|part| part.kind() == "heredoc_start")
+        });
+        start
+            .and_then(|start| opaque::delimiter(self.text_of(start)))
+            .is_some_and(|delimiter| delimiter.is_quoted)
+    }
+
+    fn heredoc(&self, step: Step<'_>) -> Result<Place, Unclear> {
+        let parts = children(step.node);
+        let find = |kind: &str| parts.iter().copied().find(|part| part.kind() == kind);
+        let start = find("heredoc_start").ok_or("a here-document without a word")?;
+        let end = find("heredoc_end").ok_or("a here-document without an end")?;
+        let delimiter =
+            opaque::delimiter(self.text_of(start)).ok_or("the word of a here-document")?;
+        if parts.iter().any(|part| WORDS.contains(&part.kind())) {
+            return Err("words after a here-document".into());
+        }
+        let rest = self.slice(start.end_byte(), self.text.len());
+        let line_end = start.end_byte() + rest.find('\n').ok_or("a here-document without text")?;
+        let is_behind = |part: &Node<'_>| matches!(part.kind(), "heredoc_body" | "heredoc_end");
+        let is_apart = parts.iter().all(|part| {
+            if is_behind(part) { part.start_byte() > line_end } else { part.end_byte() <= line_end }
+        });
+        let body = self.slice(line_end + 1, end.start_byte());
+        let after = self.slice(end.end_byte(), self.text.len());
+        let takes_tabs = find("<<-").is_some();
+        if !is_apart || !delimiter.ends(body, self.text_of(end), after, takes_tabs) {
+            return Err("the end of a here-document is not clear".into());
+        }
+        // Bash joins what follows in a substitution into other commands than are written.
+        if step.depth > 0 && !after.trim_start().starts_with(')') {
+            return Err("a here-document in a substitution".into());
+        }
+        Ok(Place::Statements)
+    }
+}
+
+/// Whether the space before a here-document holds a `-`, as in `python -`.
+fn is_lost_dash(gap: &str) -> bool {
+    gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
+}
+
+pub(super) fn is_number(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_digit())
+}
+
+fn is_deepening(kind: &str) -> bool {
+    matches!(kind, "command_substitution" | "process_substitution" | "expansion" | "string")
+}
+
+pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    node.children(&mut node.walk()).collect()
+}
+
+/// Returns the statement that stands last in a list or a pipe.
+fn last_statement(node: Node<'_>) -> Node<'_> {
+    let mut last = node;
+    while matches!(last.kind(), "list" | "pipeline" | "negated_command") {
+        let Some(count) = last.named_child_count().checked_sub(1) else { break };
+        let inner = u32::try_from(count).ok().and_then(|count| last.named_child(count));
+        let Some(inner) = inner else { break };
+        last = inner;
+    }
+    last
+}
+
+fn comment(node: Node<'_>) -> Result<(), Unclear> {
+    let parent = node.parent().map_or("", |parent| parent.kind());
+    let is_in_dollar = parent == "command_substitution";
+    if COMMENTED.contains(&parent) || is_in_dollar || parent == "redirected_statement" {
+        Ok(())
+    } else {
+        Err("a comment in the middle of a command".into())
+    }
+}

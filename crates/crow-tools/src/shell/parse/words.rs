@@ -1,0 +1,111 @@
+//! A word by the shell's rules of quoting.
+
+use std::{iter::Peekable, str::Chars};
+
+use crow_core::tool::Word;
+
+/// Reads the text of one word. None if it is not one word.
+pub(super) fn read_word(text: &str) -> Option<Word> {
+    let mut reader =
+        Reader { chars: text.chars().peekable(), value: String::new(), brace: Brace::None };
+    if text.starts_with('~') || text.starts_with("<(") || text.starts_with(">(") {
+        return Some(Word::Computed(text.to_owned()));
+    }
+    match reader.read()? {
+        Known::Yes => Some(Word::Literal(reader.value)),
+        Known::No => Some(Word::Computed(text.to_owned())),
+    }
+}
+
+/// Returns whether a `$'…'` ends where its text ends, and nowhere before.
+pub(super) fn is_whole_ansi_string(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix("$'") else { return false };
+    let mut chars = inner.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => drop(chars.next()),
+            '\'' => return chars.next().is_none(),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether the value of a word is known before the line runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Yes,
+    No,
+}
+
+/// How far a brace expansion has been seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brace {
+    None,
+    Open,
+}
+
+struct Reader<'text> {
+    chars: Peekable<Chars<'text>>,
+    value: String,
+    brace: Brace,
+}
+
+impl Reader<'_> {
+    /// Reads up to the end, or to the first thing that makes the value unknown.
+    fn read(&mut self) -> Option<Known> {
+        while let Some(char) = self.chars.next() {
+            match char {
+                '\'' => self.single_quoted()?,
+                '"' => {
+                    if self.double_quoted()? == Known::No {
+                        return Some(Known::No);
+                    }
+                }
+                '\\' => match self.chars.next()? {
+                    '\n' => {}
+                    escaped => self.value.push(escaped),
+                },
+                '`' | '*' | '?' | '[' => return Some(Known::No),
+                '$' if self.chars.peek().is_some() => return Some(Known::No),
+                '{' => {
+                    self.brace = Brace::Open;
+                    self.value.push(char);
+                }
+                ',' if self.brace == Brace::Open => return Some(Known::No),
+                '.' if self.brace == Brace::Open && self.chars.peek() == Some(&'.') => {
+                    return Some(Known::No);
+                }
+                ';' | '|' | '&' | '(' | ')' | '<' | '>' => return None,
+                _ if char.is_ascii_whitespace() || char == '\u{b}' => return None,
+                _ => self.value.push(char),
+            }
+        }
+        Some(Known::Yes)
+    }
+
+    fn single_quoted(&mut self) -> Option<()> {
+        loop {
+            match self.chars.next()? {
+                '\'' => return Some(()),
+                char => self.value.push(char),
+            }
+        }
+    }
+
+    fn double_quoted(&mut self) -> Option<Known> {
+        loop {
+            match self.chars.next()? {
+                '"' => return Some(Known::Yes),
+                '`' => return Some(Known::No),
+                '$' if self.chars.peek() != Some(&'"') => return Some(Known::No),
+                '\\' => match self.chars.next()? {
+                    '\n' => {}
+                    escaped @ ('$' | '`' | '"' | '\\') => self.value.push(escaped),
+                    other => self.value.extend(['\\', other]),
+                },
+                char => self.value.push(char),
+            }
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Commands that start other commands.
+
+use crow_core::tool::{SimpleCommand, Word};
+
+use super::{
+    builtins::{git, names_a_variable, set, sets_variables},
+    line::{Reading, Unclear},
+    variables::{Reach, reach},
+};
+
+/// How a command that starts another one takes its options.
+struct Options {
+    /// Options of one letter without a value.
+    flags: &'static str,
+    /// Options of one letter with a value.
+    valued: &'static str,
+    /// Long options without a value or with one after `=`.
+    long: &'static [&'static str],
+}
+
+/// A command that becomes another one, which is all that is to be judged.
+struct Transparent {
+    name: &'static str,
+    options: Options,
+    /// Words between the options and the command.
+    operands: usize,
+}
+
+const fn transparent(
+    name: &'static str,
+    flags: &'static str,
+    valued: &'static str,
+    long: &'static [&'static str],
+    operands: usize,
+) -> Transparent {
+    Transparent { name, options: Options { flags, valued, long }, operands }
+}
+
+const TRANSPARENT: [Transparent; 10] = [
+    transparent("command", "p", "", &[], 0),
+    transparent("builtin", "", "", &[], 0),
+    transparent("exec", "cl", "a", &[], 0),
+    transparent("time", "p", "", &[], 0),
+    transparent("nohup", "", "", &[], 0),
+    transparent("setsid", "cfw", "", &["--ctty", "--fork", "--wait"], 0),
+    transparent("nice", "0123456789", "n", &["--adjustment"], 0),
+    transparent("ionice", "t", "cn", &["--class", "--classdata", "--ignore"], 0),
+    transparent(
+        "timeout",
+        "v",
+        "ks",
+        &["--preserve-status", "--foreground", "--verbose", "--kill-after", "--signal"],
+        1,
+    ),
+    transparent("stdbuf", "", "ioe", &["--input", "--output", "--error"], 0),
+];
+
+const ENV: Options =
+    Options { flags: "i0", valued: "u", long: &["--ignore-environment", "--unset", "--null"] };
+const SUDO: Options = Options {
+    flags: "AbEHknPSN",
+    valued: "ugpCT",
+    long: &["--non-interactive", "--preserve-env", "--set-home", "--user", "--group"],
+};
+const XARGS: Options = Options {
+    flags: "0rtpxo",
+    valued: "adELnPsI",
+    long: &[
+        "--null",
+        "--no-run-if-empty",
+        "--verbose",
+        "--interactive",
+        "--max-args",
+        "--max-procs",
+        "--max-lines",
+        "--max-chars",
+        "--delimiter",
+        "--arg-file",
+        "--replace",
+        "--exit",
+    ],
+};
+const SSH: Options = Options { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
+const SHELL: Options = Options {
+    flags: "euxlvf",
+    valued: "",
+    long: &["--login", "--norc", "--noprofile", "--posix", "--version", "--help"],
+};
+
+/// Commands that change what later words mean, or that start others in ways that are not read.
+const OPAQUE: [&str; 42] = [
+    "alias",
+    "unalias",
+    "shopt",
+    "enable",
+    "hash",
+    "coproc",
+    "let",
+    "declare",
+    "typeset",
+    "export",
+    "readonly",
+    "local",
+    "complete",
+    "compgen",
+    "bind",
+    "fc",
+    "parallel",
+    "watch",
+    "entr",
+    "su",
+    "script",
+    "flock",
+    "strace",
+    "ltrace",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "busybox",
+    "toybox",
+    "setarch",
+    "chrt",
+    "taskset",
+    "unbuffer",
+    "runuser",
+    "pkexec",
+    "systemd-run",
+    "at",
+    "batch",
+    "unset",
+    "zsh",
+    "fish",
+    "csh",
+];
+
+/// Words that are grammar where a command begins.
+const RESERVED: [&str; 19] = [
+    "!", "{", "}", "[[", "]]", "if", "then", "elif", "else", "fi", "do", "done", "case", "esac",
+    "while", "until", "for", "select", "function",
+];
+
+/// Hands over what a command starts: itself, what is behind it, or both.
+pub(super) fn unwrap(command: SimpleCommand, reading: &mut Reading) -> Result<(), Unclear> {
+    let mut command = command;
+    loop {
+        let Some(Word::Literal(program)) = command.words.first() else {
+            return reading.push(command);
+        };
+        let name = name_of(program).to_owned();
+        if is_own_file(program) {
+            return reading.push(command);
+        }
+        if OPAQUE.contains(&name.as_str()) {
+            return Err(Unclear(format!("{name} is not understood")));
+        }
+        let inner = if name == "env" {
+            env(&command)?
+        } else if let Some(wrapper) = TRANSPARENT.iter().find(|wrapper| wrapper.name == name) {
+            if name == "command" && is_query(&command) {
+                return reading.push(command);
+            }
+            let at = skip_options(&command.words, &wrapper.options)? + wrapper.operands;
+            let words = command.words.get(at..).unwrap_or_default();
+            // What follows `time` is grammar again.
+            if name == "time" && words.first().is_some_and(is_grammar) {
+                return Err("time is not understood".into());
+            }
+            Some((words.to_vec(), Vec::new()))
+        } else {
+            return nested(&name, command, reading);
+        };
+        match inner {
+            Some((words, assignments)) if !words.is_empty() => {
+                command.words = words;
+                command.assignments.extend(assignments);
+            }
+            Some(_) | None => return reading.push(command),
+        }
+    }
+}
+
+/// The last part of a program's path.
+fn name_of(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Whether a program is given by a path that need not be the system's program of that name.
+fn is_own_file(program: &str) -> bool {
+    program.contains('/')
+        && !["/bin/", "/usr/bin/"]
+            .iter()
+            .any(|folder| program.strip_prefix(folder).is_some_and(|name| !name.contains('/')))
+}
+
+/// `command -v x` asks for a program and starts none.
+fn is_query(command: &SimpleCommand) -> bool {
+    matches!(command.words.get(1).and_then(Word::as_literal), Some("-v" | "-V"))
+}
+
+/// Whether a word is no program where a command begins.
+pub(super) fn is_grammar(word: &Word) -> bool {
+    let (Word::Literal(text) | Word::Computed(text)) = word;
+    let is_assignment = text.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|char: char| char.is_alphabetic() || char == '_')
+    });
+    RESERVED.contains(&text.as_str()) || is_assignment
+}
+
+/// Returns the place of the first word after the options.
+fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let word = match word {
+            Word::Literal(word) => word,
+            Word::Computed(text) if text.starts_with(char::is_alphabetic) => return Ok(at),
+            // What it turns into decides whether it is an option.
+            Word::Computed(_) => return Err("options that are not known".into()),
+        };
+        if word == "--" {
+            return Ok(at + 1);
+        }
+        if let Some(long) = word.strip_prefix("--") {
+            let name = format!("--{}", long.split('=').next().unwrap_or_default());
+            if !options.long.contains(&name.as_str()) || needs_next(&name, word) {
+                return Err(Unclear(format!("the option {name} is not understood")));
+            }
+            at += 1;
+            continue;
+        }
+        let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            return Ok(at);
+        };
+        at += 1;
+        let mut letters = letters.chars();
+        while let Some(letter) = letters.next() {
+            if options.valued.contains(letter) {
+                at += usize::from(letters.as_str().is_empty());
+                break;
+            }
+            if !options.flags.contains(letter) {
+                return Err(Unclear(format!("the option -{letter} is not understood")));
+            }
+        }
+    }
+    Ok(at)
+}
+
+/// Whether the value of a long option may be the word after it.
+fn needs_next(name: &str, word: &str) -> bool {
+    const VALUED: [&str; 16] = [
+        "--adjustment",
+        "--class",
+        "--classdata",
+        "--kill-after",
+        "--signal",
+        "--input",
+        "--output",
+        "--error",
+        "--unset",
+        "--user",
+        "--group",
+        "--max-args",
+        "--max-procs",
+        "--max-chars",
+        "--delimiter",
+        "--arg-file",
+    ];
+    VALUED.contains(&name) && !word.contains('=')
+}
+
+type Inner = Option<(Vec<Word>, Vec<String>)>;
+
+/// Reads `env [options] [NAME=value …] command`.
+fn env(command: &SimpleCommand) -> Result<Inner, Unclear> {
+    let mut at = skip_options(&command.words, &ENV)?;
+    let mut assignments = Vec::new();
+    while let Some(word) = command.words.get(at) {
+        let (Word::Literal(text) | Word::Computed(text)) = word;
+        let Some((name, _)) = text.split_once('=') else { break };
+        if reach(name) == Reach::NoName {
+            return Err("a variable whose name is not known".into());
+        }
+        assignments.push(name.to_owned());
+        at += 1;
+    }
+    Ok(command.words.get(at..).map(|words| (words.to_vec(), assignments)))
+}
+
+/// Commands that are listed, and with them what they start.
+fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(), Unclear> {
+    let words = command.words.clone();
+    for assigned in &command.assignments {
+        if starts_lines(name) {
+            reading.export(assigned);
+        }
+    }
+    let outer = command.clone();
+    reading.push(command)?;
+    match name {
+        "sudo" | "doas" => {
+            let at = skip_options(&words, &SUDO)?;
+            inner(&outer, words.get(at..).unwrap_or_default().to_vec(), reading)
+        }
+        "xargs" => xargs(&outer, &words, reading),
+        "find" => find(&outer, &words, reading),
+        "ssh" => {
+            let at = skip_options(&words, &SSH)? + 1;
+            line(words.get(at..).unwrap_or_default(), reading)
+        }
+        "sh" | "bash" | "dash" | "ksh" | "ash" => shell(&words, reading),
+        "eval" => line(words.get(1..).unwrap_or_default(), reading),
+        "trap" => trap(&words, reading),
+        "git" => git(&words),
+        "set" => set(&words),
+        "read" | "mapfile" | "readarray" | "getopts" => sets_variables(&words),
+        "printf" | "wait" | "test" | "[" => names_a_variable(&words),
+        _ => Ok(()),
+    }
+}
+
+fn starts_lines(name: &str) -> bool {
+    matches!(name, "sh" | "bash" | "dash" | "ksh" | "ash" | "eval" | "trap" | "source" | ".")
+}
+
+fn inner(outer: &SimpleCommand, words: Vec<Word>, reading: &mut Reading) -> Result<(), Unclear> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    let command =
+        SimpleCommand { words, assignments: outer.assignments.clone(), redirects: vec![] };
+    let is_assignment =
+        matches!(command.words.first(), Some(Word::Literal(word)) if word.contains('='));
+    if is_assignment {
+        return Err("variables before a command that another one starts".into());
+    }
+    // The wrappers in it are taken off too. Each step takes words away, and the depth is bounded by the line.
+    reading.deeper(|reading| unwrap(command, reading))
+}
+
+/// The words from the input come last, or in place of a mark.
+fn xargs(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    let at = skip_options(words, &XARGS)?;
+    let (options, rest) = words.split_at_checked(at).unwrap_or((words, &[]));
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let options: Vec<&str> = options.iter().filter_map(Word::as_literal).collect();
+    let mark =
+        options.iter().enumerate().find_map(|(at, option)| match option.strip_prefix("-I") {
+            Some("") => options.get(at + 1).copied(),
+            Some(mark) => Some(mark),
+            None => {
+                option.strip_prefix("--replace").map(|mark| mark.strip_prefix('=').unwrap_or("{}"))
+            }
+        });
+    // In a cluster of options the mark is easily overlooked.
+    let is_cluster =
+        |option: &&str| !option.starts_with("--") && option.len() > 2 && option.contains('I');
+    if mark.is_none() && options.iter().any(is_cluster) {
+        return Err("the options of xargs are not understood".into());
+    }
+    let mut words: Vec<Word> = rest.iter().map(|word| replaced(word, mark)).collect();
+    if mark.is_none() {
+        words.push(Word::Computed("{}".to_owned()));
+    }
+    inner(outer, words, reading)
+}
+
+fn replaced(word: &Word, mark: Option<&str>) -> Word {
+    match word {
+        Word::Literal(text) if mark.is_some_and(|mark| text.contains(mark)) => {
+            Word::Computed(text.clone())
+        }
+        Word::Literal(_) | Word::Computed(_) => word.clone(),
+    }
+}
+
+fn find(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    let starts =
+        |word: &Word| matches!(word.as_literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let ends = |word: &Word| matches!(word.as_literal(), Some(";" | "+"));
+    let mut rest = words;
+    while let Some(at) = rest.iter().position(starts) {
+        rest = rest.get(at + 1..).unwrap_or_default();
+        let end = rest.iter().position(ends).ok_or("the end of the command of find")?;
+        let command = rest.get(..end).unwrap_or_default();
+        inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Reads the line that words make together.
+fn line(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    let words: Option<Vec<&str>> = words.iter().map(Word::as_literal).collect();
+    let Some(words) = words else {
+        return Err("a shell line that is known only when it runs".into());
+    };
+    reading.read(&words.join(" "))
+}
+
+fn shell(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    let mut at = 1;
+    let mut takes_line = false;
+    while let Some(Word::Literal(word)) = words.get(at) {
+        if let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+            takes_line |= letters.contains('c');
+            if letters.is_empty()
+                || !letters.chars().all(|letter| letter == 'c' || SHELL.flags.contains(letter))
+            {
+                return Err("the options of a shell are not understood".into());
+            }
+        } else if SHELL.long.contains(&word.as_str()) {
+            if matches!(word.as_str(), "--version" | "--help") {
+                return Ok(());
+            }
+        } else {
+            break;
+        }
+        at += 1;
+    }
+    match (takes_line, words.get(at)) {
+        (true, Some(text)) => line(std::slice::from_ref(text), reading),
+        (false, Some(Word::Literal(_))) => Ok(()),
+        (_, Some(Word::Computed(_))) => Err("the options of a shell are not known".into()),
+        (_, None) => Err("a shell that reads its commands from its input".into()),
+    }
+}
+
+fn trap(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    let rest = words.get(1..).unwrap_or_default();
+    let rest = rest.strip_prefix(&[Word::Literal("--".to_owned())][..]).unwrap_or(rest);
+    match rest.first() {
+        None => Ok(()),
+        Some(Word::Literal(text)) if matches!(text.as_str(), "" | "-" | "-p" | "-l") => Ok(()),
+        Some(text) => line(std::slice::from_ref(text), reading),
+    }
+}
