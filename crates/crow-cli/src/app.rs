@@ -10,7 +10,7 @@ use clap::{Parser as _, error::ErrorKind};
 
 use crate::{
     CliError, Environment,
-    args::{Cli, Command, OutputForm, RunOptions, SessionsCommand},
+    args::{Cli, Command, OutputForm, PermissionsCommand, RunOptions, SessionsCommand},
     command,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
@@ -40,6 +40,12 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Run(args) => block_on(command::run(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
+        Command::Permissions(PermissionsCommand::List { output }) => {
+            command::list_rules(output, environment)
+        }
+        Command::Permissions(PermissionsCommand::Explain(args)) => {
+            command::explain(&args, environment)
+        }
         Command::Completions { shell } => command::completions(shell),
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
@@ -72,9 +78,11 @@ fn output_form(command: &Command) -> OutputForm {
             options: RunOptions { output, .. }, ..
         }) => *output,
         // These print no result line: what they list is their output.
-        Command::Models(_) | Command::Sessions(_) | Command::Completions { .. } | Command::Man => {
-            OutputForm::Text
-        }
+        Command::Models(_)
+        | Command::Sessions(_)
+        | Command::Permissions(_)
+        | Command::Completions { .. }
+        | Command::Man => OutputForm::Text,
     }
 }
 

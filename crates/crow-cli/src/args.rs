@@ -30,6 +30,9 @@ pub(crate) enum Command {
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Show the permission rules, and what they say about a call
+    #[command(subcommand)]
+    Permissions(PermissionsCommand),
     /// List providers and their models
     Models(ModelsArgs),
     /// Print a completion script for a shell
@@ -127,6 +130,38 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
     /// What stdout gets: a table, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// What to do with permission rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// List the rules, the ones that go first first
+    List {
+        /// What stdout gets: a table, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Say what happens to a call, and why
+    Explain(ExplainArgs),
+}
+
+/// Arguments of `permissions explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A command line, or the name of a tool and a path: `cargo test`, `edit_file src/main.rs`
+    pub call: String,
+    /// What happens to calls of which no rule speaks
+    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
+    pub permissions: Permissions,
+    /// The agent that makes the call
+    #[arg(long, default_value = "builder")]
+    pub agent: String,
+    /// Where the agent works [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }

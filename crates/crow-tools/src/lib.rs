@@ -28,3 +28,4 @@ mod todo;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};
+pub use shell::read_command_line;

@@ -3,11 +3,13 @@
 mod demo;
 mod describe;
 mod models;
+mod permissions;
 mod run;
 mod sessions;
 
 pub(crate) use demo::demo;
 pub(crate) use describe::{completions, man, write_out};
 pub(crate) use models::models;
+pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};
 pub(crate) use sessions::{list, remove, show};

@@ -10,6 +10,7 @@
 
 mod dialects;
 mod errors;
+mod permissions;
 mod program;
 mod sessions;
 mod signals;

@@ -6,4 +6,6 @@ mod output;
 mod parse;
 mod terminal;
 
+pub use parse::read_command_line;
+
 pub(crate) use bash::Bash;

@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// Reads a shell line. It always answers, and soon.
-pub(in crate::shell) fn read_command_line(text: &str) -> CommandLine {
+pub fn read_command_line(text: &str) -> CommandLine {
     let mut reading = Reading { commands: Vec::new(), nesting: 0, exported: Vec::new() };
     let meaning = match reading.read(text) {
         Ok(()) => CommandMeaning::Commands(reading.finish()),

@@ -14,7 +14,7 @@ mod walk;
 mod words;
 mod wrappers;
 
-pub(super) use line::read_command_line;
+pub use line::read_command_line;
 
 #[cfg(test)]
 mod tests;

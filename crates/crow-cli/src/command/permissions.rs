@@ -1,0 +1,300 @@
+//! `permissions list` and `permissions explain`.
+
+use std::{cmp::Reverse, fmt::Write as _, path::PathBuf};
+
+use crow_core::{
+    ids::{CallId, SessionId},
+    permission::{
+        CallFacts, Cause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
+        PermissionRule, RuleDecision, RuleMatcher, RuleScope,
+    },
+    tool::{
+        Access, CallPlan, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
+        ToolCategory, Word,
+    },
+    workspace::Workspace,
+};
+use crow_runtime::StoredRules;
+use crow_tools::read_command_line;
+use serde_json::{Value, json};
+
+use super::write_out;
+use crate::{
+    CliError, Environment,
+    args::{ExplainArgs, OutputForm},
+    host::working_directory,
+    output::ExitCode,
+    product,
+    render::one_line,
+};
+
+/// `permissions list`.
+pub(crate) fn list_rules(
+    output: OutputForm,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let store = product::rule_store(environment)?;
+    let StoredRules { managed, user } = store.load()?;
+    let mut rules: Vec<_> = managed.rules().iter().chain(user.rules()).collect();
+    rules.sort_by_key(|rule| {
+        (rule.decision, scope_order(&rule.scope), Reverse(rule.priority), rule.id.clone())
+    });
+    let mut text = String::new();
+    for rule in &rules {
+        match output {
+            OutputForm::Text => describe(rule, &mut text),
+            OutputForm::Json => {
+                let line = serde_json::to_string(rule)
+                    .map_err(|error| CliError::failed(error.to_string()))?;
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+    }
+    if rules.is_empty() && output == OutputForm::Text {
+        let _ = writeln!(
+            text,
+            "No rules: --permissions decides alone. Rules are read from {}.",
+            store.user_file().display()
+        );
+    }
+    write_out(text.as_bytes())
+}
+
+fn scope_order(scope: &RuleScope) -> u8 {
+    match scope {
+        RuleScope::Managed => 0,
+        RuleScope::User => 1,
+        RuleScope::Session(_) => 2,
+        RuleScope::Agent(_) => 3,
+        RuleScope::Global => 4,
+    }
+}
+
+fn describe(rule: &PermissionRule, text: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "{:<6} {}  ({}, {}",
+        verb(rule.decision),
+        one_line(&subject(&rule.matcher)),
+        one_line(&rule.id),
+        scope_name(&rule.scope)
+    );
+    if rule.priority != 0 {
+        let _ = write!(text, ", priority {}", rule.priority);
+    }
+    text.push(')');
+    if let Some(why) = &rule.description {
+        let _ = write!(text, ": {}", one_line(why));
+    }
+    text.push('\n');
+}
+
+fn verb(decision: RuleDecision) -> &'static str {
+    match decision {
+        RuleDecision::Deny => "deny",
+        RuleDecision::AskUser => "ask",
+        RuleDecision::Allow => "allow",
+    }
+}
+
+fn scope_name(scope: &RuleScope) -> String {
+    match scope {
+        RuleScope::Managed => "managed".to_owned(),
+        RuleScope::Global => "global".to_owned(),
+        RuleScope::User => "user".to_owned(),
+        RuleScope::Agent(name) => format!("agent {}", one_line(name)),
+        RuleScope::Session(id) => format!("session {id}"),
+    }
+}
+
+fn subject(matcher: &RuleMatcher) -> String {
+    match matcher {
+        RuleMatcher::ToolName(name) => name.clone(),
+        RuleMatcher::ToolCategory(category) => format!("tools that {}", purpose(*category)),
+        RuleMatcher::CommandPrefix(words) => format!("`{} …`", words.join(" ")),
+        RuleMatcher::Regex(pattern) => format!("/{}/", pattern.as_str()),
+        RuleMatcher::Path { access, path } => {
+            let access = match access {
+                Access::Read => "reading",
+                Access::Write => "writing",
+            };
+            format!("{access} {}", path.display())
+        }
+        RuleMatcher::Custom(custom) => format!("what {} says", custom.name()),
+        RuleMatcher::All => "every call".to_owned(),
+    }
+}
+
+fn purpose(category: ToolCategory) -> &'static str {
+    match category {
+        ToolCategory::Read => "read",
+        ToolCategory::Write => "write files",
+        ToolCategory::Execute => "run programs",
+        ToolCategory::Network => "use the network",
+        ToolCategory::Session => "keep the session's own state",
+        ToolCategory::Agent => "start agents",
+    }
+}
+
+/// `permissions explain`.
+pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let StoredRules { managed, user } = product::rule_store(environment)?.load()?;
+    let mode = PermissionMode::from(args.permissions);
+    let policy = PermissionPolicy::new(mode).with_rules(managed).with_rules(user);
+    let cwd = working_directory(args.cwd.as_deref(), environment)?;
+    let call = Call::read(&args.call, &Workspace::new(cwd.clone()));
+    let facts = CallFacts {
+        call_id: &CallId::new("explain"),
+        session_id: &SessionId::new("explain"),
+        agent: &args.agent,
+        input: &Value::Null,
+        tool: &call.tool,
+        category: call.category,
+        requires_permission: call.requires_permission,
+        plan: &call.plan,
+    };
+    let explanation = policy.explain(facts, &Workspace::new(cwd));
+    match args.output {
+        OutputForm::Text => write_out(tell(&call, &explanation).as_bytes()),
+        OutputForm::Json => write_out(format!("{}\n", to_json(&call, &explanation)).as_bytes()),
+    }
+}
+
+/// A call that might be made.
+struct Call {
+    tool: String,
+    category: ToolCategory,
+    requires_permission: bool,
+    plan: CallPlan,
+}
+
+impl Call {
+    /// Reads the name of a tool and a path, else a command line.
+    fn read(text: &str, workspace: &Workspace) -> Self {
+        let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let tools = product::all_tools();
+        match tools.get(name).filter(|tool| tool.name() != "bash") {
+            Some(tool) => Self {
+                tool: name.to_owned(),
+                category: tool.category(),
+                requires_permission: tool.requires_permission(),
+                plan: plan(name, tool.category(), rest.trim(), workspace),
+            },
+            None => Self {
+                tool: "bash".to_owned(),
+                category: ToolCategory::Execute,
+                requires_permission: true,
+                plan: CallPlan {
+                    title: text.trim().to_owned(),
+                    effects: Effects::Unknown,
+                    subject: Subject::Command(read_command_line(text)),
+                },
+            },
+        }
+    }
+}
+
+/// What a call of a tool would do. Without a path it is one of the working directory.
+fn plan(tool: &str, category: ToolCategory, path: &str, workspace: &Workspace) -> CallPlan {
+    let access = match category {
+        ToolCategory::Read => Access::Read,
+        ToolCategory::Write => Access::Write,
+        ToolCategory::Session | ToolCategory::Agent => return CallPlan::inert(tool),
+        ToolCategory::Execute | ToolCategory::Network => {
+            let (title, effects) = (tool.to_owned(), Effects::Unknown);
+            return CallPlan { title, effects, subject: Subject::Nothing };
+        }
+    };
+    let path = resolved(&workspace.resolve(if path.is_empty() { "FILE" } else { path }));
+    CallPlan {
+        title: format!("{tool} {}", workspace.display(&path)),
+        effects: Effects::Paths(vec![PathEffect { path: path.clone(), access }]),
+        subject: Subject::Path(path),
+    }
+}
+
+/// Resolves links as far as the path exists: permission is decided on what a path leads to.
+fn resolved(path: &std::path::Path) -> PathBuf {
+    for known in path.ancestors() {
+        if let Ok(real) = known.canonicalize() {
+            let rest = path.strip_prefix(known).unwrap_or(path);
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_path_buf()
+}
+
+fn tell(call: &Call, explanation: &Explanation) -> String {
+    let verdict = match explanation.decision {
+        RuleDecision::Allow => "may run",
+        RuleDecision::AskUser => "is asked about",
+        RuleDecision::Deny => "may not run",
+    };
+    let mut text = format!("{} {verdict}\n", one_line(&call.plan.title));
+    let mut line = |label: &str, content: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {label:<10}{}", one_line(content));
+    };
+    match &explanation.cause {
+        Cause::Mode(mode) => line("by", &format!("the mode {mode}")),
+        Cause::Rules(rules) => {
+            for rule in rules {
+                line("by", &rule_name(rule));
+            }
+        }
+    }
+    if explanation.decision != RuleDecision::Allow {
+        line("because", &explanation.reason);
+    }
+    for rule in &explanation.overruled {
+        line("overruled", &rule_name(rule));
+    }
+    if let Subject::Command(command) = &call.plan.subject {
+        match &command.meaning {
+            CommandMeaning::Commands(commands) => {
+                for command in commands.iter().filter(|_| commands.len() > 1) {
+                    line("runs", &words(command));
+                }
+            }
+            CommandMeaning::Unclear(reason) => line("unclear", reason),
+        }
+    }
+    text
+}
+
+fn rule_name(rule: &MatchedRule) -> String {
+    format!(
+        "the rule {} ({}), which says {}",
+        rule.id,
+        scope_name(&rule.scope),
+        verb(rule.decision)
+    )
+}
+
+fn words(command: &SimpleCommand) -> String {
+    let words = command.words.iter().map(|word| match word {
+        Word::Literal(word) | Word::Computed(word) => word.as_str(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn to_json(call: &Call, explanation: &Explanation) -> Value {
+    let rule =
+        |rule: &MatchedRule| json!({"id": rule.id, "scope": rule.scope, "decision": rule.decision});
+    let (mode, rules) = match &explanation.cause {
+        Cause::Mode(mode) => (Some(mode.as_str()), Vec::new()),
+        Cause::Rules(rules) => (None, rules.iter().map(rule).collect()),
+    };
+    json!({
+        "tool": call.tool,
+        "title": call.plan.title,
+        "decision": explanation.decision,
+        "reason": explanation.reason,
+        "mode": mode,
+        "rules": rules,
+        "overruled": explanation.overruled.iter().map(rule).collect::<Vec<_>>(),
+        "subject": call.plan.subject,
+    })
+}

@@ -1,0 +1,101 @@
+//! `permissions`, and rules that a run obeys.
+
+use std::fs;
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::{Value, json};
+
+use crate::program::Place;
+
+const RULES: &str = r#"{"version": 1, "rules": [
+  {"id": "tests", "matcher": {"command_prefix": ["cargo", "test"]}, "decision": "allow"},
+  {"id": "no-push", "matcher": {"command_prefix": ["git", "push"]}, "decision": "deny", "description": "releases are pushed by hand"}
+]}"#;
+
+fn with_rules(rules: &str) -> Place {
+    let place = Place::with_bug();
+    let folder = place.home(".config/crow-agent");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("permissions.json"), rules).unwrap();
+    place
+}
+
+#[tokio::test]
+async fn rules_are_listed_those_that_deny_first() {
+    let ran = with_rules(RULES).run(&["permissions", "list"]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    insta::assert_snapshot!(ran.out, @"
+    deny   `git push …`  (no-push, global): releases are pushed by hand
+    allow  `cargo test …`  (tests, global)
+    ");
+    let ran = Place::new().run(&["permissions", "list"]).await;
+    assert!(ran.out.starts_with("No rules:"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_call_is_explained_by_the_rule_that_decides() {
+    let place = with_rules(RULES);
+    let explain = async |call: &str| {
+        let ran = place.run(&["permissions", "explain", call]).await;
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        ran.out
+    };
+    insta::assert_snapshot!(explain("cargo test --workspace").await, @"
+    cargo test --workspace may run
+      by        the rule tests (global), which says allow
+    ");
+    let both = explain("cargo test && git push origin").await;
+    assert!(both.starts_with("cargo test && git push origin may not run\n"), "{both}");
+    assert!(
+        both.contains("by        the rule no-push") && both.contains("runs      git push origin")
+    );
+    assert!(explain("edit_file check.sh").await.contains("by        the mode ask"));
+    assert!(explain("read_file check.sh").await.starts_with("read_file check.sh may run"));
+    assert!(explain("cargo test $(rm -rf x)").await.contains("is asked about"));
+}
+
+#[tokio::test]
+async fn an_explanation_can_be_read_by_programs() {
+    let ran =
+        with_rules(RULES).run(&["permissions", "explain", "git push", "--output", "json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["decision"], "deny");
+    assert_eq!(told["rules"], json!([{"id": "no-push", "scope": "global", "decision": "deny"}]));
+}
+
+#[tokio::test]
+async fn rules_that_cannot_be_read_keep_everything_from_running() {
+    let place = with_rules("{\n  \"version\": 1,\n  \"rules\": [{\"id\": \"x\"}]\n}");
+    for args in [&["permissions", "list"][..], &["run", "hello"]] {
+        let ran = place.run(args).await;
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("permissions.json:3:"), "{}", ran.err);
+    }
+}
+
+#[tokio::test]
+async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({"command": "sh check.sh"})).call(
+            "c2",
+            "bash",
+            &json!({"command": "sh check.sh; touch made"}),
+        ),
+        Reply::new().text("So it is."),
+    ])
+    .await;
+    let rules = r#"{"version": 1, "rules": [
+      {"id": "check", "matcher": {"command_prefix": ["sh", "check.sh"]}, "decision": "allow"}
+    ]}"#;
+    let place = with_rules(rules).with_server(&server, Dialect::AnthropicMessages);
+    let ran = place.run(&["run", "check it", "--output", "json"]).await;
+    server.finish().await.unwrap();
+    let ends: Vec<Value> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["type"] == "call_end")
+        .collect();
+    assert!(ends[0]["denial"].is_null() && ends[1]["denial"]["source"] == "policy", "{ends:?}");
+    assert!(!place.project("made").exists());
+}
