@@ -27,7 +27,8 @@ pub(crate) struct Outlet {
     waiting: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
     /// Whether somebody took the stream.
     is_taken: AtomicBool,
-    /// Whether the listener was given up waiting for after a cancel. It is waited for again once it reads.
+    /// Whether an agent that was cancelled gave the listener up. Others that are cancelled do not wait either, until it
+    /// reads.
     is_stalled: AtomicBool,
     /// How many events the stream does not hold because its queue was full.
     missed: Arc<AtomicU64>,
@@ -45,7 +46,7 @@ struct Live {
 
 /// A place for one event in the main stream.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(crate) enum Room {
     Free(mpsc::OwnedPermit<Arc<Envelope>>),
     /// The queue is full and is not waited for.
     Full,
@@ -95,12 +96,13 @@ impl Outlet {
     }
 
     /// Waits for a place in the main stream, but not on past a cancel. Nobody is waited for before the stream is taken.
-    pub(super) async fn room(&self, cancel: &CancellationToken) -> Room {
+    pub(crate) async fn room(&self, cancel: &CancellationToken) -> Room {
         let stream = match self.try_reserve() {
             Ok(room) => return room,
             Err(stream) => stream,
         };
-        if !self.is_taken.load(Ordering::Relaxed) || self.is_stalled.load(Ordering::Relaxed) {
+        let is_given_up = self.is_stalled.load(Ordering::Relaxed) && cancel.is_cancelled();
+        if is_given_up || !self.is_taken.load(Ordering::Relaxed) {
             return Room::Full;
         }
         let patience = async {
@@ -137,7 +139,7 @@ impl Outlet {
     }
 
     /// Puts an event out.
-    pub(super) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
+    pub(crate) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
         {
             let mut live = self.live();
             live.open.apply(envelope);

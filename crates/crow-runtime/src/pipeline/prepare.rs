@@ -219,7 +219,7 @@ impl AgentInternals {
             self.set_state(AgentState::Processing).await?;
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
-        question.close_answered();
+        let answer = question.close_answered(answer);
         self.set_state(AgentState::Processing).await?;
         let decision = AgentEvent::PermissionDecision {
             request_id,
