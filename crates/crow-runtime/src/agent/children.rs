@@ -233,8 +233,10 @@ impl Reach {
 
 /// Ends the children of an agent whose function is over.
 pub(super) async fn end_children(shared: &Shared) {
-    let children = std::mem::take(&mut *shared.children());
+    // They stay known meanwhile: a shutdown whose deadline passes says which of them it aborts.
+    let children = shared.children().clone();
     join_all(children.iter().map(end_in_time)).await;
+    shared.children().clear();
 }
 
 /// Ends a child: by its own will if it is quick, else by force.

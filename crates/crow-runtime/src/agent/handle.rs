@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
     AnswerError, EventStream, Observer, SessionError, SessionMetadata, SessionStore,
-    events::{ObserveFrom, OneAgent}, outside::Delivery,
+    events::{ObserveFrom, OneAgent},
+    outside::Delivery,
 };
 
 /// How many inputs may wait.

@@ -121,10 +121,8 @@ impl Shared {
         let base = self.base_token();
         let mut runs = self.runs();
         let place = runs.waiting.iter().position(|(run, _)| run == id);
-        let token = place.map_or_else(
-            || base.child_token(),
-            |place| runs.waiting.swap_remove(place).1,
-        );
+        let token =
+            place.map_or_else(|| base.child_token(), |place| runs.waiting.swap_remove(place).1);
         runs.current = Some(token.clone());
         token
     }

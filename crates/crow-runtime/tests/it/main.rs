@@ -1,6 +1,12 @@
-//! The runtime on real files and real processes.
-#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
+//! Tests of the runtime's behaviour.
 
+mod answers;
+mod children;
+mod observers;
+mod outside;
 mod processes;
 mod runtime;
+mod schedules;
 mod sessions;
+mod shutdown;
+mod support;
