@@ -150,13 +150,19 @@ async fn a_start_that_is_dropped_halfway_takes_no_place() {
         children: ChildLimits { depth: 1, running: 1 },
         ..RuntimeConfig::default()
     };
+    let (dropped, was_dropped) = oneshot::channel();
     let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
+        while root.emit(notice("until the stream is full")).now_or_never().is_some() {}
         assert!(start(&mut root, &owner).now_or_never().is_none(), "it was not dropped halfway");
+        dropped.send(()).unwrap();
         start(&mut root, &owner).await?;
         Ok(())
     });
-    assert_eq!(tokio::time::timeout(SOON, handle.ended()).await.unwrap().result, Ok(()));
+    let stream = handle.stream().unwrap();
+    was_dropped.await.unwrap();
+    stream_rest(stream).await;
+    assert_eq!(handle.ended().await.result, Ok(()));
 }
 
 #[tokio::test]
