@@ -53,6 +53,11 @@ impl BaseAgent {
         }
     }
 
+    /// Returns the model that it asks.
+    pub fn model(&self) -> &ResolvedModel {
+        &self.model
+    }
+
     /// Returns the agent's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -12,6 +12,6 @@ mod turn_result;
 
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
-pub use serve::serve;
+pub use serve::{serve, serve_latest};
 pub use task_complete::TaskComplete;
 pub use turn_result::TurnResult;

@@ -6,6 +6,7 @@ use crow_core::{
     turn::TurnEnd,
 };
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
+use tokio::sync::watch;
 
 use crate::{BaseAgent, Surroundings, TurnResult};
 
@@ -14,6 +15,17 @@ use crate::{BaseAgent, Surroundings, TurnResult};
 /// The first input of a session carries the `surroundings`; they stay as they are for the whole session.
 pub async fn serve(
     agent: BaseAgent,
+    surroundings: Surroundings,
+    internals: AgentInternals,
+) -> Result<(), AgentError> {
+    // Without its sender the channel holds the one agent for ever.
+    serve_latest(watch::channel(agent).1, surroundings, internals).await
+}
+
+/// Serves like [`serve`], each run by the agent that `agents` holds when it begins: another model from here on, other
+/// limits or tools.
+pub async fn serve_latest(
+    mut agents: watch::Receiver<BaseAgent>,
     surroundings: Surroundings,
     mut internals: AgentInternals,
 ) -> Result<(), AgentError> {
@@ -36,6 +48,8 @@ pub async fn serve(
             Err(AgentError::Closed) => return Ok(()),
             Err(error) => return Err(error),
         };
+        let agent = agents.borrow_and_update().clone();
+        internals.switch_model(&agent.model().info).await?;
         let run = internals.start_run(run_id).await?;
         let worked = work(&agent, &surroundings, &mut internals, content, &run).await;
         let outcome = match worked {

@@ -1,7 +1,7 @@
 //! What goes wrong before and around a run, for the user.
 
 use crow_core::model::ModelsError;
-use crow_runtime::SessionError;
+use crow_runtime::{HostError, SessionError};
 
 use crate::output::ExitCode;
 
@@ -61,6 +61,28 @@ impl From<SessionError> for CliError {
                 Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")
             }
             SessionError::Read { .. } | _ => Self { code: "storage", ..Self::failed(message) },
+        }
+    }
+}
+
+impl From<HostError> for CliError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Session(error) => error.into(),
+            HostError::Models(error) => error.into(),
+            HostError::NoCredentials { message, hint } => Self {
+                exit: ExitCode::Credentials,
+                code: "no_credentials",
+                message,
+                hint: Some(hint),
+            },
+            HostError::Refused { message, hint } => {
+                Self { hint: Some(hint).filter(|hint| !hint.is_empty()), ..Self::usage(message) }
+            }
+            error @ (HostError::Handle(_)
+            | HostError::NotOpen { .. }
+            | HostError::Unsupported { .. }
+            | _) => Self::failed(error.to_string()),
         }
     }
 }

@@ -5,6 +5,7 @@ mod args;
 mod command;
 mod environment;
 mod error;
+mod host;
 pub mod output;
 mod product;
 pub mod render;

@@ -9,7 +9,8 @@ use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provi
 use reqwest::Url;
 
 use crate::{
-    Dialect, Endpoint, HttpClient, HttpProvider, RetryPolicy, Timeouts,
+    Dialect, Endpoint, HttpClient, HttpProvider, Limited, RateLimiter, RateLimits, RetryPolicy,
+    Timeouts,
     catalogue::{KnownModel, Vendor},
     config::{
         self, Address, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings, PriceSettings,
@@ -27,6 +28,7 @@ type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) struct Configured {
     config: ProviderConfig,
     source: Source,
+    limiter: RateLimiter,
     provider: OnceLock<Arc<dyn Provider>>,
 }
 
@@ -46,11 +48,16 @@ impl Configured {
     }
 
     fn with_source(config: ProviderConfig, source: Source) -> Self {
-        Self { config, source, provider: OnceLock::new() }
+        let limiter = RateLimiter::new(config.name.clone(), config.limits);
+        Self { config, source, limiter, provider: OnceLock::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.config.name
+    }
+
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 
     pub(crate) fn is_configured(&self) -> bool {
@@ -180,10 +187,11 @@ impl Configured {
         let provider =
             HttpProvider::with_patience(endpoint, client.clone(), RetryPolicy::default(), timeouts)
                 .map_err(|error| unusable(error.to_string()))?;
-        Ok(match self.config.max_tokens {
+        let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
-        })
+        };
+        Ok(Arc::new(Limited::new(provider, self.limiter.clone())))
     }
 
     /// What is known about a model: the file first, then the table.
@@ -283,6 +291,7 @@ impl ProviderConfig {
             models: BTreeMap::new(),
             headers: Vec::new(),
             idle_timeout: None,
+            limits: RateLimits::default(),
         }
     }
 }

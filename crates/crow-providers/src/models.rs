@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use crow_core::model::{ModelInfo, ModelRef, Models, ModelsError, Price, Provider, ResolvedModel};
 
 use crate::{
-    HttpClient,
+    HttpClient, RateLimiter,
     config::{BUILT_IN, FoundKey, ProviderConfig, nearest},
     configured::Configured,
     replay::ReplayProvider,
@@ -117,6 +117,11 @@ impl ProviderModels {
     /// Returns the model that a provider is asked for when only the provider is named.
     pub fn default_model_of(&self, provider: &str) -> Result<Option<ModelRef>, ModelsError> {
         self.find(provider).map(Configured::default_model)
+    }
+
+    /// Returns what all requests to a provider pass, for those that a program sends to it by itself.
+    pub fn limiter(&self, provider: &str) -> Result<RateLimiter, ModelsError> {
+        self.find(provider).map(|provider| provider.limiter().clone())
     }
 
     /// Returns the variables of the environment in which keys are looked for.

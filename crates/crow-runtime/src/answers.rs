@@ -5,8 +5,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use async_trait::async_trait;
 use crow_core::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
     ids::RequestId,
 };
 use tokio::sync::oneshot;
@@ -36,6 +37,17 @@ pub enum AnswerError {
         /// The question.
         id: RequestId,
     },
+}
+
+/// Leaves every question to whoever holds a handle, see [`AgentHandle::answer`](crate::AgentHandle::answer).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HandleAnswerer;
+
+#[async_trait]
+impl Answerer for HandleAnswerer {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        std::future::pending().await
+    }
 }
 
 /// The questions of a tree of agents that wait for an answer.

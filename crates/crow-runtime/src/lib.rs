@@ -47,6 +47,7 @@ mod answers;
 mod clock;
 mod config;
 mod events;
+mod host;
 mod ids;
 mod outside;
 mod pipeline;
@@ -58,10 +59,11 @@ pub use agent::{
     AgentEnd, AgentError, AgentHandle, AgentInternals, AgentRuntime, ChildSpec, HandleError,
     InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
 };
-pub use answers::AnswerError;
+pub use answers::{AnswerError, HandleAnswerer};
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
 pub use events::{EventStream, Observed, Observer, OpenReply};
+pub use host::{AgentHost, HostCommand, HostError, NewSession, OptionChoice, SessionOption};
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;

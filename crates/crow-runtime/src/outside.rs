@@ -37,7 +37,7 @@ pub(crate) enum Delivery {
     /// The call that waited for it has it.
     Delivered,
     /// The call is open and nothing waits: the loop takes results itself.
-    ToLoop(ToolResult),
+    ToLoop(Box<ToolResult>),
     /// No such call is open.
     NotOpen,
 }
@@ -60,7 +60,7 @@ impl CallDesk {
         match std::mem::replace(taker, Taker::Nobody) {
             Taker::Loop => {
                 *taker = Taker::Loop;
-                Delivery::ToLoop(result)
+                Delivery::ToLoop(Box::new(result))
             }
             Taker::Call => {
                 *taker = Taker::Early(Box::new(result));

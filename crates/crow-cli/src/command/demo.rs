@@ -62,8 +62,8 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         environment,
         store,
         models: Arc::clone(&models),
+        providers: None,
         fallback,
-        keys: Vec::new(),
     })
     .await?;
     let exit = drive(launched, request.prompt, Sink::new(args.output, environment), models).await?;

@@ -9,7 +9,7 @@ use crate::{
     args::{RunArgs, RunOptions},
     output::ExitCode,
     product,
-    run::{Launch, RunRequest, Sink, default_model, drive, launch},
+    run::{Launch, RunRequest, Sink, drive, launch},
 };
 
 /// `run`.
@@ -29,18 +29,15 @@ pub(crate) async fn resume(
 
 async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCode, CliError> {
     let providers = Arc::new(product::models(environment)?);
-    let named = request.model.is_some() || request.resume.is_some();
-    let fallback = if named { None } else { default_model(&providers).await };
-    let keys = providers.key_variables();
-    let models: Arc<dyn Models> = providers;
+    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let store = product::session_store(environment)?;
     let launched = launch(Launch {
         request: &request,
         environment,
         store,
         models: Arc::clone(&models),
-        fallback,
-        keys,
+        providers: Some(providers),
+        fallback: None,
     })
     .await?;
     let sink = Sink::new(request.output, environment);

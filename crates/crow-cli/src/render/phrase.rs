@@ -48,6 +48,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         }
         AgentEvent::Checks { commands, passed } => checks(style, commands, *passed),
         AgentEvent::ReviewVerdict { reviewer, verdict: said } => verdict(style, reviewer, *said),
+        AgentEvent::ModelWait { reason, wait_ms, .. } => {
+            model_wait(style, &who(style, envelope), reason, *wait_ms)
+        }
         AgentEvent::Switch { change } => remark(style, change),
         AgentEvent::Compaction { .. } => remark(style, "the history was made shorter"),
         AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
@@ -78,7 +81,6 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::CallProgress { .. }
         | AgentEvent::CallEnd { .. }
         | AgentEvent::FilesChanged { .. }
-        | AgentEvent::ModelWait { .. }
         | AgentEvent::PermissionRequest { .. }
         | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }
@@ -109,6 +111,16 @@ pub(super) fn retry(
     let (provider, cause) = (one_line(provider), short_cause(error.kind));
     let text = format!("{who}{provider}: {cause}, trying again in {wait} ({attempt}){over}");
     hanging(style, Paint::Yellow, (style.glyphs.pick("↻ ", "~ "), "  "), &text)
+}
+
+/// Writes what a request waits for before it is sent. A short wait is not worth a line.
+fn model_wait(style: &ConsoleStyle, who: &str, reason: &str, wait_ms: Option<u64>) -> String {
+    let wait = match wait_ms {
+        Some(0..1000) => return String::new(),
+        Some(millis) => format!(", {}", words::whole_seconds(millis.div_ceil(1000))),
+        None => String::new(),
+    };
+    remark(style, &format!("{who}waiting: {reason}{wait}"))
 }
 
 fn short_cause(kind: ProviderErrorKind) -> &'static str {

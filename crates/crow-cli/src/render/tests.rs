@@ -229,6 +229,25 @@ fn the_wait_is_shown_while_it_lasts_and_cleared_before_anything_else() {
 }
 
 #[test]
+fn a_wait_for_the_provider_is_a_line_unless_it_is_short() {
+    for (wait_ms, expected) in [
+        (Some(11_200), "waiting: 30 requests per minute at open␛ai, 12 s"),
+        (Some(90_000), "waiting: 30 requests per minute at open␛ai, 1 min 30 s"),
+        (None, "waiting: 30 requests per minute at open␛ai\n"),
+        (Some(999), ""),
+    ] {
+        let mut story = Story::run();
+        let reason = "30 requests per minute at open\u{1b}ai".to_owned();
+        let reply_id = story.reply_id();
+        story.tell(AgentEvent::ModelWait { reply_id, reason, wait_ms }).answer("Hi");
+        let (out, err) = show(ConsoleStyle::plain(80), &story);
+        assert_eq!(out, "Hi\n");
+        assert_eq!(err.contains("waiting"), !expected.is_empty(), "{err}");
+        assert!(err.contains(expected), "{err}");
+    }
+}
+
+#[test]
 fn a_question_shows_the_change_once_and_no_wait() {
     let style = ConsoleStyle { colour: false, ..terminal(60) };
     let tube = Tube::default();

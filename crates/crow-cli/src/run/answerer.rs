@@ -1,51 +1,15 @@
 //! Who answers questions about calls.
 
-use std::fmt;
+use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
+    permission::GrantOffer,
     tool::Subject,
 };
-use tokio::sync::{mpsc, oneshot};
 
-/// How many questions may wait for their turn.
-const QUESTIONS: usize = 16;
-
-/// A question on its way to the person at the terminal.
-pub(crate) struct Question {
-    pub(super) answer: oneshot::Sender<PermissionAnswer>,
-}
-
-/// Passes questions on to whoever owns the terminal. What is asked has been shown by then: it is an event.
-pub(super) struct TerminalAnswerer {
-    questions: mpsc::Sender<Question>,
-}
-
-impl TerminalAnswerer {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Question>) {
-        let (questions, asked) = mpsc::channel(QUESTIONS);
-        (Self { questions }, asked)
-    }
-}
-
-impl fmt::Debug for TerminalAnswerer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TerminalAnswerer")
-    }
-}
-
-#[async_trait]
-impl Answerer for TerminalAnswerer {
-    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
-        let (answer, answered) = oneshot::channel();
-        let gone = || PermissionAnswer::Nobody { hint: "the terminal is gone".to_owned() };
-        if self.questions.send(Question { answer }).await.is_err() {
-            return gone();
-        }
-        answered.await.unwrap_or_else(|_| gone())
-    }
-}
+use crate::render::one_line;
 
 /// Answers where nobody is there: policy decides, and says how the user can change it.
 #[derive(Debug, Clone, Copy)]
@@ -68,30 +32,68 @@ impl Answerer for HeadlessAnswerer {
     }
 }
 
-/// Reads an answer from what was typed, or none if it is not understood.
-pub(super) fn parse_answer(line: &str) -> Option<PermissionAnswer> {
+/// Reads an answer from what was typed, or none if it is not understood. A letter that stands for an offer takes it.
+pub(crate) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswer> {
     let line = line.trim();
     let (word, rest) = line.split_once([' ', ',', ':']).unwrap_or((line, ""));
     let feedback = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
-    match word.to_ascii_lowercase().as_str() {
-        "y" | "yes" => Some(PermissionAnswer::AllowOnce),
-        "n" | "no" => Some(PermissionAnswer::Deny { feedback }),
-        _ => None,
+    let word = word.to_ascii_lowercase();
+    let offer = OFFER_KEYS.iter().zip(offers).find(|(key, _)| key.to_string() == word);
+    match (word.as_str(), offer) {
+        ("y" | "yes", _) => Some(PermissionAnswer::AllowOnce),
+        ("n" | "no", _) => Some(PermissionAnswer::Deny { feedback }),
+        (_, Some((_, offer))) => {
+            Some(PermissionAnswer::AllowSession { grants: offer.grants.clone() })
+        }
+        (_, None) => None,
     }
 }
 
+/// Writes what can be answered.
+pub(crate) fn choices(offers: &[GrantOffer]) -> String {
+    let mut text = String::new();
+    let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
+    for (key, offer) in &offers {
+        let label = one_line(&offer.label);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {key} = yes, and {label} for the rest of this session");
+    }
+    text.push_str("  allow? [y]es, ");
+    for (key, _) in &offers {
+        let _ = write!(text, "[{key}], ");
+    }
+    text.push_str("[n]o, or n and why: ");
+    text
+}
+
+/// The letters that stand for offers.
+const OFFER_KEYS: [char; 3] = ['a', 'b', 'c'];
+
 #[cfg(test)]
 mod tests {
+    use crow_core::permission::Grant;
+
     use super::*;
 
+    fn offer(label: &str) -> GrantOffer {
+        GrantOffer { label: label.into(), grants: vec![Grant::Tool(label.into())] }
+    }
+
     #[test]
-    fn answers_are_yes_no_or_no_with_a_word_for_the_model() {
+    fn answers_are_yes_an_offer_no_or_no_with_a_word_for_the_model() {
         let no = |feedback: Option<&str>| {
             Some(PermissionAnswer::Deny { feedback: feedback.map(str::to_owned) })
         };
+        let always = |tool: &str| {
+            Some(PermissionAnswer::AllowSession { grants: vec![Grant::Tool(tool.into())] })
+        };
+        let offers = [offer("one"), offer("two")];
         let table = [
             ("y\n", Some(PermissionAnswer::AllowOnce)),
             ("YES", Some(PermissionAnswer::AllowOnce)),
+            ("a", always("one")),
+            ("B\n", always("two")),
+            ("c", None),
             ("n", no(None)),
             ("no, use the other file", no(Some("use the other file"))),
             ("", None),
@@ -99,7 +101,17 @@ mod tests {
             ("yesterday", None),
         ];
         for (line, expected) in table {
-            assert_eq!(parse_answer(line), expected, "{line:?}");
+            assert_eq!(parse_answer(line, &offers), expected, "{line:?}");
         }
+        assert_eq!(parse_answer("a", &[]), None);
+    }
+
+    #[test]
+    fn what_can_be_answered_is_said_with_what_it_means() {
+        insta::assert_snapshot!(choices(&[offer("edits of src/a.rs"), offer("edits below src/")]), @"
+          a = yes, and edits of src/a.rs for the rest of this session
+          b = yes, and edits below src/ for the rest of this session
+          allow? [y]es, [a], [b], [n]o, or n and why:
+        ");
     }
 }

@@ -1,6 +1,7 @@
 //! Driving a started agent through one prompt, and showing it.
 
 use std::{
+    collections::VecDeque,
     io::{self, BufRead as _},
     sync::Arc,
     time::Duration,
@@ -9,8 +10,10 @@ use std::{
 use crow_core::{
     capability::PermissionAnswer,
     event::{AgentEvent, Envelope},
+    ids::RequestId,
     message::Block,
     model::Models,
+    permission::GrantOffer,
 };
 use crow_runtime::{AgentHandle, EventStream};
 use futures_util::StreamExt as _;
@@ -18,14 +21,13 @@ use jiff::Timestamp;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval},
 };
 
 use super::{
-    Launched, Sink,
-    answerer::{Question, parse_answer},
+    Audience, Launched, Sink,
+    answerer::{choices, parse_answer},
     screen::Screen,
 };
 use crate::{
@@ -47,7 +49,7 @@ pub(crate) async fn drive(
     sink: Sink,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
-    let Launched { runtime, handle, questions, warning, waits_silently } = launched;
+    let Launched { host, handle, audience, warning, waits_silently } = launched;
     let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
     handle
         .send_input(vec![Block::text(prompt)])
@@ -56,8 +58,10 @@ pub(crate) async fn drive(
         say(&warning);
     }
     let mut driver = Driver {
+        handle: handle.clone(),
         events,
-        questions,
+        audience,
+        questions: VecDeque::new(),
         open: None,
         report: ReportBuilder::new(),
         screen: Screen::start(sink),
@@ -76,8 +80,7 @@ pub(crate) async fn drive(
         }
     }
     let exit = driver.finish().await;
-    handle.shutdown();
-    runtime.shutdown_all(SHUTDOWN).await;
+    host.runtime().shutdown_all(SHUTDOWN).await;
     Ok(exit)
 }
 
@@ -88,9 +91,12 @@ pub(crate) fn say(text: &str) {
 }
 
 struct Driver {
+    handle: AgentHandle,
     events: EventStream,
-    questions: Option<mpsc::Receiver<Question>>,
-    /// The question that the person at the terminal is looking at.
+    audience: Audience,
+    /// The questions that wait for the person at the terminal.
+    questions: VecDeque<Question>,
+    /// The question that the person is looking at, and the line that is being typed.
     open: Option<(Question, JoinHandle<io::Result<String>>)>,
     report: ReportBuilder,
     screen: Screen,
@@ -109,7 +115,8 @@ impl Driver {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.ended {
-            let (has_room, is_idle) = (self.screen.has_room(), self.screen.is_idle());
+            self.ask_next();
+            let has_room = self.screen.has_room();
             tokio::select! {
                 biased;
                 () = self.signals.next() => {
@@ -129,7 +136,6 @@ impl Driver {
                     handle.interrupt();
                 }
                 line = typed(&mut self.open) => self.answer(line),
-                question = asked(&mut self.questions), if self.open.is_none() && is_idle => self.ask(question),
                 _ = ticks.tick() => {
                     self.screen.tick(Timestamp::now());
                     self.break_silence(handle);
@@ -156,7 +162,8 @@ impl Driver {
             if is_a_word(&event.event) {
                 self.silence = None;
             }
-            self.ended |= matches!(event.event, AgentEvent::RunEnd { .. });
+            self.ended |= is_end(&event);
+            self.on_question(&event.event);
             self.screen.push(event);
             next =
                 if self.screen.has_room() && !self.ended { self.events.try_next() } else { None };
@@ -195,10 +202,36 @@ impl Driver {
         }
     }
 
+    /// Keeps count of the questions that are open.
+    fn on_question(&mut self, event: &AgentEvent) {
+        if self.audience == Audience::Nobody {
+            return;
+        }
+        if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
+            let question = Question { id: request_id.clone(), offers: offers.clone() };
+            self.questions.push_back(question);
+        }
+        if let AgentEvent::PermissionDecision { request_id, .. }
+        | AgentEvent::PermissionWithdrawn { request_id, .. } = event
+        {
+            self.questions.retain(|question| question.id != *request_id);
+        }
+    }
+
+    /// Asks the next question when everything before it is on the screen.
+    fn ask_next(&mut self) {
+        if self.open.is_none()
+            && self.screen.is_idle()
+            && let Some(question) = self.questions.pop_front()
+        {
+            self.ask(question);
+        }
+    }
+
     fn ask(&mut self, question: Question) {
         // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-        self.screen.push_prompt();
+        self.screen.push_prompt(choices(&question.offers));
         self.open = Some((question, tokio::task::spawn_blocking(read_line)));
     }
 
@@ -209,7 +242,7 @@ impl Driver {
             // The end of input is a no.
             Ok(line) if line.is_empty() => PermissionAnswer::Deny { feedback: None },
             Ok(line) => {
-                let Some(answer) = parse_answer(&line) else {
+                let Some(answer) = parse_answer(&line, &question.offers) else {
                     say("answer y for yes, n for no, or n and what the model should do instead");
                     return self.ask(question);
                 };
@@ -218,8 +251,19 @@ impl Driver {
             Err(error) => nobody(format!("the terminal cannot be read: {error}")),
         };
         // The question may have been withdrawn by a cancel.
-        drop(question.answer.send(answer));
+        drop(self.handle.answer(&question.id, answer));
     }
+}
+
+/// A question on its way to the person at the terminal.
+struct Question {
+    id: RequestId,
+    offers: Vec<GrantOffer>,
+}
+
+/// Whether the run of the root is over.
+fn is_end(envelope: &Envelope) -> bool {
+    matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.session_id == envelope.root_id
 }
 
 /// Whether an event shows that the model, or what stands for it, said something.
@@ -239,17 +283,6 @@ async fn typed(
 ) -> io::Result<String> {
     match open {
         Some((_, reading)) => reading.await.unwrap_or_else(|error| Err(io::Error::other(error))),
-        None => std::future::pending().await,
-    }
-}
-
-async fn asked(questions: &mut Option<mpsc::Receiver<Question>>) -> Question {
-    let question = match questions {
-        Some(questions) => questions.recv().await,
-        None => None,
-    };
-    match question {
-        Some(question) => question,
         None => std::future::pending().await,
     }
 }

@@ -8,6 +8,6 @@ mod screen;
 mod sink;
 
 pub(crate) use drive::{drive, say};
-pub(crate) use launch::{Launch, Launched, default_model, launch};
+pub(crate) use launch::{Audience, Launch, Launched, launch};
 pub(crate) use request::RunRequest;
 pub(crate) use sink::{Sink, console_style};

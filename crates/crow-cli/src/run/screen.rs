@@ -29,7 +29,7 @@ const GATHER: Duration = Duration::from_millis(4);
 enum Order {
     Events(Vec<Arc<Envelope>>),
     Tick(Timestamp),
-    Prompt,
+    Prompt(String),
     Finish(Box<RunReport>),
 }
 
@@ -60,15 +60,15 @@ impl Screen {
         }
         match self.pending.back_mut() {
             Some(Order::Events(events)) => events.push(event),
-            Some(Order::Tick(_) | Order::Prompt | Order::Finish(_)) | None => {
+            Some(Order::Tick(_) | Order::Prompt(_) | Order::Finish(_)) | None => {
                 self.pending.push_back(Order::Events(vec![event]));
             }
         }
     }
 
     /// Asks the person at the terminal to type an answer. The question itself is an event.
-    pub(super) fn push_prompt(&mut self) {
-        self.pending.push_back(Order::Prompt);
+    pub(super) fn push_prompt(&mut self, prompt: String) {
+        self.pending.push_back(Order::Prompt(prompt));
     }
 
     /// Returns whether more can be pushed: what is pending is bounded.
@@ -141,7 +141,7 @@ fn show(
                 events.iter().try_for_each(|event| sink.event(event)).and_then(|()| sink.flush())
             }
             Order::Tick(now) => sink.tick(now),
-            Order::Prompt => prompt(),
+            Order::Prompt(text) => prompt(&text),
             Order::Finish(report) => return sink.finish(&report),
         };
         if shown.is_err() {
@@ -151,8 +151,8 @@ fn show(
     shown
 }
 
-fn prompt() -> io::Result<()> {
+fn prompt(text: &str) -> io::Result<()> {
     let mut err = io::stderr().lock();
-    err.write_all(b"  allow? [y]es, [n]o, or n and why: ")?;
+    err.write_all(text.as_bytes())?;
     err.flush()
 }

@@ -30,20 +30,16 @@ impl AgentState {
     ///
     /// Nothing follows an end. An idle agent begins with [`Processing`](Self::Processing) before it asks, runs or waits.
     pub fn may_become(&self, next: &Self) -> bool {
-        match (self, next) {
-            (Self::Done | Self::Error(_), _) => false,
-            (
-                Self::Idle,
-                Self::WaitingForPermission | Self::ExecutingTool(_) | Self::WaitingForSubagent(_),
-            ) => false,
-            (
-                Self::Idle
-                | Self::Processing
-                | Self::WaitingForPermission
-                | Self::ExecutingTool(_)
-                | Self::WaitingForSubagent(_),
-                _,
-            ) => true,
+        match self {
+            Self::Done | Self::Error(_) => false,
+            Self::Idle => !matches!(
+                next,
+                Self::WaitingForPermission | Self::ExecutingTool(_) | Self::WaitingForSubagent(_)
+            ),
+            Self::Processing
+            | Self::WaitingForPermission
+            | Self::ExecutingTool(_)
+            | Self::WaitingForSubagent(_) => true,
         }
     }
 

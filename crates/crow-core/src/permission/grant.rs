@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::ToolCategory;
+use crate::tool::Access;
 
 /// A narrow kind of calls that a person can allow for the rest of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,10 +15,10 @@ pub enum Grant {
     Tool(String),
     /// Commands that begin with these words.
     Command(Vec<String>),
-    /// Calls of this kind that touch this file, or files below this folder.
+    /// Calls that touch this file, or files below this folder, in this way.
     Path {
-        /// Reads or writes.
-        category: ToolCategory,
+        /// How it is touched.
+        access: Access,
         /// The file or folder.
         path: PathBuf,
     },

@@ -1,12 +1,81 @@
 //! Whether a call may run.
 //!
-//! A [`PermissionPolicy`] decides from a call's plan. Only its decision, or an answered question, makes the
-//! [`Permit`] without which no tool runs.
+//! A [`PermissionPolicy`] decides from a call's plan, by [rules](PermissionRule) and a [mode](PermissionMode). Only its
+//! decision, or an answered question, makes the [`Permit`] without which no tool runs.
+//!
+//! ```
+//! use crow_core::{
+//!     ids::{CallId, SessionId},
+//!     permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+//!     tool::{
+//!         CallPlan, CommandLine, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, Word,
+//!     },
+//!     workspace::Workspace,
+//! };
+//!
+//! let rules = RuleSet::new([
+//!     PermissionRule::allow_bash_prefix(["git"]),
+//!     PermissionRule::deny_bash_prefix(["git", "push"]).with_description("releases are pushed by hand"),
+//! ])?;
+//! let policy = PermissionPolicy::new(PermissionMode::Ask).with_rules(rules);
+//!
+//! let decide = |line: &str| {
+//!     // The shell tool parses the line. This one has a single command without quotes.
+//!     let words = line.split(' ').map(|word| Word::Literal(word.to_owned())).collect();
+//!     let command = SimpleCommand { words, ..SimpleCommand::default() };
+//!     let plan = CallPlan {
+//!         title: line.to_owned(),
+//!         effects: Effects::Unknown,
+//!         subject: Subject::Command(CommandLine {
+//!             text: line.to_owned(),
+//!             meaning: CommandMeaning::Commands(vec![command]),
+//!         }),
+//!     };
+//!     let facts = CallFacts {
+//!         call_id: &CallId::new("call"),
+//!         session_id: &SessionId::new("session"),
+//!         agent: "builder",
+//!         input: &serde_json::json!({ "command": line }),
+//!         tool: "bash",
+//!         category: ToolCategory::Execute,
+//!         requires_permission: true,
+//!         plan: &plan,
+//!     };
+//!     policy.decide(facts, &Workspace::new("/project"))
+//! };
+//! assert!(matches!(decide("git log"), Decision::Allow(_)));
+//! assert!(matches!(decide("git -C sub push"), Decision::Deny(_)));
+//! let Decision::Ask(ask) = decide("cargo test --workspace") else { panic!("no rule speaks of it") };
+//! assert_eq!(ask.offers[0].label, "commands that begin with `cargo test`");
+//! # Ok::<(), crow_core::permission::RuleError>(())
+//! ```
 
+mod command;
+mod evaluate;
+mod explain;
+mod facts;
 mod grant;
+mod matcher;
+mod mode;
+mod offer;
+mod part;
 mod permit;
+mod place;
 mod policy;
+mod prefix;
+mod reach;
+mod rule;
+mod rule_set;
+#[cfg(test)]
+mod tests;
+mod unclear;
 
+pub use explain::{Cause, Explanation, MatchedRule};
+pub use facts::{CallFacts, Decision};
 pub use grant::{Grant, GrantOffer};
+pub use matcher::{CustomMatcher, RegexError, RuleMatcher, RuleRegex};
+pub use mode::PermissionMode;
 pub use permit::{Ask, Denial, DenialSource, Permit};
-pub use policy::{CallFacts, Decision, PermissionMode, PermissionPolicy};
+pub use policy::PermissionPolicy;
+pub use rule::{PermissionRule, RuleDecision, RuleScope};
+pub use rule_set::{RuleError, RuleSet};

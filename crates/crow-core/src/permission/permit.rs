@@ -40,8 +40,8 @@ pub struct Ask {
 }
 
 impl Ask {
-    pub(super) fn new(reason: String, permit: Permit) -> Self {
-        Self { reason, offers: Vec::new(), permit }
+    pub(super) fn new(reason: String, offers: Vec<GrantOffer>, permit: Permit) -> Self {
+        Self { reason, offers, permit }
     }
 
     /// Turns the answer into a permit or a denial.

@@ -1,138 +1,130 @@
-//! The decision about a call.
+//! Rules, mode and workspace, as they hold for a session.
 
-use std::{fmt, str::FromStr};
+use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::{Ask, Denial, DenialSource, Permit};
-use crate::{
-    ids::{CallId, SessionId},
-    tool::{Access, CallPlan, Effects, PathEffect, ToolCategory},
-    workspace::Workspace,
+use super::{
+    Ask, CallFacts, Decision, Denial, DenialSource, Explanation, Grant, PermissionMode,
+    PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet,
+    evaluate::{Evaluation, Setting},
+    offer,
+    place::uniform,
+    rule_set,
 };
-
-/// What happens to a call of which no rule speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PermissionMode {
-    /// Reads in the workspace pass, everything else is asked.
-    #[default]
-    Ask,
-    /// Changes of files in the workspace pass too.
-    AcceptEdits,
-    /// Only reads pass, and nothing is asked about writes and commands: they are refused.
-    ReadOnly,
-    /// Everything passes.
-    FullAuto,
-}
-
-impl PermissionMode {
-    /// All modes, in the order in which they are listed to users.
-    pub const ALL: [Self; 4] = [Self::Ask, Self::AcceptEdits, Self::ReadOnly, Self::FullAuto];
-
-    /// Returns the name in configuration and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::AcceptEdits => "accept-edits",
-            Self::ReadOnly => "read-only",
-            Self::FullAuto => "full-auto",
-        }
-    }
-}
-
-impl fmt::Display for PermissionMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for PermissionMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = || Self::ALL.map(Self::as_str).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-            .ok_or_else(|| format!("unknown mode; known are {}", known()))
-    }
-}
-
-/// What the policy knows of a call.
-#[derive(Debug, Clone, Copy)]
-pub struct CallFacts<'a> {
-    /// The call.
-    pub call_id: &'a CallId,
-    /// The session of the agent that wants to make it.
-    pub session_id: &'a SessionId,
-    /// That agent's name.
-    pub agent: &'a str,
-    /// Its arguments.
-    pub input: &'a Value,
-    /// The tool's name.
-    pub tool: &'a str,
-    /// The tool's category.
-    pub category: ToolCategory,
-    /// Whether the tool wants permission by default.
-    pub requires_permission: bool,
-    /// What the call would do.
-    pub plan: &'a CallPlan,
-}
-
-/// What the policy says to a call.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It may run.
-    Allow(Permit),
-    /// The user is to be asked.
-    Ask(Ask),
-    /// It may not run.
-    Deny(Denial),
-}
+use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 
 /// Decides about calls.
+///
+/// 1. A managed rule that denies, then a rule of any other scope that denies, then a mode that permits no changes:
+///    the call may not run. Nothing below lifts that.
+/// 2. For each part of the call the strongest rule that allows or asks: by scope (user, session, agent, global,
+///    managed), then the higher priority, then the narrower matcher; of two that are equal in all of that, the one
+///    that asks. The order in which rules were added has no meaning.
+/// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
+///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is allowed.
+/// 4. Else the [`PermissionMode`] decides.
+///
+/// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
+/// outside the workspace nor protected folders such as `.git`: only a rule with a path does, and a protected folder
+/// must be in that path. What a shell command touches is not known beforehand: allowing the shell tool as a whole, or
+/// a command by its first words, allows what the sandbox lets it do.
+///
+/// A shell line that is not understood is never allowed by a prefix or pattern, nor is a command whose program is only
+/// known when the line runs, that redirects output into a file, or that sets a variable which could make a program do
+/// something else. Where a word that is only known when the line runs could be the one that a denial looks for, no prefix
+/// or pattern allows the command.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
-    readable: Vec<std::path::PathBuf>,
+    readable: Vec<PathBuf>,
+    rules: Vec<Held>,
 }
 
-/// What a call does, as far as modes tell calls apart.
-enum Reach {
-    Session,
-    ReadInside,
-    ReadOutside,
-    WriteInside,
-    /// Inside, but of a kind that starts programs or rules over agents.
-    WriteProtected,
-    WriteOutside,
-    Anything,
+/// A rule, and whom it is kept for.
+#[derive(Debug, Clone)]
+struct Held {
+    rule: PermissionRule,
+    /// The session in which it was granted. Without one its scope alone says for whom it holds.
+    granted_in: Option<SessionId>,
 }
 
 impl PermissionPolicy {
     /// Makes a policy of a mode alone.
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode, readable: Vec::new() }
+        Self { mode, readable: Vec::new(), rules: Vec::new() }
     }
 
     /// Lets reads of a folder outside the workspace pass: the session's own output files.
     #[must_use]
-    pub fn with_readable(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+    pub fn with_readable(mut self, folder: impl Into<PathBuf>) -> Self {
         self.readable.push(folder.into());
         self
     }
 
     /// Lets reads of a folder outside the workspace pass.
-    pub fn add_readable(&mut self, folder: impl Into<std::path::PathBuf>) {
+    pub fn add_readable(&mut self, folder: impl Into<PathBuf>) {
         self.readable.push(folder.into());
     }
 
-    /// Sets the mode.
-    pub fn set_mode(&mut self, mode: PermissionMode) {
-        self.mode = mode;
+    /// Adds the rules of a set. Ids need not differ from those of other sets.
+    #[must_use]
+    pub fn with_rules(mut self, rules: RuleSet) -> Self {
+        let held = |rule| Held { rule, granted_in: None };
+        self.rules.extend(rules.into_rules().into_iter().map(held));
+        self
+    }
+
+    /// Adds a rule. Its id must be a new one in its scope.
+    pub fn add_rule(&mut self, rule: PermissionRule) -> Result<(), RuleError> {
+        let rule = rule_set::sound(rule)?;
+        if self.rules().any(|known| known.id == rule.id && known.scope == rule.scope) {
+            return Err(RuleError::DuplicateId { id: rule.id });
+        }
+        self.rules.push(Held { rule, granted_in: None });
+        Ok(())
+    }
+
+    /// Adds rules: all of them, or none if one cannot be added.
+    pub fn add_rules(
+        &mut self,
+        rules: impl IntoIterator<Item = PermissionRule>,
+    ) -> Result<(), RuleError> {
+        let before = self.rules.len();
+        for rule in rules {
+            if let Err(error) = self.add_rule(rule) {
+                self.rules.truncate(before);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a rule for one session, whatever scope it had.
+    pub fn add_session_rule(
+        &mut self,
+        session: &SessionId,
+        rule: PermissionRule,
+    ) -> Result<(), RuleError> {
+        self.add_rule(rule.with_scope(RuleScope::Session(session.clone())))
+    }
+
+    /// Takes away what holds for one session alone: its rules, and what was granted in it.
+    pub fn clear_session_rules(&mut self, session: &SessionId) {
+        self.rules.retain(|held| {
+            held.granted_in.as_ref() != Some(session)
+                && held.rule.scope != RuleScope::Session(session.clone())
+        });
+    }
+
+    /// Notes what the user granted for the rest of a session: rules of the user's scope that hold in it alone.
+    pub fn grant(&mut self, session: &SessionId, grants: &[Grant]) {
+        for rule in grants.iter().map(rule_of) {
+            let is_known = self.rules.iter().any(|held| {
+                held.granted_in.as_ref() == Some(session) && held.rule.matcher == rule.matcher
+            });
+            if !is_known {
+                self.rules.push(Held { rule, granted_in: Some(session.clone()) });
+            }
+        }
     }
 
     /// Returns the mode.
@@ -140,165 +132,77 @@ impl PermissionPolicy {
         self.mode
     }
 
+    /// Changes the mode.
+    pub fn set_mode(&mut self, mode: PermissionMode) {
+        self.mode = mode;
+    }
+
+    /// Returns all rules. Their order has no meaning.
+    pub fn rules(&self) -> impl Iterator<Item = &PermissionRule> {
+        self.rules.iter().map(|held| &held.rule)
+    }
+
     /// Decides about a call.
     pub fn decide(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Decision {
-        let permit = Permit::new(facts.call_id, facts.input);
-        let reach = self.reach(facts, workspace);
-        let ask = |reason: &str| {
-            Decision::Ask(Ask::new(reason.to_owned(), Permit::new(facts.call_id, facts.input)))
-        };
-        match (self.mode, reach) {
-            (_, Reach::Session | Reach::ReadInside)
-            | (PermissionMode::FullAuto, _)
-            | (PermissionMode::AcceptEdits, Reach::WriteInside) => Decision::Allow(permit),
-            (
-                PermissionMode::ReadOnly,
-                Reach::WriteInside | Reach::WriteProtected | Reach::WriteOutside | Reach::Anything,
-            ) => Decision::Deny(Denial {
-                source: DenialSource::Policy,
-                reason: format!("the mode is read-only and {} is not a read", facts.tool),
-            }),
-            (_, _) if !facts.requires_permission => Decision::Allow(permit),
-            (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
-            (_, Reach::WriteInside) => ask("it changes files"),
-            (_, Reach::WriteProtected) => ask(
-                "it changes settings of git, an editor, an agent or the CI, which start programs",
-            ),
-            (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
-            (_, Reach::Anything) if facts.category == ToolCategory::Network => {
-                ask("it uses the network")
+        let evaluation = self.evaluate(&[], facts, workspace);
+        let verdict = evaluation.verdict();
+        let permit = || Permit::new(facts.call_id, facts.input);
+        match verdict.decision {
+            RuleDecision::Allow => Decision::Allow(permit()),
+            RuleDecision::Deny => {
+                Decision::Deny(Denial { source: DenialSource::Policy, reason: verdict.reason })
             }
-            (_, Reach::Anything) => ask("it runs a command"),
-        }
-    }
-
-    fn reach(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Reach {
-        match (&facts.plan.effects, facts.category) {
-            (Effects::None, ToolCategory::Session | ToolCategory::Agent) => Reach::Session,
-            (Effects::None, ToolCategory::Read) => Reach::ReadInside,
-            (Effects::Paths(paths), _) => {
-                let inside = paths.iter().all(|effect| {
-                    workspace.contains(&effect.path) || self.may_read(effect.access, &effect.path)
+            RuleDecision::AskUser => {
+                let mut offers = offer::offers(&facts, &evaluation.open_parts(), workspace);
+                offers.retain(|offer| {
+                    let granted: Vec<_> = offer.grants.iter().map(rule_of).collect();
+                    let verdict = self.evaluate(&granted, facts, workspace).verdict();
+                    verdict.decision == RuleDecision::Allow
                 });
-                let writes = paths.iter().any(|effect| effect.access == Access::Write);
-                match (writes, inside) {
-                    (false, true) => Reach::ReadInside,
-                    (false, false) => Reach::ReadOutside,
-                    (true, true) if paths.iter().any(|effect| is_protected(effect, workspace)) => {
-                        Reach::WriteProtected
-                    }
-                    (true, true) => Reach::WriteInside,
-                    (true, false) => Reach::WriteOutside,
-                }
+                Decision::Ask(Ask::new(verdict.reason, offers, permit()))
             }
-            (Effects::Unknown, _)
-            | (
-                Effects::None,
-                ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network,
-            ) => Reach::Anything,
         }
     }
 
-    fn may_read(&self, access: Access, path: &std::path::Path) -> bool {
-        access == Access::Read && self.readable.iter().any(|folder| path.starts_with(folder))
+    /// Says how a call is decided upon, and why.
+    pub fn explain(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Explanation {
+        Explanation::new(self.evaluate(&[], facts, workspace).verdict(), self.mode)
+    }
+
+    /// Holds the rules that are kept, and further ones, against a call.
+    fn evaluate<'a, 'r>(
+        &'a self,
+        further: &'r [PermissionRule],
+        facts: CallFacts<'a>,
+        workspace: &'a Workspace,
+    ) -> Evaluation<'a, 'r>
+    where
+        'a: 'r,
+    {
+        let setting = Setting { mode: self.mode, readable: &self.readable, workspace };
+        let kept = self.rules.iter().filter(move |held| {
+            held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
+        });
+        Evaluation::new(setting, kept.map(|held| &held.rule).chain(further), facts)
     }
 }
 
-/// Folders whose files start programs or rule over agents. Changes of them are asked about also where edits pass.
-const PROTECTED: [&str; 8] =
-    [".git", ".crow-agent", ".vscode", ".idea", ".zed", ".claude", ".opencode", ".github"];
-
-/// Whether a write goes below such a folder, seen from the workspace's root: the root itself may lie in one.
-fn is_protected(effect: &PathEffect, workspace: &Workspace) -> bool {
-    let below = workspace
-        .roots()
-        .iter()
-        .find_map(|root| effect.path.strip_prefix(root).ok())
-        .unwrap_or(&effect.path);
-    let is_one = |name: &std::ffi::OsStr| {
-        PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+/// The rule that a grant stands for.
+fn rule_of(grant: &Grant) -> PermissionRule {
+    let (what, matcher) = match grant {
+        Grant::Tool(tool) => (format!("tool {tool}"), RuleMatcher::ToolName(tool.clone())),
+        Grant::Command(words) => {
+            (format!("command {}", words.join(" ")), RuleMatcher::CommandPrefix(words.clone()))
+        }
+        Grant::Path { access, path } => {
+            let verb = match access {
+                Access::Read => "read",
+                Access::Write => "write",
+            };
+            let matcher = RuleMatcher::Path { access: *access, path: uniform(path).into_owned() };
+            (format!("{verb} {}", path.display()), matcher)
+        }
     };
-    effect.access == Access::Write
-        && below.components().any(|component| is_one(component.as_os_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tool::Subject;
-
-    fn decide(mode: PermissionMode, category: ToolCategory, effects: Effects) -> &'static str {
-        let plan = CallPlan { title: "t".into(), effects, subject: Subject::Nothing };
-        let (call_id, input) = (CallId::new("c"), serde_json::json!({}));
-        let facts = CallFacts {
-            call_id: &call_id,
-            session_id: &SessionId::new("s"),
-            agent: "builder",
-            input: &input,
-            tool: "t",
-            category,
-            requires_permission: true,
-            plan: &plan,
-        };
-        match PermissionPolicy::new(mode)
-            .with_readable("/scratch")
-            .decide(facts, &Workspace::new("/p"))
-        {
-            Decision::Allow(permit) => {
-                assert!(permit.covers(&call_id, &input));
-                "allow"
-            }
-            Decision::Ask(_) => "ask",
-            Decision::Deny(_) => "deny",
-        }
-    }
-
-    fn path(path: &str, access: Access) -> Effects {
-        Effects::Paths(vec![PathEffect { path: path.into(), access }])
-    }
-
-    #[test]
-    fn each_mode_decides_as_documented() {
-        use {
-            Access::{Read, Write},
-            ToolCategory as C,
-        };
-        let calls = [
-            ("todo", C::Session, Effects::None),
-            ("read inside", C::Read, path("/p/a", Read)),
-            ("read scratch", C::Read, path("/scratch/a", Read)),
-            ("read outside", C::Read, path("/etc/passwd", Read)),
-            ("write inside", C::Write, path("/p/a", Write)),
-            ("write protected", C::Write, path("/p/.git/config", Write)),
-            ("write scratch", C::Write, path("/scratch/a", Write)),
-            ("command", C::Execute, Effects::Unknown),
-        ];
-        let expected = [
-            (PermissionMode::Ask, ["allow", "allow", "allow", "ask", "ask", "ask", "ask", "ask"]),
-            (
-                PermissionMode::AcceptEdits,
-                ["allow", "allow", "allow", "ask", "allow", "ask", "ask", "ask"],
-            ),
-            (
-                PermissionMode::ReadOnly,
-                ["allow", "allow", "allow", "ask", "deny", "deny", "deny", "deny"],
-            ),
-            (
-                PermissionMode::FullAuto,
-                ["allow", "allow", "allow", "allow", "allow", "allow", "allow", "allow"],
-            ),
-        ];
-        for (mode, row) in expected {
-            for ((name, category, effects), want) in calls.iter().zip(row) {
-                assert_eq!(decide(mode, *category, effects.clone()), want, "{mode}: {name}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_permit_covers_no_other_call_and_no_other_input() {
-        let permit = Permit::new(&CallId::new("a"), &serde_json::json!({"x": 1}));
-        assert!(!permit.covers(&CallId::new("b"), &serde_json::json!({"x": 1})));
-        assert!(!permit.covers(&CallId::new("a"), &serde_json::json!({"x": 2})));
-    }
+    PermissionRule::new(format!("granted {what}"), matcher, RuleDecision::Allow)
+        .with_scope(RuleScope::User)
 }

@@ -3,7 +3,7 @@
 use std::{
     ops::Deref,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -29,9 +29,7 @@ pub struct AgentContext {
     /// The agent's name.
     pub agent_name: String,
     /// The model that the agent talks to.
-    pub model: ModelRef,
-    /// What that model can do.
-    pub abilities: Abilities,
+    pub model: CurrentModel,
     /// Where the agent works.
     pub workspace: Workspace,
     /// Where outputs go that are too long for the model, if they are kept at all. The folder may not exist yet.
@@ -50,6 +48,32 @@ pub struct AgentContext {
     pub outside: Option<Arc<dyn OutsideCalls>>,
     /// Whatever else the program gave to its tools.
     pub resources: ResourceMap,
+}
+
+/// The model that an agent talks to. It may change between turns.
+#[derive(Debug)]
+pub struct CurrentModel(RwLock<(ModelRef, Abilities)>);
+
+impl CurrentModel {
+    /// Names a model and what it can do.
+    pub fn new(reference: ModelRef, abilities: Abilities) -> Self {
+        Self(RwLock::new((reference, abilities)))
+    }
+
+    /// Returns the model.
+    pub fn reference(&self) -> ModelRef {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Returns what it can do.
+    pub fn abilities(&self) -> Abilities {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// Sets another model.
+    pub fn set(&self, reference: ModelRef, abilities: Abilities) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (reference, abilities);
+    }
 }
 
 /// What one call knows and may use.

@@ -49,7 +49,7 @@ mod traits;
 mod typed;
 
 pub use command_line::{CommandLine, CommandMeaning, Redirect, SimpleCommand, Word};
-pub use context::{AgentContext, Progress, ToolContext};
+pub use context::{AgentContext, CurrentModel, Progress, ToolContext};
 pub use outside::OutsideTool;
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;

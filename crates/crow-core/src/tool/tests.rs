@@ -40,8 +40,10 @@ fn context(call_id: &str) -> ToolContext {
         session_id: SessionId::new("s"),
         root_id: SessionId::new("s"),
         agent_name: "builder".into(),
-        model: ModelRef { provider: "p".into(), model: "m".into() },
-        abilities: Abilities::default(),
+        model: CurrentModel::new(
+            ModelRef { provider: "p".into(), model: "m".into() },
+            Abilities::default(),
+        ),
         workspace: Workspace::new("/p"),
         scratch: Some("/scratch".into()),
         file_views: FileViews::default(),

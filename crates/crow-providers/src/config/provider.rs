@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use super::{BuiltIn, ConfigError, KeySource, error::Source, raw::RawProvider};
-use crate::{Dialect, ExtraHeader};
+use crate::{Dialect, ExtraHeader, RateLimits};
 
 /// A provider that a file describes.
 ///
@@ -33,6 +33,11 @@ use crate::{Dialect, ExtraHeader};
 ///
 /// [timeouts]                          # optional
 /// idle_seconds = 60
+///
+/// [limits]                            # optional, shared by all agents of the process
+/// concurrency = 4                     # requests in flight
+/// requests_per_minute = 50
+/// tokens_per_minute = 40000           # input and output together
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
@@ -54,6 +59,8 @@ pub struct ProviderConfig {
     pub(crate) headers: Vec<ExtraHeader>,
     /// How long the provider may send nothing within a reply.
     pub(crate) idle_timeout: Option<Duration>,
+    /// How much may be asked of it.
+    pub(crate) limits: RateLimits,
 }
 
 /// What kind of provider a file describes.

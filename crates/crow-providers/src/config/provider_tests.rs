@@ -1,3 +1,5 @@
+use std::num::{NonZeroU32, NonZeroU64};
+
 use super::*;
 use crate::{ApiKey, openai::ChatVariant};
 
@@ -71,6 +73,10 @@ fn everything_that_can_be_said_is_read() {
         X-Team = "crow"
         [timeouts]
         idle_seconds = 300
+        [limits]
+        concurrency = 2
+        requests_per_minute = 30
+        tokens_per_minute = 40000
         "#,
     )
     .unwrap();
@@ -95,6 +101,11 @@ fn everything_that_can_be_said_is_read() {
         models: BTreeMap::from([("deepseek-ai/DeepSeek-V3.2".to_owned(), settings)]),
         headers: vec![ExtraHeader { name: "X-Team".to_owned(), value: "crow".to_owned() }],
         idle_timeout: Some(Duration::from_mins(5)),
+        limits: RateLimits {
+            concurrency: NonZeroU32::new(2),
+            requests_per_minute: NonZeroU32::new(30),
+            tokens_per_minute: NonZeroU64::new(40_000),
+        },
     };
     assert_eq!(config, expected);
     assert!(!format!("{config:?}").contains("sk-direct"));
@@ -171,6 +182,10 @@ fn every_mistake_is_told_with_its_place_and_what_to_do() {
         ("a negative window", format!("{head}[models.x]\ncontext_window = -1\n")),
         ("a word for a number", format!("{head}[models.x]\ncontext_window = \"200k\"\n")),
         ("zero seconds", format!("{head}[timeouts]\nidle_seconds = 0\n")),
+        ("no requests", format!("{head}[limits]\nconcurrency = 0\n")),
+        ("too many requests", format!("{head}[limits]\nrequests_per_minute = 4294967296\n")),
+        ("a word for a limit", format!("{head}[limits]\ntokens_per_minute = \"many\"\n")),
+        ("an unknown limit", format!("{head}[limits]\nrequest_per_minute = 5\n")),
         ("a header with a space", format!("{head}[headers]\n\"x y\" = \"z\"\n")),
         ("a header with a line break", format!("{head}[headers]\nx = \"a\\nb\"\n")),
     ];

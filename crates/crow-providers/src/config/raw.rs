@@ -22,6 +22,8 @@ pub(super) struct RawProvider {
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
+    #[serde(default)]
+    pub(super) limits: RawLimits,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,4 +110,12 @@ pub(super) struct RawPrice {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
     pub(super) idle_seconds: Option<Spanned<u64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLimits {
+    pub(super) concurrency: Option<Spanned<u64>>,
+    pub(super) requests_per_minute: Option<Spanned<u64>>,
+    pub(super) tokens_per_minute: Option<Spanned<u64>>,
 }

@@ -1,6 +1,9 @@
 //! From the TOML as it was written to a provider that can be used.
 
-use std::time::Duration;
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    time::Duration,
+};
 
 use reqwest::header::{HeaderName, HeaderValue};
 use toml::Spanned;
@@ -10,9 +13,9 @@ use super::{
     address, built_in, error,
     error::Source,
     key,
-    raw::{RawIdentity, RawKey, RawModel, RawPrice, RawProvider},
+    raw::{RawIdentity, RawKey, RawLimits, RawModel, RawPrice, RawProvider},
 };
-use crate::{Dialect, ExtraHeader};
+use crate::{Dialect, ExtraHeader, RateLimits};
 
 pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderConfig, ConfigError> {
     let name = name(&raw.provider.name, source)?;
@@ -44,6 +47,7 @@ pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderCo
         headers,
         idle_timeout: positive(raw.timeouts.idle_seconds.as_ref(), source)?
             .map(Duration::from_secs),
+        limits: limits(&raw.limits, source)?,
     })
 }
 
@@ -140,6 +144,22 @@ fn header(
         return Err(source.error(&value.span(), message));
     }
     Ok(ExtraHeader { name: name.get_ref().clone(), value: value.get_ref().clone() })
+}
+
+fn limits(raw: &RawLimits, source: Source<'_>) -> Result<RateLimits, ConfigError> {
+    let small = |number: Option<&Spanned<u64>>| match (positive(number, source)?, number) {
+        (Some(value), Some(number)) => u32::try_from(value).map(NonZeroU32::new).map_err(|_| {
+            let message = format!("{value} is too much: the most is {}", u32::MAX);
+            source.error(&number.span(), message)
+        }),
+        (_, _) => Ok(None),
+    };
+    Ok(RateLimits {
+        concurrency: small(raw.concurrency.as_ref())?,
+        requests_per_minute: small(raw.requests_per_minute.as_ref())?,
+        tokens_per_minute: positive(raw.tokens_per_minute.as_ref(), source)?
+            .and_then(NonZeroU64::new),
+    })
 }
 
 fn not_blank(text: Spanned<String>, source: Source<'_>) -> Result<String, ConfigError> {

@@ -13,6 +13,7 @@ mod support;
 mod connections;
 mod errors;
 mod faults;
+mod limits;
 mod openai;
 mod replies;
 mod requests;

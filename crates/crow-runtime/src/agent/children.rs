@@ -135,10 +135,7 @@ impl AgentInternals {
         };
         self.recorder.tell(started, &self.shared.run_token()).await;
         // Nothing is waited for from here on: whoever drops this future before has started nothing.
-        let mut children = self.shared.children();
-        children.retain(|child| !child.has_ended());
-        children.push(handle.clone());
-        drop(children);
+        self.shared.add_child(handle.clone());
         launch.start(&handle, Some(parent), agent);
         Ok(handle)
     }

@@ -73,9 +73,7 @@ impl AgentHandle {
         self.refuse_after_end()?;
         match self.shared.calls.deliver(&call_id, result) {
             Delivery::Delivered => Ok(()),
-            Delivery::ToLoop(result) => {
-                self.send(InputMessage::ToolResult { call_id, result: Box::new(result) })
-            }
+            Delivery::ToLoop(result) => self.send(InputMessage::ToolResult { call_id, result }),
             Delivery::NotOpen => Err(HandleError::CallNotOpen { call_id }),
         }
     }
@@ -160,6 +158,11 @@ impl AgentHandle {
     /// Returns the session's id.
     pub fn session_id(&self) -> &SessionId {
         &self.shared.id
+    }
+
+    /// Returns how many bytes of a torn last line were cut off when the session was opened.
+    pub fn torn_bytes(&self) -> usize {
+        self.shared.torn_bytes
     }
 
     /// Reads the history from the session's log. Blocks.

@@ -8,10 +8,10 @@ use crow_core::{
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
-    model::{Abilities, Conversation, ModelRef},
+    model::{Abilities, Conversation, ModelInfo, ModelRef},
     resource_map::ResourceMap,
     todo::TodoList,
-    tool::{AgentContext, ToolResult},
+    tool::{AgentContext, CurrentModel, ToolResult},
     workspace::Workspace,
 };
 use serde_json::Value;
@@ -19,7 +19,10 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
-use crate::{ProcessRunner, RuntimeConfig, SessionError, SessionMetadata, events::Recorder};
+use crate::{
+    ProcessRunner, RuntimeConfig, SessionError, SessionMetadata, events::Recorder,
+    session::model_switch,
+};
 
 /// Longest title that is made of a prompt, in characters.
 const TITLE: usize = 80;
@@ -86,8 +89,7 @@ impl AgentInternals {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
             agent_name: metadata.agent_type.clone(),
-            model: metadata.model_ref(),
-            abilities: parts.abilities,
+            model: CurrentModel::new(metadata.model_ref(), parts.abilities),
             workspace: Workspace::new(crow.cwd),
             scratch,
             file_views,
@@ -249,6 +251,23 @@ impl AgentInternals {
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
+    }
+
+    /// Goes on with another model from the next model call on. The switch is recorded, and the header names the new model.
+    pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
+        let before = self.shared.metadata().model_ref();
+        let reference = &info.reference;
+        self.context.model.set(reference.clone(), info.abilities);
+        if before == *reference {
+            return Ok(());
+        }
+        self.emit(AgentEvent::Switch { change: model_switch(&before, reference) }).await?;
+        {
+            let mut metadata = self.shared.metadata();
+            metadata.model.clone_from(&reference.model);
+            metadata.provider.clone_from(&reference.provider);
+        }
+        self.save_metadata()
     }
 
     /// Answers every open call, as after a crash or a cancel, so that the model can be asked again.

@@ -51,6 +51,7 @@ impl Launch {
     ) -> (Self, AgentHandle) {
         let Place { tree, depth, driver, session_token, abort_token } = place;
         let config = &inner.config;
+        let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let (steering, steering_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder = Arc::new(Recorder::new(
@@ -61,6 +62,7 @@ impl Launch {
         ));
         let shared = Arc::new(Shared::new(shared::Parts {
             metadata: session.metadata,
+            torn_bytes,
             depth,
             tree,
             driver,

@@ -71,6 +71,7 @@ impl AgentRuntime {
         let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
         tree.add_session(session.id());
         session.descendants.iter().for_each(|id| tree.add_session(id));
+        tree.change_policy(|policy| policy.grant(session.root.id(), &session.grants));
         let place = Place {
             tree: Arc::new(tree),
             depth: 0,

@@ -22,6 +22,7 @@ use crate::{SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
 pub(crate) struct Shared {
     pub(super) id: SessionId,
     pub(super) parent: Option<ParentCall>,
+    pub(super) torn_bytes: usize,
     /// How many agents stand above this one.
     pub(super) depth: usize,
     pub(crate) tree: Arc<Tree>,
@@ -62,6 +63,7 @@ pub(super) struct Outcome {
 /// What is known of an agent before it runs.
 pub(super) struct Parts {
     pub metadata: SessionMetadata,
+    pub torn_bytes: usize,
     pub depth: usize,
     pub tree: Arc<Tree>,
     pub driver: Option<Arc<Shared>>,
@@ -72,11 +74,21 @@ pub(super) struct Parts {
 
 impl Shared {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { metadata, depth, tree, driver, recorder, session_token, abort_token } = parts;
+        let Parts {
+            metadata,
+            torn_bytes,
+            depth,
+            tree,
+            driver,
+            recorder,
+            session_token,
+            abort_token,
+        } = parts;
         let current = driver.is_none().then(|| session_token.child_token());
         Self {
             id: metadata.session_id.clone(),
             parent: metadata.parent(),
+            torn_bytes,
             depth,
             tree,
             driver,
@@ -136,6 +148,13 @@ impl Shared {
             Some(driver) => driver.children(),
             None => self.children.lock().unwrap_or_else(PoisonError::into_inner),
         }
+    }
+
+    /// Keeps a child that runs; those that have ended need no owner any more.
+    pub(super) fn add_child(&self, child: AgentHandle) {
+        let mut children = self.children();
+        children.retain(|child| !child.has_ended());
+        children.push(child);
     }
 
     pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {

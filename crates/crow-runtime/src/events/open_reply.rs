@@ -37,18 +37,14 @@ pub(super) struct OpenReplies(BTreeMap<SessionId, OpenReply>);
 
 impl OpenReplies {
     pub(super) fn apply(&mut self, envelope: &Envelope) {
-        match &envelope.event {
-            AgentEvent::TextDelta { reply_id, delta, .. } => {
-                self.of(envelope, reply_id).text.push_str(delta);
-            }
-            AgentEvent::ThinkingDelta { reply_id, delta, .. } => {
-                self.of(envelope, reply_id).thinking.push_str(delta);
-            }
-            event => {
-                if ends_reply(event) {
-                    self.0.remove(&envelope.session_id);
-                }
-            }
+        if let AgentEvent::TextDelta { reply_id, delta, .. } = &envelope.event {
+            self.of(envelope, reply_id).text.push_str(delta);
+        }
+        if let AgentEvent::ThinkingDelta { reply_id, delta, .. } = &envelope.event {
+            self.of(envelope, reply_id).thinking.push_str(delta);
+        }
+        if ends_reply(&envelope.event) {
+            self.0.remove(&envelope.session_id);
         }
     }
 

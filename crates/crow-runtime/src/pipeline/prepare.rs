@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use crow_core::{
     call::ResolvedCall,
-    capability::PermissionRequest,
+    capability::{PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
@@ -220,6 +220,9 @@ impl AgentInternals {
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
         let answer = question.close_answered(answer);
+        if let PermissionAnswer::AllowSession { grants } = &answer {
+            tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
+        }
         self.set_state(AgentState::Processing).await?;
         let decision = AgentEvent::PermissionDecision {
             request_id,

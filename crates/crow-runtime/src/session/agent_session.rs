@@ -3,15 +3,20 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
+    capability::PermissionAnswer,
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
+    permission::Grant,
     usage::TokenUsage,
 };
 use serde_json::{Map, Value};
 
-use super::{CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata};
+use super::{
+    CrowMetadata, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
+    StoredSession,
+};
 use crate::RuntimeConfig;
 
 /// What a new session is to be.
@@ -62,6 +67,8 @@ pub struct AgentSession {
     torn_bytes: usize,
     /// The sessions of agents that were started in this one, and in those.
     pub(crate) descendants: Vec<SessionId>,
+    /// What the user allowed for the rest of the session.
+    pub(crate) grants: Vec<Grant>,
     pub(crate) file_views: Vec<Value>,
     pub(crate) todo: Option<Value>,
 }
@@ -127,9 +134,7 @@ impl AgentSession {
         });
         if let Err(error) = written {
             drop(log);
-            if let Err(left) = config.store.remove(&session_id) {
-                tracing::warn!(session = %session_id, error = %left, "half a session stays behind");
-            }
+            remove_half(config, &session_id);
             return Err(error);
         }
         let history = History::from_log([&start])
@@ -143,9 +148,44 @@ impl AgentSession {
             abilities,
             torn_bytes: 0,
             descendants: Vec::new(),
+            grants: Vec::new(),
             file_views,
             todo,
         })
+    }
+
+    /// Makes a new session with the history of another one, which may be in use, and opens it. Blocks.
+    ///
+    /// Children stay with the original. What is open in it is open in the copy too, until its agent closes it.
+    pub fn fork(
+        config: &RuntimeConfig,
+        id: &SessionId,
+        abilities: Abilities,
+    ) -> Result<Self, SessionError> {
+        let StoredSession { mut metadata, events } = config.store.read(id)?;
+        let fork = SessionId::new(config.ids.next_id());
+        metadata.session_id = fork.clone();
+        metadata.parent_session_id = None;
+        metadata.parent_tool_use_id = None;
+        metadata.child_session_ids.clear();
+        metadata.created_at = config.clock.now();
+        metadata.updated_at = metadata.created_at;
+        let mut crow = metadata.crow();
+        crow.root_id = fork.clone();
+        crow.role = AgentRole::Primary;
+        metadata.set_crow(&crow);
+        let mut log = config.store.create(&metadata)?;
+        let written = events.into_iter().try_for_each(|event| {
+            let (session_id, root_id) = (fork.clone(), fork.clone());
+            let role = AgentRole::Primary;
+            log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
+        });
+        drop(log);
+        if let Err(error) = written {
+            remove_half(config, &fork);
+            return Err(error);
+        }
+        Self::open(config, &fork, abilities)
     }
 
     /// Opens a session as its only writer. Blocks.
@@ -167,7 +207,9 @@ impl AgentSession {
             .collect();
         let todo = extras().filter_map(|extra| extra.get("todos")).last().cloned();
         let metadata = stored.metadata;
-        let (descendants, last_seq) = descendants(config, &metadata);
+        let Descendants { sessions: descendants, last_seq, mut grants } =
+            Descendants::find(config, &metadata);
+        grants.extend(grants_in(&stored.events));
         let last_seq = history.last_seq().max(last_seq);
         let root = RootSession::new(metadata.crow().root_id, last_seq);
         Ok(Self {
@@ -178,6 +220,7 @@ impl AgentSession {
             abilities,
             torn_bytes,
             descendants,
+            grants,
             file_views,
             todo,
         })
@@ -225,7 +268,7 @@ impl AgentSession {
             role: crow.role,
             parent: self.metadata.parent(),
             round: 0,
-            event: AgentEvent::Switch { change: format!("model: {before} -> {model}") },
+            event: AgentEvent::Switch { change: model_switch(&before, model) },
         };
         let log = &mut self.log;
         self.root.number(|seq| {
@@ -240,23 +283,56 @@ impl AgentSession {
     }
 }
 
-/// Finds the sessions of agents below, and the last number that one of their logs holds: the count is shared by all.
-fn descendants(config: &RuntimeConfig, metadata: &SessionMetadata) -> (Vec<SessionId>, u64) {
-    let (mut found, mut last_seq) = (Vec::new(), 0);
-    let mut open = metadata.child_session_ids.clone();
-    while let Some(id) = open.pop() {
-        if found.contains(&id) {
-            continue;
-        }
-        match config.store.read(&id) {
-            Ok(stored) => {
-                let last = stored.events.iter().filter_map(|event| event.seq).max();
-                last_seq = last_seq.max(last.unwrap_or(0));
-                open.extend(stored.metadata.child_session_ids);
-                found.push(id);
-            }
-            Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
-        }
+/// Takes back a session that could not be written to its end.
+fn remove_half(config: &RuntimeConfig, id: &SessionId) {
+    if let Err(error) = config.store.remove(id) {
+        tracing::warn!(session = %id, %error, "half a session stays behind");
     }
-    (found, last_seq)
+}
+
+/// Words the switch to another model.
+pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
+    format!("model: {before} -> {after}")
+}
+
+/// What the sessions below one know that holds for all of the tree.
+#[derive(Default)]
+struct Descendants {
+    sessions: Vec<SessionId>,
+    /// The last number that one of their logs holds: the count is shared by all.
+    last_seq: u64,
+    grants: Vec<Grant>,
+}
+
+impl Descendants {
+    fn find(config: &RuntimeConfig, metadata: &SessionMetadata) -> Self {
+        let mut found = Self::default();
+        let mut open = metadata.child_session_ids.clone();
+        while let Some(id) = open.pop() {
+            if found.sessions.contains(&id) {
+                continue;
+            }
+            match config.store.read(&id) {
+                Ok(stored) => {
+                    let last = stored.events.iter().filter_map(|event| event.seq).max();
+                    found.last_seq = found.last_seq.max(last.unwrap_or(0));
+                    found.grants.extend(grants_in(&stored.events));
+                    open.extend(stored.metadata.child_session_ids);
+                    found.sessions.push(id);
+                }
+                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            }
+        }
+        found
+    }
+}
+
+/// Returns what the user allowed for the rest of the session.
+fn grants_in(events: &[Envelope]) -> impl Iterator<Item = Grant> {
+    let answered = events.iter().filter_map(|event| {
+        let AgentEvent::PermissionDecision { answer, .. } = &event.event else { return None };
+        let PermissionAnswer::AllowSession { grants } = answer else { return None };
+        Some(grants)
+    });
+    answered.flatten().cloned()
 }

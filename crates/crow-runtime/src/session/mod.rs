@@ -16,3 +16,5 @@ pub use memory::MemoryStore;
 pub use metadata::{CrowMetadata, SessionMetadata};
 pub use root_session::RootSession;
 pub use store::{OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};
+
+pub(crate) use agent_session::model_switch;

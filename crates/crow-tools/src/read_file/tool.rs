@@ -10,6 +10,7 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     file_views::{ContentHash, FileView, FileViews},
+    message::Image,
     tool::{Access, CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
 };
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ use serde_json::json;
 use super::{
     image, notebook,
     page::{DEFAULT_LINES, Page, Range},
+    pages::Pages,
     stream::{self, StreamError},
 };
 use crate::{
@@ -27,6 +29,9 @@ use crate::{
     list_directory,
     paths::{self, explain, shown},
 };
+
+/// How a PDF file begins.
+const PDF: &[u8] = b"%PDF-";
 
 /// Shows a file.
 #[derive(Debug)]
@@ -44,6 +49,9 @@ pub(crate) struct Input {
     /// Number of lines, default 2000.
     #[serde(default)]
     limit: Option<u64>,
+    /// Of a PDF: `3`, `2-5` or `4-`.
+    #[serde(default)]
+    pages: Option<String>,
 }
 
 #[async_trait]
@@ -54,13 +62,15 @@ impl TypedTool for ReadFile {
 
     fn description(&self) -> &'static str {
         "Shows a text file as numbered lines (number, tab, text), up to 2000 lines or 50 KiB at once; the last line says \
-         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, and notebooks by their cells."
+         where to go on. Lines over 2000 characters are cut. Also shows png, jpeg, gif and webp images, \
+         PDF text by pages, and notebooks by their cells."
     }
 
     async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         if input.limit == Some(0) {
             return Err(ToolError::Model("limit must be at least 1".to_owned()));
         }
+        wanted(input).map_err(ToolError::Model)?;
         paths::plan("read", &input.path, Access::Read, ctx).await
     }
 
@@ -71,21 +81,39 @@ impl TypedTool for ReadFile {
 
 async fn show(input: &Input, plan: &CallPlan, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
     let path = paths::planned(&input.path, plan, ctx).await?;
-    let range = Range {
-        first: input.offset.unwrap_or(1).max(1),
-        count: input.limit.unwrap_or(DEFAULT_LINES),
-    };
+    let wanted = wanted(input).map_err(ToolError::Model)?;
     let session = ctx.clone();
-    blocking_until_cancelled(ctx, move || read(&path, range, &session)).await
+    blocking_until_cancelled(ctx, move || read(&path, wanted, &session)).await
 }
 
-fn read(path: &Path, range: Range, ctx: &ToolContext) -> ToolResult {
+/// What a call asks for.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// The start of whatever the file is.
+    Start,
+    Lines(Range),
+    Pages(Pages),
+}
+
+fn wanted(input: &Input) -> Result<Wanted, String> {
+    match (&input.pages, input.offset, input.limit) {
+        (None, None, None) => Ok(Wanted::Start),
+        (None, offset, limit) => Ok(Wanted::Lines(Range {
+            first: offset.unwrap_or(1).max(1),
+            count: limit.unwrap_or(DEFAULT_LINES),
+        })),
+        (Some(pages), None, None) => Pages::parse(pages).map(Wanted::Pages),
+        (Some(_), _, _) => Err("give pages of a PDF, or offset and limit of a text".to_owned()),
+    }
+}
+
+fn read(path: &Path, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
     match open(path) {
         Ok((file, metadata)) if metadata.len() > MAX_WHOLE => {
-            read_large(path, file, metadata.len(), range, ctx)
+            read_large(path, file, metadata.len(), wanted, ctx)
         }
         Ok(_) => match load(path) {
-            Ok(bytes) => read_whole(path, &bytes, range, ctx),
+            Ok(bytes) => read_whole(path, &bytes, wanted, ctx),
             Err(error) => unreadable(path, &error, ctx),
         },
         Err(LoadError::Folder) => list_directory::list(path, 1, ctx),
@@ -104,7 +132,11 @@ fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
     })
 }
 
-fn read_whole(path: &Path, bytes: &[u8], range: Range, ctx: &ToolContext) -> ToolResult {
+fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+    if bytes.starts_with(PDF) {
+        return read_pdf(path, bytes, pages_of(wanted), ctx);
+    }
+    let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
     if let Some(media_type) = image::media_type(bytes) {
         return show_image(path, media_type, bytes, ctx);
     }
@@ -131,6 +163,51 @@ fn read_whole(path: &Path, bytes: &[u8], range: Range, ctx: &ToolContext) -> Too
     let output =
         if total == 0 { "(the file is empty)".to_owned() } else { numbered(page, &text, total) };
     with_view(ToolResult::success(output), view, ctx)
+}
+
+fn lines_of(wanted: Wanted) -> Option<Range> {
+    match wanted {
+        Wanted::Start => Some(Range { first: 1, count: DEFAULT_LINES }),
+        Wanted::Lines(range) => Some(range),
+        Wanted::Pages(_) => None,
+    }
+}
+
+fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
+    let name = shown(path, ctx);
+    ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
+}
+
+fn pages_of(wanted: Wanted) -> Option<Pages> {
+    match wanted {
+        Wanted::Start => Some(Pages::ALL),
+        Wanted::Pages(pages) => Some(pages),
+        Wanted::Lines(_) => None,
+    }
+}
+
+#[cfg(feature = "pdf")]
+fn read_pdf(path: &Path, bytes: &[u8], pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
+    use super::pdf::{PdfError, read};
+    let name = shown(path, ctx);
+    let Some(pages) = pages else {
+        return ToolResult::failure(format!(
+            "{name} is a PDF, which is read by pages: give pages instead of offset and limit"
+        ));
+    };
+    match read(bytes, pages, &ctx.cancellation) {
+        Ok(text) => ToolResult::success(text),
+        Err(PdfError::Cancelled) => ToolResult::cancelled(),
+        Err(error) => ToolResult::failure(format!("{name} is a PDF and was not read: {error}")),
+    }
+}
+
+#[cfg(not(feature = "pdf"))]
+fn read_pdf(path: &Path, _bytes: &[u8], _pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
+    ToolResult::failure(format!(
+        "{} is a PDF, which this build cannot read; use a command in bash (pdftotext)",
+        shown(path, ctx)
+    ))
 }
 
 /// Takes the wanted lines, and counts all.
@@ -223,30 +300,78 @@ fn binary(path: &Path, size: u64, ctx: &ToolContext) -> ToolResult {
 
 fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) -> ToolResult {
     let (name, size) = (shown(path, ctx), bytes.len());
-    if !ctx.abilities.vision {
+    if !ctx.model.abilities().vision {
         return ToolResult::failure(format!(
             "{name} is a picture ({media_type}, {size} bytes), and this model cannot see pictures"
         ));
     }
-    if size > image::MAX_BYTES {
-        return ToolResult::failure(format!(
-            "{name} is a picture of {size} bytes; at most {} can be shown: make a smaller copy and read that",
-            image::MAX_BYTES
-        ));
+    match fitted(media_type, bytes, ctx) {
+        Ok(fitted) => {
+            let mut result =
+                ToolResult::success(format!("{name}: {media_type}, {size} bytes{}", fitted.note));
+            result.images.push(fitted.image);
+            result
+        }
+        Err(Unfit::Cancelled) => ToolResult::cancelled(),
+        Err(Unfit::Because(reason)) => ToolResult::failure(format!(
+            "{name} is a picture of {size} bytes and cannot be shown: {reason}; make a smaller copy and read that"
+        )),
     }
-    let mut result = ToolResult::success(format!("{name}: {media_type}, {size} bytes"));
-    result.images.push(image::image(media_type, bytes));
-    result
+}
+
+/// A picture as it is sent.
+struct Fitted {
+    image: Image,
+    /// What was done to it.
+    note: String,
+}
+
+/// Why no picture is sent.
+enum Unfit {
+    #[cfg_attr(not(feature = "pictures"), expect(dead_code, reason = "only scaling takes long"))]
+    Cancelled,
+    Because(String),
+}
+
+#[cfg(feature = "pictures")]
+fn fitted(media_type: &str, bytes: &[u8], ctx: &ToolContext) -> Result<Fitted, Unfit> {
+    use super::scale::{ScaleError, scaled};
+    match scaled(media_type, bytes, &ctx.cancellation) {
+        Ok(None) => Ok(Fitted { image: image::image(media_type, bytes), note: String::new() }),
+        Ok(Some(small)) => {
+            let ((width, height), (w, h)) = (small.original, small.size);
+            let frame = if small.is_first_frame { ", the first frame of an animation" } else { "" };
+            let (to, size) = (small.media_type, small.bytes.len());
+            let note = format!(", {width}×{height}; sent as {to}, {size} bytes, {w}×{h}{frame}");
+            Ok(Fitted { image: image::image(to, &small.bytes), note })
+        }
+        Err(ScaleError::Cancelled) => Err(Unfit::Cancelled),
+        Err(error) => Err(Unfit::Because(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "pictures"))]
+fn fitted(media_type: &str, bytes: &[u8], _ctx: &ToolContext) -> Result<Fitted, Unfit> {
+    if bytes.len() > image::MAX_BYTES {
+        return Err(Unfit::Because(format!("at most {} can be shown", image::MAX_BYTES)));
+    }
+    Ok(Fitted { image: image::image(media_type, bytes), note: String::new() })
 }
 
 /// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is remembered.
-fn read_large(path: &Path, file: File, size: u64, range: Range, ctx: &ToolContext) -> ToolResult {
+fn read_large(path: &Path, file: File, size: u64, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
     let name = shown(path, ctx);
     let mut probe = Vec::new();
     let probed = (&file).take(8 * 1024).read_to_end(&mut probe);
     if let Err(error) = probed.and_then(|_| std::io::Seek::rewind(&mut &file)) {
         return ToolResult::failure(explain(&name, &error));
     }
+    if probe.starts_with(PDF) {
+        return ToolResult::failure(format!(
+            "{name} is a PDF of {size} bytes, and at most {MAX_WHOLE} are read; use a command in bash (pdftotext)"
+        ));
+    }
+    let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
     let is_utf16 = matches!(probe.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]);
     if is_utf16 || probe.contains(&0) {
         return binary(path, size, ctx);

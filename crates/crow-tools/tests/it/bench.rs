@@ -19,8 +19,8 @@ use crow_core::{
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{
-        AgentContext, CallPlan, Preview, Progress, Tool, ToolContext, ToolError, ToolResult,
-        ToolStatus,
+        AgentContext, CallPlan, CurrentModel, Preview, Progress, Tool, ToolContext, ToolError,
+        ToolResult, ToolStatus,
     },
     workspace::Workspace,
 };
@@ -61,8 +61,10 @@ impl Bench {
             session_id: SessionId::new("s"),
             root_id: SessionId::new("s"),
             agent_name: "tester".into(),
-            model: ModelRef { provider: "p".into(), model: "m".into() },
-            abilities,
+            model: CurrentModel::new(
+                ModelRef { provider: "p".into(), model: "m".into() },
+                abilities,
+            ),
             workspace: Workspace::new(root),
             scratch: Some(folder.path().join("scratch")),
             file_views: FileViews::default(),

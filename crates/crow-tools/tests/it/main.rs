@@ -9,6 +9,10 @@ mod glob;
 mod grep;
 mod hostile;
 mod list_directory;
+#[cfg(feature = "pdf")]
+mod pdf;
+#[cfg(feature = "pictures")]
+mod pictures;
 mod read_file;
 mod session;
 mod write_file;

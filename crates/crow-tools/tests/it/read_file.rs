@@ -243,3 +243,22 @@ async fn a_notebook_is_shown_by_its_cells_and_does_not_count_as_seen() {
     bench.write("b.ipynb", "{\"not\": \"a notebook\"}");
     assert!(bench.ok("read_file", json!({"path": "b.ipynb"})).await.starts_with("1\t{\"not\""));
 }
+
+#[tokio::test]
+async fn pages_of_what_is_no_pdf_are_refused() {
+    let bench = Bench::new();
+    bench.write("a.txt", "one\n");
+    let output = bench.fails("read_file", json!({"path": "a.txt", "pages": "2"})).await;
+    assert_eq!(output, "a.txt is no PDF and has no pages; use offset and limit");
+    let output = bench.fails("read_file", json!({"path": "a.txt", "pages": "5-2"})).await;
+    assert_eq!(output, "pages is \"3\", \"2-5\" or \"4-\", not \"5-2\"");
+}
+
+#[cfg(not(feature = "pdf"))]
+#[tokio::test]
+async fn a_build_without_pdf_says_that_it_cannot_read_one() {
+    let bench = Bench::new();
+    bench.write("a.pdf", "%PDF-1.7\n");
+    let output = bench.fails("read_file", json!({"path": "a.pdf"})).await;
+    assert!(output.contains("this build cannot read"), "{output}");
+}

@@ -1,0 +1,233 @@
+//! The one way from rules and mode to a decision.
+
+use std::path::PathBuf;
+
+use super::{
+    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
+    part::{Match, Part, parts},
+    reach::{Reach, by_mode},
+};
+use crate::workspace::Workspace;
+
+/// What decides besides the rules.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) mode: PermissionMode,
+    pub(super) readable: &'a [PathBuf],
+    pub(super) workspace: &'a Workspace,
+}
+
+/// A decision, and all that led to it.
+#[derive(Debug)]
+pub(super) struct Verdict<'r> {
+    pub(super) decision: RuleDecision,
+    /// Why.
+    pub(super) reason: String,
+    /// The rules that made the decision. Without any it was the mode.
+    pub(super) deciders: Vec<&'r PermissionRule>,
+    /// All rules that spoke of the call or a part of it, the strongest first.
+    pub(super) matched: Vec<&'r PermissionRule>,
+}
+
+/// A call while rules are held against it.
+pub(super) struct Evaluation<'a, 'r> {
+    setting: Setting<'a>,
+    facts: CallFacts<'a>,
+    parts: Vec<Weighed<'a, 'r>>,
+    denial: Option<(&'r PermissionRule, usize)>,
+    matched: Vec<&'r PermissionRule>,
+}
+
+/// A part, and what rules say about it.
+struct Weighed<'a, 'r> {
+    part: Part<'a>,
+    /// The strongest rule that allows or asks.
+    best: Option<&'r PermissionRule>,
+    /// Whether a denial may speak of it: then no narrow rule allows it.
+    doubtful: bool,
+}
+
+impl<'a, 'r> Evaluation<'a, 'r> {
+    /// Holds rules against a call.
+    pub(super) fn new(
+        setting: Setting<'a>,
+        rules: impl Iterator<Item = &'r PermissionRule> + Clone,
+        facts: CallFacts<'a>,
+    ) -> Self {
+        let parts = parts(&facts, setting.workspace, setting.readable);
+        let parts = parts.into_iter().map(|part| Weighed { part, best: None, doubtful: false });
+        let mut evaluation =
+            Self { setting, facts, parts: parts.collect(), denial: None, matched: Vec::new() };
+        let rules = rules.filter(|rule| rule.holds_for(&facts));
+        for rule in rules.clone().filter(|rule| rule.decision != RuleDecision::Allow) {
+            evaluation.restrict(rule);
+        }
+        for rule in rules.filter(|rule| rule.decision == RuleDecision::Allow) {
+            evaluation.permit(rule);
+        }
+        evaluation.matched.sort_by(|left, right| right.rank().cmp(&left.rank()));
+        evaluation
+    }
+
+    /// Draws the decision: denials, then the mode that permits no change, then questions, then permissions, then the
+    /// mode.
+    pub(super) fn verdict(&self) -> Verdict<'r> {
+        let reach = Reach::of(&self.facts, self.setting.workspace, self.setting.readable);
+        let (by_mode, mode_reason) = by_mode(self.setting.mode, reach, &self.facts);
+        let question = self.question();
+        let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
+            (RuleDecision::Deny, self.reason(rule, place), vec![rule])
+        } else if by_mode == RuleDecision::Deny {
+            let reason =
+                format!("the mode is {} and {} is not a read", self.setting.mode, self.facts.tool);
+            (RuleDecision::Deny, reason, Vec::new())
+        } else if let Some((rule, place)) = question {
+            (RuleDecision::AskUser, self.reason(rule, place), vec![rule])
+        } else if let Some(deciders) = self.permission() {
+            (RuleDecision::Allow, reason_to_allow(&deciders), deciders)
+        } else {
+            (by_mode, mode_reason.to_owned(), Vec::new())
+        };
+        Verdict { decision, reason, deciders, matched: self.matched.clone() }
+    }
+
+    /// Returns the parts that a grant would have to allow.
+    pub(super) fn open_parts(&self) -> Vec<&Part<'a>> {
+        let only_free = self.parts.iter().all(|weighed| weighed.part.is_free());
+        self.parts
+            .iter()
+            .filter(|weighed| !weighed.is_allowed() && (only_free || !weighed.passes_along()))
+            .map(|weighed| &weighed.part)
+            .collect()
+    }
+
+    /// Notes what a rule that denies or asks says.
+    fn restrict(&mut self, rule: &'r PermissionRule) {
+        let whole = speaks_of_call(rule, &self.facts);
+        let mut matched = false;
+        for (place, weighed) in self.parts.iter_mut().enumerate() {
+            let found = match whole {
+                Some(true) => Match::Yes,
+                Some(false) => Match::No,
+                None => weighed.part.is_touched_by(&rule.matcher, self.setting.workspace),
+            };
+            match (found, rule.decision) {
+                (Match::No, _) => continue,
+                (Match::Maybe, RuleDecision::Deny) => {
+                    weighed.doubtful = true;
+                    continue;
+                }
+                (Match::Yes, RuleDecision::Deny) => {
+                    if self.denial.is_none_or(|(denial, _)| rule.rank() > denial.rank()) {
+                        self.denial = Some((rule, place));
+                    }
+                }
+                (Match::Maybe | Match::Yes, RuleDecision::AskUser | RuleDecision::Allow) => {
+                    weighed.offer(rule);
+                }
+            }
+            matched = true;
+        }
+        if matched {
+            self.matched.push(rule);
+        }
+    }
+
+    /// Notes what a rule that allows says.
+    fn permit(&mut self, rule: &'r PermissionRule) {
+        let whole = speaks_of_call(rule, &self.facts);
+        let mut matched = false;
+        for weighed in &mut self.parts {
+            let covers = match whole {
+                Some(speaks) => speaks && weighed.part.is_open(),
+                None => {
+                    !weighed.doubtful
+                        && weighed.part.is_covered_by(&rule.matcher, self.setting.workspace)
+                }
+            };
+            if covers {
+                weighed.offer(rule);
+                matched = true;
+            }
+        }
+        if matched {
+            self.matched.push(rule);
+        }
+    }
+
+    /// Returns the strongest rule that asks and was not overruled.
+    fn question(&self) -> Option<(&'r PermissionRule, usize)> {
+        let asking = self.parts.iter().enumerate().filter_map(|(place, weighed)| {
+            let rule = weighed.best?;
+            (rule.decision == RuleDecision::AskUser).then_some((rule, place))
+        });
+        asking.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
+    }
+
+    /// Returns the rules that together allow every part that needs it.
+    fn permission(&self) -> Option<Vec<&'r PermissionRule>> {
+        let mut deciders: Vec<&'r PermissionRule> = Vec::new();
+        for weighed in &self.parts {
+            match weighed.best {
+                Some(rule) if deciders.iter().any(|known| std::ptr::eq(*known, rule)) => {}
+                Some(rule) => deciders.push(rule),
+                None if weighed.passes_along() => {}
+                None => return None,
+            }
+        }
+        (!deciders.is_empty()).then_some(deciders)
+    }
+
+    fn reason(&self, rule: &PermissionRule, place: usize) -> String {
+        let verb = match rule.decision {
+            RuleDecision::Deny => "forbids",
+            RuleDecision::AskUser => "asks about",
+            RuleDecision::Allow => "allows",
+        };
+        let name = self
+            .parts
+            .get(place)
+            .map(|weighed| weighed.part.name(self.facts.tool))
+            .unwrap_or_default();
+        match &rule.description {
+            Some(description) => format!("the rule `{}` {verb} `{name}`: {description}", rule.id),
+            None => format!("the rule `{}` {verb} `{name}`", rule.id),
+        }
+    }
+}
+
+impl<'r> Weighed<'_, 'r> {
+    fn offer(&mut self, rule: &'r PermissionRule) {
+        if self.best.is_none_or(|best| rule.rank() > best.rank()) {
+            self.best = Some(rule);
+        }
+    }
+
+    /// Returns whether it needs no rule of its own beside parts that are allowed.
+    fn passes_along(&self) -> bool {
+        self.best.is_none() && !self.doubtful && self.part.is_free()
+    }
+
+    fn is_allowed(&self) -> bool {
+        self.best.is_some_and(|rule| rule.decision == RuleDecision::Allow)
+    }
+}
+
+fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
+    let names: Vec<String> = deciders.iter().map(|rule| format!("`{}`", rule.id)).collect();
+    match names.as_slice() {
+        [one] => format!("the rule {one} allows it"),
+        several => format!("the rules {} together allow it", several.join(", ")),
+    }
+}
+
+/// Returns whether a rule speaks of the whole call, or nothing if it speaks of parts.
+fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<bool> {
+    match &rule.matcher {
+        RuleMatcher::All => Some(true),
+        RuleMatcher::ToolName(name) => Some(name == facts.tool),
+        RuleMatcher::ToolCategory(category) => Some(*category == facts.category),
+        RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
+        RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! What a rule speaks of.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use super::CallFacts;
+use crate::tool::{Access, ToolCategory};
+
+/// What a rule speaks of.
+///
+/// A call has parts: each command of a shell line and each path that is touched. The tool, the category, a custom
+/// matcher and `All` speak of the whole call; a prefix, a pattern and a path speak of single parts. A call is allowed
+/// if every part is, and denied if one part is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RuleMatcher {
+    /// Every call of this tool.
+    #[serde(alias = "ToolName")]
+    ToolName(String),
+    /// Every call of tools of this category.
+    #[serde(alias = "ToolCategory")]
+    ToolCategory(ToolCategory),
+    /// Commands that begin with these words.
+    #[serde(alias = "CommandPrefix")]
+    CommandPrefix(Vec<String>),
+    /// Commands (their words joined by blanks) and paths (absolute, or as seen from the working directory) in which
+    /// the pattern is found.
+    #[serde(alias = "Regex")]
+    Regex(RuleRegex),
+    /// A file, or everything below a folder.
+    #[serde(alias = "Path")]
+    Path {
+        /// How it is touched.
+        access: Access,
+        /// The file or folder: absolute, or relative to any root of the workspace.
+        path: PathBuf,
+    },
+    /// What a function says yes to. Such a rule cannot be saved.
+    #[serde(skip)]
+    Custom(CustomMatcher),
+    /// Every call.
+    #[serde(alias = "All")]
+    All,
+}
+
+impl RuleMatcher {
+    /// Orders matchers by how narrow they are.
+    pub(super) fn specificity(&self) -> (u8, usize) {
+        match self {
+            Self::All => (0, 0),
+            Self::ToolCategory(_) => (1, 0),
+            Self::ToolName(_) => (2, 0),
+            Self::Custom(_) => (3, 0),
+            Self::Regex(_) => (4, 0),
+            Self::CommandPrefix(words) => (5, words.len()),
+            Self::Path { path, .. } => (5, path.components().count()),
+        }
+    }
+}
+
+/// A pattern of a rule. It matches in time linear in the text, and its size is bounded when it is made.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RuleRegex(Regex);
+
+/// A pattern that no rule can have.
+#[derive(Debug, thiserror::Error)]
+#[error("the pattern `{pattern}` cannot be used")]
+pub struct RegexError {
+    /// The pattern, shortened.
+    pub pattern: String,
+    /// What is wrong with it.
+    #[source]
+    pub source: Box<regex::Error>,
+}
+
+impl RuleRegex {
+    /// The most memory that a compiled pattern may take.
+    const SIZE_LIMIT: usize = 1 << 20;
+
+    /// Compiles a pattern. A pattern that is broken, or that explodes, is an error.
+    pub fn new(pattern: &str) -> Result<Self, RegexError> {
+        RegexBuilder::new(pattern)
+            .size_limit(Self::SIZE_LIMIT)
+            .dfa_size_limit(Self::SIZE_LIMIT)
+            .nest_limit(100)
+            .build()
+            .map(Self)
+            .map_err(|source| RegexError { pattern: shortened(pattern), source: Box::new(source) })
+    }
+
+    /// Returns the pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    pub(super) fn finds(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
+impl fmt::Debug for RuleRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RuleRegex({})", self.as_str())
+    }
+}
+
+impl PartialEq for RuleRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl TryFrom<String> for RuleRegex {
+    type Error = String;
+
+    /// The text of the error is all that a JSON parser passes on, so it holds the cause too.
+    fn try_from(pattern: String) -> Result<Self, String> {
+        Self::new(&pattern).map_err(|error| format!("{error}: {}", error.source))
+    }
+}
+
+impl From<RuleRegex> for String {
+    fn from(regex: RuleRegex) -> Self {
+        regex.as_str().to_owned()
+    }
+}
+
+/// A function that says which calls a rule speaks of.
+#[derive(Clone)]
+pub struct CustomMatcher {
+    name: String,
+    matches: Arc<Matches>,
+}
+
+type Matches = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
+
+impl CustomMatcher {
+    /// Makes a matcher of a function. The name is for people: errors and explanations show it.
+    pub fn new(
+        name: impl Into<String>,
+        matches: impl Fn(&CallFacts<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), matches: Arc::new(matches) }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> bool {
+        (self.matches)(facts)
+    }
+}
+
+impl fmt::Debug for CustomMatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomMatcher({})", self.name)
+    }
+}
+
+impl PartialEq for CustomMatcher {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.matches, &other.matches)
+    }
+}
+
+/// Cuts a text that stands in a sentence.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

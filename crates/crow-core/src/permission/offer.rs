@@ -1,0 +1,140 @@
+//! What an "always" could mean for a call that is asked about.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    CallFacts, Grant, GrantOffer,
+    part::Part,
+    prefix::narrow_prefix,
+    reach::{Reach, is_protected},
+};
+use crate::{
+    tool::{Access, SimpleCommand, Subject},
+    workspace::Workspace,
+};
+
+/// The most prefixes, or files, that one yes can stand for: nobody reads more.
+const MOST_GRANTS: usize = 5;
+
+/// Returns the grants that would each allow all of these parts, the narrowest first.
+pub(super) fn offers(
+    facts: &CallFacts<'_>,
+    open: &[&Part<'_>],
+    workspace: &Workspace,
+) -> Vec<GrantOffer> {
+    let (mut commands, mut paths, mut others) = (Vec::new(), Vec::new(), 0);
+    for part in open {
+        match part {
+            Part::Command(part) => commands.push(part.command),
+            Part::Path { place, access, reach } => paths.push((place.path(), *access, *reach)),
+            Part::Line(_) => return Vec::new(),
+            Part::Call | Part::Subject { .. } => others += 1,
+        }
+    }
+    match (commands.as_slice(), paths.as_slice(), others) {
+        (commands, [], 0) if !commands.is_empty() => for_commands(commands).into_iter().collect(),
+        ([], paths, 0) if !paths.is_empty() => for_paths(paths, workspace),
+        ([], [], 1..) if !matches!(facts.plan.subject, Subject::Command(_)) => vec![GrantOffer {
+            label: format!("calls of `{}`", facts.tool),
+            grants: vec![Grant::Tool(facts.tool.to_owned())],
+        }],
+        _ => Vec::new(),
+    }
+}
+
+fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {
+    let mut prefixes: Vec<Vec<String>> = Vec::new();
+    for command in commands {
+        let prefix = narrow_prefix(command)?;
+        if !prefixes.contains(&prefix) {
+            prefixes.push(prefix);
+        }
+        if prefixes.len() > MOST_GRANTS {
+            return None;
+        }
+    }
+    let names: Vec<String> = prefixes.iter().map(|words| quoted(&words.join(" "))).collect();
+    Some(GrantOffer {
+        label: format!("commands that begin with {}", names.join(" or ")),
+        grants: prefixes.into_iter().map(Grant::Command).collect(),
+    })
+}
+
+type TouchedPath<'a> = (&'a Path, Access, Reach);
+
+fn for_paths(paths: &[TouchedPath<'_>], workspace: &Workspace) -> Vec<GrantOffer> {
+    let files: Option<Vec<Grant>> = paths.iter().map(file).collect();
+    let Some(files) = files else { return Vec::new() };
+    let folders: Option<Vec<Grant>> = paths.iter().map(|path| folder(path, workspace)).collect();
+    let worded = |grants: Vec<Grant>, verbs: [&str; 2]| {
+        let grants = distinct(grants);
+        let label = label(&grants, verbs, workspace);
+        (grants.len() <= MOST_GRANTS).then_some(GrantOffer { label, grants })
+    };
+    let files = worded(files, ["reads of", "changes of"]);
+    let folders =
+        folders.and_then(|folders| worded(folders, ["reads of files in", "changes of files in"]));
+    files.into_iter().chain(folders).collect()
+}
+
+fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
+    match reach {
+        Reach::ReadInside | Reach::ReadOutside | Reach::WriteInside => {
+            Some(Grant::Path { access: *access, path: path.to_path_buf() })
+        }
+        Reach::Session | Reach::WriteProtected | Reach::WriteOutside | Reach::Anything => None,
+    }
+}
+
+fn folder((path, access, reach): &TouchedPath<'_>, workspace: &Workspace) -> Option<Grant> {
+    let folder = path.parent()?;
+    let fits = match reach {
+        Reach::WriteInside => workspace.contains(folder) && !is_protected(folder, workspace),
+        Reach::ReadOutside => is_deep(folder),
+        Reach::Session
+        | Reach::ReadInside
+        | Reach::WriteProtected
+        | Reach::WriteOutside
+        | Reach::Anything => false,
+    };
+    fits.then(|| Grant::Path { access: *access, path: folder.to_path_buf() })
+}
+
+/// Returns whether a folder outside the workspace is narrow enough to be opened as a whole: neither a home nor
+/// anything above it, and no hidden folder, where keys are kept.
+fn is_deep(folder: &Path) -> bool {
+    let names: Vec<PathBuf> = folder
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .map(|part| PathBuf::from(part.as_os_str()))
+        .collect();
+    names.len() > 2 && !names.iter().any(|name| name.to_string_lossy().starts_with('.'))
+}
+
+fn distinct(grants: Vec<Grant>) -> Vec<Grant> {
+    let mut kept: Vec<Grant> = Vec::new();
+    for grant in grants {
+        if !kept.contains(&grant) {
+            kept.push(grant);
+        }
+    }
+    kept
+}
+
+/// Words grants of paths. They are all reads or all changes, or their verbs are told one by one.
+fn label(grants: &[Grant], [reads, changes]: [&str; 2], workspace: &Workspace) -> String {
+    let words: Vec<String> = grants
+        .iter()
+        .filter_map(|grant| match grant {
+            Grant::Path { access: Access::Read, path } => Some((reads, path)),
+            Grant::Path { access: Access::Write, path } => Some((changes, path)),
+            Grant::Tool(_) | Grant::Command(_) => None,
+        })
+        .map(|(verb, path)| format!("{verb} {}", quoted(&workspace.display(path))))
+        .collect();
+    words.join(" and ")
+}
+
+fn quoted(text: &str) -> String {
+    format!("`{text}`")
+}

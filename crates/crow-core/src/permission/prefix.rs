@@ -1,0 +1,146 @@
+//! The narrowest prefix under which a command can be allowed for longer.
+
+use super::command::base_name;
+use crate::tool::{SimpleCommand, Word};
+
+/// How many words say what a program does.
+enum Shape {
+    /// The program says it.
+    Program,
+    /// The program and these subcommands. Others do too much to be allowed for longer.
+    Only(&'static [&'static str]),
+    /// The program and any subcommand, except these. Their second half runs anything, or cannot be taken back.
+    Except(&'static [&'static str]),
+    /// The program and the script that it runs.
+    Script,
+    /// It runs another program, reaches anything, or destroys: it is asked about every time.
+    Never,
+}
+
+/// Subcommands that only choose what the next word means: `npm run build`.
+const GROUPS: [(&str, &[&str]); 12] = [
+    ("bun", &["run", "x"]),
+    ("bundle", &["exec"]),
+    ("docker", &["compose"]),
+    ("gh", &["issue", "pr", "release", "repo", "run", "workflow"]),
+    ("npm", &["run", "run-script"]),
+    ("pipenv", &["run"]),
+    ("pnpm", &["run", "dlx"]),
+    ("poetry", &["run"]),
+    ("rye", &["run"]),
+    ("uv", &["run"]),
+    ("yarn", &["run", "dlx"]),
+    ("pdm", &["run"]),
+];
+
+/// Returns the narrowest prefix of a command that still fits what will be asked for next, if it is safe to allow it.
+pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
+    let program = command.words.first()?.as_literal()?;
+    let word = |place: usize| command.words.get(place).and_then(Word::as_literal);
+    let take = |count: usize| -> Option<Vec<String>> {
+        let taken = command.words.get(..count)?;
+        taken.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
+    };
+    if program.is_empty() || program.contains(char::is_whitespace) {
+        return None;
+    }
+    match shape(base_name(program)) {
+        Shape::Never => None,
+        Shape::Program => take(1),
+        Shape::Script => match word(1)? {
+            "-m" => word(2).filter(|module| is_name(module)).and_then(|_| take(3)),
+            script => is_name(script).then(|| take(2)).flatten(),
+        },
+        Shape::Only(subcommands) => {
+            let fits = subcommands.contains(&word(1)?) || asks_only(command);
+            fits.then(|| take(2)).flatten()
+        }
+        Shape::Except(subcommands) => {
+            let subcommand = word(1)?;
+            let is_group = GROUPS
+                .iter()
+                .any(|(name, groups)| *name == base_name(program) && groups.contains(&subcommand));
+            if subcommands.contains(&subcommand) {
+                None
+            } else if is_group {
+                let inner = word(2)?;
+                let fits = is_name(inner)
+                    && !subcommands.contains(&inner)
+                    && !matches!(shape(base_name(inner)), Shape::Never | Shape::Script);
+                fits.then(|| take(3)).flatten()
+            } else {
+                (is_name(subcommand) || asks_only(command)).then(|| take(2)).flatten()
+            }
+        }
+    }
+}
+
+/// `--version` and the like, alone.
+fn asks_only(command: &SimpleCommand) -> bool {
+    let [_, word] = command.words.as_slice() else { return false };
+    word.as_literal().is_some_and(|word| ["--version", "-V", "--help", "-h"].contains(&word))
+}
+
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && !word.starts_with(['-', '+'])
+}
+
+fn shape(program: &str) -> Shape {
+    match program {
+        "git" => Shape::Only(&[
+            "add",
+            "blame",
+            "cat-file",
+            "commit",
+            "describe",
+            "diff",
+            "fetch",
+            "grep",
+            "log",
+            "ls-files",
+            "ls-remote",
+            "ls-tree",
+            "merge-base",
+            "rev-parse",
+            "shortlog",
+            "show",
+            "status",
+        ]),
+        "kubectl" | "oc" => Shape::Only(&["describe", "explain", "get", "logs", "top", "version"]),
+        "systemctl" => Shape::Only(&["cat", "is-active", "list-units", "show", "status"]),
+        "terraform" | "tofu" => Shape::Only(&["fmt", "init", "plan", "show", "validate"]),
+        "docker" | "podman" => Shape::Except(&[
+            "exec", "kill", "login", "prune", "push", "rm", "rmi", "run", "system", "volume",
+        ]),
+        "cargo" => Shape::Except(&["login", "owner", "publish", "yank"]),
+        "gh" => {
+            Shape::Except(&["alias", "api", "auth", "delete", "extension", "secret", "ssh-key"])
+        }
+        "npm" | "pnpm" | "yarn" => {
+            Shape::Except(&["adduser", "config", "exec", "login", "publish", "token", "unpublish"])
+        }
+        "bun" => Shape::Except(&["-e", "exec", "publish"]),
+        "deno" => Shape::Except(&["eval", "publish", "repl"]),
+        "go" | "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm"
+        | "uv" | "npx" | "dotnet" | "mvn" | "gradle" | "composer" | "mix" | "rake" | "just"
+        | "make" | "swift" | "flutter" | "dart" | "tox" | "nox" | "brew" | "apt" | "apt-get"
+        | "zig" | "bazel" | "turbo" | "nx" => Shape::Except(&["publish"]),
+        "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
+        | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" => Shape::Script,
+        "rm" | "rmdir" | "shred" | "dd" | "truncate" | "chmod" | "chown" | "chgrp" | "chattr"
+        | "mount" | "umount" | "fdisk" | "parted" | "sudo" | "doas" | "su" | "pkexec"
+        | "runuser" | "env" | "nohup" | "timeout" | "nice" | "ionice" | "setsid" | "stdbuf"
+        | "time" | "chroot" | "unshare" | "nsenter" | "flock" | "watch" | "entr" | "strace"
+        | "ltrace" | "gdb" | "lldb" | "script" | "expect" | "tmux" | "screen" | "xargs"
+        | "parallel" | "eval" | "exec" | "source" | "." | "command" | "builtin" | "trap"
+        | "alias" | "export" | "set" | "declare" | "find" | "fd" | "awk" | "gawk" | "mawk"
+        | "sed" | "tee" | "ed" | "ex" | "vi" | "vim" | "nvim" | "emacs" | "nano" | "ssh"
+        | "scp" | "sftp" | "rsync" | "curl" | "wget" | "nc" | "ncat" | "socat" | "telnet"
+        | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot" | "halt" | "poweroff"
+        | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh" | "powershell" | "cmd"
+        | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3" | "mongosh" | "redis-cli"
+        | "csh" | "tcsh" | "security" | "gpg" | "ln" => Shape::Never,
+        _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
+        _ => Shape::Program,
+    }
+}

@@ -1,0 +1,135 @@
+//! How far a call reaches, as far as modes tell calls apart.
+
+use std::path::{Path, PathBuf};
+
+use super::{CallFacts, PermissionMode, RuleDecision};
+use crate::{
+    tool::{Access, Effects, ToolCategory},
+    workspace::Workspace,
+};
+
+/// What a call does, as far as modes tell calls apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Session,
+    ReadInside,
+    ReadOutside,
+    WriteInside,
+    /// Inside, but of a kind that starts programs or rules over agents.
+    WriteProtected,
+    WriteOutside,
+    Anything,
+}
+
+impl Reach {
+    /// Returns how far a call reaches.
+    pub(super) fn of(facts: &CallFacts<'_>, workspace: &Workspace, readable: &[PathBuf]) -> Self {
+        let Effects::Paths(paths) = &facts.plan.effects else {
+            return match (&facts.plan.effects, facts.category) {
+                (Effects::None, ToolCategory::Session | ToolCategory::Agent) => Self::Session,
+                (Effects::None, ToolCategory::Read) => Self::ReadInside,
+                (Effects::Paths(_) | Effects::Unknown, _)
+                | (
+                    Effects::None,
+                    ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network,
+                ) => Self::Anything,
+            };
+        };
+        let inside = paths.iter().all(|effect| {
+            workspace.contains(&effect.path) || may_read(effect.access, &effect.path, readable)
+        });
+        let writes = paths.iter().any(|effect| effect.access == Access::Write);
+        let protected = paths
+            .iter()
+            .any(|effect| effect.access == Access::Write && is_protected(&effect.path, workspace));
+        match (writes, inside) {
+            (false, true) => Self::ReadInside,
+            (false, false) => Self::ReadOutside,
+            (true, true) if protected => Self::WriteProtected,
+            (true, true) => Self::WriteInside,
+            (true, false) => Self::WriteOutside,
+        }
+    }
+
+    /// Returns how far touching one path reaches.
+    pub(super) fn of_path(
+        path: &Path,
+        access: Access,
+        workspace: &Workspace,
+        readable: &[PathBuf],
+    ) -> Self {
+        let inside = workspace.contains(path) || may_read(access, path, readable);
+        match (access, inside) {
+            (Access::Read, true) => Self::ReadInside,
+            (Access::Read, false) => Self::ReadOutside,
+            (Access::Write, true) if is_protected(path, workspace) => Self::WriteProtected,
+            (Access::Write, true) => Self::WriteInside,
+            (Access::Write, false) => Self::WriteOutside,
+        }
+    }
+
+    /// Returns whether a rule must name the path: allowing a tool or everything does not open such places.
+    pub(super) fn is_guarded(self) -> bool {
+        match self {
+            Self::ReadOutside | Self::WriteProtected | Self::WriteOutside => true,
+            Self::Session | Self::ReadInside | Self::WriteInside | Self::Anything => false,
+        }
+    }
+
+    /// Returns whether something may change.
+    pub(super) fn changes(self) -> bool {
+        match self {
+            Self::WriteInside | Self::WriteProtected | Self::WriteOutside | Self::Anything => true,
+            Self::Session | Self::ReadInside | Self::ReadOutside => false,
+        }
+    }
+}
+
+/// Returns what a mode says to a call of which no rule speaks, and why.
+pub(super) fn by_mode(
+    mode: PermissionMode,
+    reach: Reach,
+    facts: &CallFacts<'_>,
+) -> (RuleDecision, &'static str) {
+    let allow = |reason| (RuleDecision::Allow, reason);
+    let ask = |reason| (RuleDecision::AskUser, reason);
+    match (mode, reach) {
+        (PermissionMode::ReadOnly, reach) if reach.changes() => {
+            (RuleDecision::Deny, "it is not a read")
+        }
+        (_, Reach::Session) => allow("it touches only the session"),
+        (_, Reach::ReadInside) => allow("it reads in the workspace"),
+        (PermissionMode::FullAuto, _) => allow("everything passes"),
+        (PermissionMode::AcceptEdits, Reach::WriteInside) => {
+            allow("it changes files in the workspace")
+        }
+        (_, _) if !facts.requires_permission => allow("the tool needs no permission"),
+        (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
+        (_, Reach::WriteInside) => ask("it changes files"),
+        (_, Reach::WriteProtected) => {
+            ask("it changes settings of git, an editor, an agent or the CI, which start programs")
+        }
+        (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
+        (_, Reach::Anything) if facts.category == ToolCategory::Network => {
+            ask("it uses the network")
+        }
+        (_, Reach::Anything) => ask("it runs a command"),
+    }
+}
+
+fn may_read(access: Access, path: &Path, readable: &[PathBuf]) -> bool {
+    access == Access::Read && readable.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Folders whose files start programs or rule over agents. Changes of them are asked about also where edits pass.
+const PROTECTED: [&str; 8] =
+    [".git", ".crow-agent", ".vscode", ".idea", ".zed", ".claude", ".opencode", ".github"];
+
+/// Whether a path lies in such a folder, seen from the workspace's root: the root itself may lie in one.
+pub(super) fn is_protected(path: &Path, workspace: &Workspace) -> bool {
+    let below =
+        workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+    below.components().any(|component| {
+        PROTECTED.iter().any(|protected| component.as_os_str().eq_ignore_ascii_case(protected))
+    })
+}

@@ -1,0 +1,207 @@
+//! Rules that came together, and their JSON.
+
+use std::{
+    collections::HashSet,
+    path::{Component, Path},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{PermissionRule, RuleMatcher, place::uniform};
+
+/// Rules that came together: of one file, of one agent. All of them are sound and no two have the same id.
+///
+/// As JSON:
+///
+/// ```json
+/// {
+///   "version": 1,
+///   "rules": [
+///     {
+///       "id": "no-push",
+///       "scope": "global",
+///       "priority": 10,
+///       "matcher": { "command_prefix": ["git", "push"] },
+///       "decision": "deny",
+///       "description": "releases are pushed by hand"
+///     }
+///   ]
+/// }
+/// ```
+///
+/// - `scope`, if it is not `global`: `managed`, `user`, `{"agent": NAME}`, `{"session": ID}`.
+/// - `priority`, if it is not 0.
+/// - `matcher`: `all`, `{"tool_name": NAME}`, `{"tool_category": NAME}`, `{"command_prefix": [WORD, ..]}`,
+///   `{"regex": PATTERN}`, `{"path": {"access": "read" or "write", "path": PATH}}`.
+/// - `decision`: `allow`, `deny`, `ask_user`.
+/// - `description`, if there is one.
+///
+/// An unknown key or name is an error, and one broken rule makes the whole document one: no rule is ever left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuleSet(Vec<PermissionRule>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document<Rules> {
+    version: u32,
+    rules: Rules,
+}
+
+/// Only what says whether the rest can be read.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
+/// Rules that cannot be used or saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// The JSON is not that of rules.
+    #[error("the rules cannot be read: {place}{source}")]
+    Json {
+        /// Which rule and key is meant, as far as that is known, with a colon.
+        place: String,
+        /// What is wrong, with line and column.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The document was written by a newer program.
+    #[error("the rules have version {found}, and only version {known} is known", known = RuleSet::VERSION)]
+    Version {
+        /// The version that it says.
+        found: u32,
+    },
+    /// Two rules have one id.
+    #[error("two rules have the id `{id}`")]
+    DuplicateId {
+        /// The id.
+        id: String,
+    },
+    /// A rule would speak of nothing, or of something else than it says.
+    #[error("the rule `{id}` cannot be used: {problem}")]
+    Unsound {
+        /// The rule.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A rule holds a function.
+    #[error("the rule `{id}` cannot be saved: its matcher `{matcher}` is a function")]
+    Custom {
+        /// The rule.
+        id: String,
+        /// The matcher.
+        matcher: String,
+    },
+}
+
+impl RuleSet {
+    /// The version of the JSON document.
+    pub const VERSION: u32 = 1;
+
+    /// Makes a set of rules.
+    pub fn new(rules: impl IntoIterator<Item = PermissionRule>) -> Result<Self, RuleError> {
+        let rules = rules.into_iter().map(sound).collect::<Result<Vec<_>, _>>()?;
+        let mut ids = HashSet::new();
+        for rule in &rules {
+            if !ids.insert(rule.id.as_str()) {
+                return Err(RuleError::DuplicateId { id: rule.id.clone() });
+            }
+        }
+        Ok(Self(rules))
+    }
+
+    /// Returns the rules in the order in which they were given. It has no meaning.
+    pub fn rules(&self) -> &[PermissionRule] {
+        &self.0
+    }
+
+    /// Returns the rules.
+    pub fn into_rules(self) -> Vec<PermissionRule> {
+        self.0
+    }
+
+    /// Reads the JSON document.
+    pub fn from_json(text: &str) -> Result<Self, RuleError> {
+        let head: Head = serde_json::from_str(text)
+            .map_err(|source| RuleError::Json { place: String::new(), source })?;
+        if head.version != Self::VERSION {
+            return Err(RuleError::Version { found: head.version });
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        let document: Document<Vec<PermissionRule>> = serde_path_to_error::deserialize(&mut json)
+            .map_err(|error| RuleError::Json {
+            place: place(text, error.path()),
+            source: error.into_inner(),
+        })?;
+        Self::new(document.rules)
+    }
+
+    /// Writes the JSON document.
+    pub fn to_json(&self) -> Result<String, RuleError> {
+        for rule in &self.0 {
+            if let RuleMatcher::Custom(matcher) = &rule.matcher {
+                let (id, matcher) = (rule.id.clone(), matcher.name().to_owned());
+                return Err(RuleError::Custom { id, matcher });
+            }
+        }
+        let document = Document { version: Self::VERSION, rules: &self.0 };
+        serde_json::to_string_pretty(&document)
+            .map_err(|source| RuleError::Json { place: String::new(), source })
+    }
+}
+
+/// Refuses rules that would never match, or that match something else than it seems, and writes paths in one way.
+pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleError> {
+    if rule.id.is_empty() {
+        return Err(RuleError::Unsound { id: String::new(), problem: "its id is empty" });
+    }
+    let problem = match &rule.matcher {
+        RuleMatcher::ToolName(name) if name.is_empty() => Some("the tool has no name"),
+        RuleMatcher::CommandPrefix(words) if words.first().is_none_or(String::is_empty) => {
+            Some("the command has no first word")
+        }
+        RuleMatcher::Path { path, .. } if !is_clean(path) => {
+            Some("the path is empty or has `.` or `..` in it")
+        }
+        RuleMatcher::ToolName(_)
+        | RuleMatcher::ToolCategory(_)
+        | RuleMatcher::CommandPrefix(_)
+        | RuleMatcher::Regex(_)
+        | RuleMatcher::Path { .. }
+        | RuleMatcher::Custom(_)
+        | RuleMatcher::All => None,
+    };
+    if let Some(problem) = problem {
+        return Err(RuleError::Unsound { id: rule.id, problem });
+    }
+    if let RuleMatcher::Path { path, .. } = &mut rule.matcher {
+        *path = uniform(path).into_owned();
+    }
+    Ok(rule)
+}
+
+fn is_clean(path: &Path) -> bool {
+    path.components().next().is_some()
+        && path.components().all(|part| !matches!(part, Component::CurDir | Component::ParentDir))
+}
+
+/// Says which rule an error is about: its place, and its id if it has one.
+fn place(text: &str, path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+
+    let index = path.iter().find_map(|segment| match segment {
+        Segment::Seq { index } => Some(*index),
+        Segment::Map { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    let id = index.and_then(|index| {
+        let document: serde_json::Value = serde_json::from_str(text).ok()?;
+        Some(document.get("rules")?.get(index)?.get("id")?.as_str()?.to_owned())
+    });
+    match (path.iter().next(), id) {
+        (None, _) => String::new(),
+        (Some(_), None) => format!("{path}: "),
+        (Some(_), Some(id)) => format!("{path} (the rule `{id}`): "),
+    }
+}

@@ -1,0 +1,63 @@
+//! Input that was made to hurt. The time limit of the test run bounds each of them.
+
+use super::call::{Call, policy, policy_in};
+use crate::{
+    permission::{PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleRegex},
+    tool::{CommandMeaning, SimpleCommand, Word},
+};
+
+const MEGABYTE: usize = 1 << 20;
+
+fn rules() -> Vec<PermissionRule> {
+    let mut rules = Vec::new();
+    for at in 0..4 {
+        let regex = RuleRegex::new(&format!("^(x+x+)+y{at}$")).unwrap();
+        rules.push(PermissionRule::deny_bash_prefix([format!("x{at}"), "y".to_owned()]));
+        rules.push(PermissionRule::new(
+            format!("r{at}"),
+            RuleMatcher::Regex(regex),
+            RuleDecision::Deny,
+        ));
+    }
+    rules
+}
+
+#[test]
+fn a_megabyte_in_one_word_is_decided() {
+    let words = vec![Word::Literal("echo".into()), Word::Literal("x".repeat(MEGABYTE))];
+    let command = SimpleCommand { words, ..SimpleCommand::default() };
+    let call = Call::shell("echo", CommandMeaning::Commands(vec![command]));
+    assert_eq!(call.outcome(&policy(rules())), RuleDecision::AskUser);
+}
+
+#[test]
+fn a_hundred_thousand_commands_are_decided() {
+    let word = |text: &str| vec![Word::Literal(text.to_owned())];
+    let command = |text| SimpleCommand { words: word(text), ..SimpleCommand::default() };
+    let mut commands = vec![command("ls"); 100_000];
+    let mut rules = rules();
+    rules.push(PermissionRule::allow_bash_prefix(["ls"]));
+    let call = Call::shell("", CommandMeaning::Commands(commands.clone()));
+    assert_eq!(call.outcome(&policy(rules.clone())), RuleDecision::Allow);
+    commands.push(command("rm"));
+    let call = Call::shell("", CommandMeaning::Commands(commands));
+    assert_eq!(call.outcome(&policy(rules)), RuleDecision::AskUser);
+}
+
+#[test]
+fn a_megabyte_that_is_not_understood_is_decided() {
+    for text in ["x1 -x ".repeat(MEGABYTE / 6), "x".repeat(MEGABYTE), "'\\\"".repeat(MEGABYTE / 3)]
+    {
+        let policy = policy_in(PermissionMode::FullAuto, rules());
+        assert_eq!(Call::unclear(&text).outcome(&policy), RuleDecision::Allow);
+        let denied = format!("{text}; x1 y");
+        assert_eq!(Call::unclear(&denied).outcome(&policy), RuleDecision::Deny);
+    }
+}
+
+#[test]
+fn a_reason_stays_short_whatever_the_command() {
+    let policy = policy([PermissionRule::deny_bash_prefix(["rm"])]);
+    let explanation = Call::bash(&format!("rm {}", "ä".repeat(5_000))).explain(&policy);
+    assert!(explanation.reason.chars().count() < 200, "{}", explanation.reason);
+}

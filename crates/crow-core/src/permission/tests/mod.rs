@@ -1,0 +1,11 @@
+//! What the policy decides.
+
+mod call;
+mod commands;
+mod hostile;
+mod json;
+mod laws;
+mod modes;
+mod offers;
+mod order;
+mod paths;

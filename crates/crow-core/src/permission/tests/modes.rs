@@ -1,0 +1,87 @@
+use serde_json::json;
+
+use super::call::{Call, paths, policy_in};
+use crate::{
+    ids::CallId,
+    permission::{PermissionMode, PermissionRule, Permit, RuleDecision},
+    tool::{Access, Effects, ToolCategory},
+};
+
+#[test]
+fn each_mode_decides_as_documented() {
+    let calls = [
+        Call::new("todo", ToolCategory::Session, Effects::None),
+        Call::read("/p/a"),
+        Call::read("/scratch/a"),
+        Call::read("/etc/passwd"),
+        Call::write("/p/a"),
+        Call::write("/p/.git/config"),
+        Call::write("/scratch/a"),
+        Call::bash("ls"),
+    ];
+    let expected = [
+        (PermissionMode::Ask, "allow allow allow ask ask ask ask ask"),
+        (PermissionMode::AcceptEdits, "allow allow allow ask allow ask ask ask"),
+        (PermissionMode::ReadOnly, "allow allow allow ask deny deny deny deny"),
+        (PermissionMode::FullAuto, "allow allow allow allow allow allow allow allow"),
+    ];
+    for (mode, row) in expected {
+        let outcomes = calls.iter().map(|call| match call.outcome(&policy_in(mode, [])) {
+            RuleDecision::Allow => "allow",
+            RuleDecision::AskUser => "ask",
+            RuleDecision::Deny => "deny",
+        });
+        assert_eq!(outcomes.collect::<Vec<_>>().join(" "), row, "{mode}");
+    }
+}
+
+#[test]
+fn no_rule_lifts_the_mode_that_permits_no_changes() {
+    let policy = policy_in(
+        PermissionMode::ReadOnly,
+        [
+            PermissionRule::allow_tool("bash"),
+            PermissionRule::allow_tool("edit_file"),
+            PermissionRule::allow_path(Access::Read, "/etc"),
+        ],
+    );
+    assert_eq!(Call::bash("ls").outcome(&policy), RuleDecision::Deny);
+    assert_eq!(Call::write("/p/a").outcome(&policy), RuleDecision::Deny);
+    assert_eq!(Call::read("/etc/hosts").outcome(&policy), RuleDecision::Allow);
+}
+
+#[test]
+fn a_rule_that_asks_or_denies_holds_in_every_mode() {
+    for mode in PermissionMode::ALL {
+        let asks = policy_in(mode, [PermissionRule::ask_for_tool("read_file")]);
+        assert_eq!(Call::read("/p/a").outcome(&asks), RuleDecision::AskUser, "{mode}");
+        let denies = policy_in(mode, [PermissionRule::deny_category(ToolCategory::Read)]);
+        assert_eq!(Call::read("/p/a").outcome(&denies), RuleDecision::Deny, "{mode}");
+    }
+}
+
+#[test]
+fn a_changed_mode_decides_the_next_call() {
+    let mut policy = policy_in(PermissionMode::Ask, []);
+    policy.set_mode(PermissionMode::FullAuto);
+    assert_eq!(policy.mode(), PermissionMode::FullAuto);
+    assert_eq!(Call::bash("ls").outcome(&policy), RuleDecision::Allow);
+}
+
+#[test]
+fn a_call_without_paths_is_decided_by_its_tool() {
+    let policy = policy_in(PermissionMode::Ask, [PermissionRule::allow_tool("fetch")]);
+    let fetch = Call::new("fetch", ToolCategory::Network, Effects::Unknown);
+    assert_eq!(fetch.outcome(&policy), RuleDecision::Allow);
+    let other = Call::new("post", ToolCategory::Network, Effects::Unknown);
+    assert_eq!(other.outcome(&policy), RuleDecision::AskUser);
+    let nothing = Call::new("edit_file", ToolCategory::Write, paths(&[]));
+    assert_eq!(nothing.outcome(&policy), RuleDecision::Allow, "it touches nothing");
+}
+
+#[test]
+fn a_permit_covers_no_other_call_and_no_other_input() {
+    let permit = Permit::new(&CallId::new("a"), &json!({"x": 1}));
+    assert!(!permit.covers(&CallId::new("b"), &json!({"x": 1})));
+    assert!(!permit.covers(&CallId::new("a"), &json!({"x": 2})));
+}

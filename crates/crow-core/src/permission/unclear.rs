@@ -1,0 +1,81 @@
+//! A shell line that is not understood. No narrow rule allows it, but rules that deny or ask still look into it.
+
+use std::{cell::OnceCell, collections::HashMap};
+
+use super::{
+    RuleRegex,
+    command::{base_name, continues_with},
+    part::Match,
+};
+
+/// A shell line that is not understood.
+#[derive(Debug)]
+pub(super) struct UnclearLine<'a> {
+    pub(super) text: &'a str,
+    bare: OnceCell<String>,
+    words: OnceCell<Words>,
+}
+
+#[derive(Debug)]
+struct Words {
+    all: Vec<String>,
+    places: HashMap<String, Vec<usize>>,
+}
+
+impl<'a> UnclearLine<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, bare: OnceCell::new(), words: OnceCell::new() }
+    }
+
+    /// Returns whether the words of a prefix stand anywhere in the line.
+    pub(super) fn mentions(&self, prefix: &[String]) -> Match {
+        /// Bounds the work on a line that repeats the program: nobody gives this many options.
+        const LONGEST_LOOK: usize = 16;
+
+        let words = self.words.get_or_init(|| Words::of(self.bare()));
+        let Some((program, rest)) = prefix.split_first() else { return Match::No };
+        let places = words.places.get(program).map_or(&[][..], Vec::as_slice);
+        let found = places.iter().any(|place| {
+            let after = words.all.iter().skip(place + 1).take(LONGEST_LOOK);
+            continues_with(after.map(|word| Some(word.as_str())), rest) == Match::Yes
+        });
+        if found { Match::Yes } else { Match::No }
+    }
+
+    /// Returns whether a pattern is found in the line, as it is or in what may be one of its commands.
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> bool {
+        let bare = self.bare();
+        regex.finds(self.text)
+            || bare.split(is_separator).any(|command| regex.finds(command.trim()))
+    }
+
+    /// The line without the marks that the shell takes away: `r''m` runs `rm`.
+    fn bare(&self) -> &str {
+        self.bare.get_or_init(|| {
+            let joined = self.text.replace("\\\n", "");
+            joined.replace(['\'', '"', '\\'], "")
+        })
+    }
+}
+
+impl Words {
+    fn of(bare: &str) -> Self {
+        let between = |character: char| {
+            character.is_whitespace() || is_separator(character) || "<>=".contains(character)
+        };
+        let all: Vec<String> =
+            bare.split(between).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, word) in all.iter().enumerate() {
+            places.entry(base_name(word).to_owned()).or_default().push(place);
+            if base_name(word) != word {
+                places.entry(word.clone()).or_default().push(place);
+            }
+        }
+        Self { all, places }
+    }
+}
+
+fn is_separator(character: char) -> bool {
+    ";|&(){}\n`".contains(character)
+}

@@ -1,0 +1,179 @@
+//! What a limiter remembers, and what a request waits for. Knows the time only from what it is given.
+
+use std::{num::NonZeroU64, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{RateLimits, bucket::Bucket};
+
+/// Why a request may not go out yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// The provider asked for a pause.
+    Pause {
+        /// How long it asked for.
+        asked: Duration,
+    },
+    /// Enough are in flight.
+    Concurrency,
+    /// Enough began in the last minute.
+    Requests,
+    /// Enough tokens were used in the last minute.
+    Tokens,
+}
+
+/// What a request needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    pub(super) requests: u64,
+    pub(super) tokens: u64,
+}
+
+/// Buckets, the provider's pause, and what those who queue need together.
+#[derive(Debug)]
+pub(super) struct Gate {
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    pause: Option<(Instant, Duration)>,
+    pub(super) queued: Need,
+}
+
+impl Gate {
+    pub(super) fn new(limits: &RateLimits, now: Instant) -> Self {
+        let requests = limits.requests_per_minute.map(NonZeroU64::from);
+        Self {
+            requests: requests.map(|rate| Bucket::full(rate, now)),
+            tokens: limits.tokens_per_minute.map(|rate| Bucket::full(rate, now)),
+            pause: None,
+            queued: Need::default(),
+        }
+    }
+
+    /// Returns what lasts longest of what is in the way of a request, `ahead` being what goes out before it.
+    pub(super) fn obstacle(
+        &self,
+        now: Instant,
+        ahead: Need,
+        tokens: u64,
+    ) -> Option<(Obstacle, Duration)> {
+        let pause = self.pause.map(|(until, asked)| {
+            (Obstacle::Pause { asked }, until.saturating_duration_since(now))
+        });
+        let requests = self.requests.as_ref();
+        let requests =
+            requests.map(|bucket| (Obstacle::Requests, bucket.ready_in(now, ahead.requests, 1)));
+        let bucket = self.tokens.as_ref();
+        let tokens =
+            bucket.map(|bucket| (Obstacle::Tokens, bucket.ready_in(now, ahead.tokens, tokens)));
+        let obstacles = [pause, requests, tokens].into_iter().flatten();
+        obstacles.filter(|(_, wait)| !wait.is_zero()).max_by_key(|(_, wait)| *wait)
+    }
+
+    /// Lets a request out, or says what is in its way and for how long.
+    pub(super) fn pass(&mut self, now: Instant, tokens: u64) -> Result<(), (Obstacle, Duration)> {
+        if let Some(obstacle) = self.obstacle(now, Need::default(), tokens) {
+            return Err(obstacle);
+        }
+        self.pause = None;
+        self.charge_request(now);
+        if let Some(bucket) = &mut self.tokens {
+            bucket.take(now, tokens);
+        }
+        Ok(())
+    }
+
+    /// Counts a request that goes out without asking.
+    pub(super) fn charge_request(&mut self, now: Instant) {
+        if let Some(bucket) = &mut self.requests {
+            bucket.take(now, 1);
+        }
+    }
+
+    /// Puts the tokens that were used in place of those that were reserved.
+    pub(super) fn correct(&mut self, now: Instant, reserved: u64, used: u64) {
+        let Some(bucket) = &mut self.tokens else { return };
+        if used > reserved {
+            bucket.take(now, used - reserved);
+        } else {
+            bucket.give_back(now, reserved - used);
+        }
+    }
+
+    /// Lets nobody out for this long. A pause that ends later stays.
+    pub(super) fn pause(&mut self, now: Instant, asked: Duration) {
+        let Some(until) = now.checked_add(asked) else { return };
+        if asked > Duration::ZERO && self.pause.is_none_or(|(known, _)| known < until) {
+            self.pause = Some((until, asked));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn gate(requests: u32, tokens: u64) -> (Gate, Instant) {
+        let limits = RateLimits {
+            concurrency: None,
+            requests_per_minute: NonZeroU32::new(requests),
+            tokens_per_minute: NonZeroU64::new(tokens),
+        };
+        let now = Instant::now();
+        (Gate::new(&limits, now), now)
+    }
+
+    #[test]
+    fn what_lasts_longest_is_named() {
+        for (requests, tokens, pause, used, expected) in [
+            (0, 0, 0, 0, None),
+            (0, 0, 7, 0, Some((Obstacle::Pause { asked: seconds(7) }, seconds(7)))),
+            (1, 0, 7, 0, Some((Obstacle::Requests, seconds(60)))),
+            (60, 60, 0, 60, Some((Obstacle::Tokens, seconds(10)))),
+            (60, 60, 11, 60, Some((Obstacle::Pause { asked: seconds(11) }, seconds(11)))),
+            (60, 60, 0, 0, None),
+        ] {
+            let (mut gate, now) = gate(requests, tokens);
+            gate.pass(now, used).unwrap();
+            gate.pause(now, seconds(pause));
+            let row = (requests, tokens, pause, used);
+            assert_eq!(gate.obstacle(now, Need::default(), 10), expected, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_longer_of_two_pauses_holds() {
+        let (mut gate, now) = gate(0, 0);
+        gate.pause(now, seconds(9));
+        gate.pause(now, seconds(3));
+        assert_eq!(gate.pass(now + seconds(4), 0).unwrap_err().1, seconds(5));
+        assert_eq!(gate.pass(now + seconds(9), 0), Ok(()));
+    }
+
+    #[test]
+    fn a_request_that_may_not_go_out_takes_nothing() {
+        let (mut gate, now) = gate(2, 60);
+        gate.pass(now, 60).unwrap();
+        for _ in 0..10 {
+            assert_eq!(gate.pass(now, 30), Err((Obstacle::Tokens, seconds(30))));
+        }
+        assert_eq!(gate.pass(now + seconds(30), 30), Ok(()));
+    }
+
+    #[test]
+    fn usage_takes_the_place_of_the_estimate() {
+        for (reserved, used, expected) in [(60, 60, 10), (60, 50, 0), (10, 60, 10), (0, 90, 40)] {
+            let (mut gate, now) = gate(0, 60);
+            gate.pass(now, reserved).unwrap();
+            gate.correct(now, reserved, used);
+            let wait =
+                gate.obstacle(now, Need::default(), 10).map_or(Duration::ZERO, |(_, wait)| wait);
+            assert_eq!(wait, seconds(expected), "{reserved} reserved, {used} used");
+        }
+    }
+}

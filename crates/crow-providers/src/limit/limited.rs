@@ -1,0 +1,180 @@
+//! A provider within limits.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use crow_core::{
+    context::TokenEstimator,
+    ids::SessionId,
+    model::{
+        Conversation, ModelEvent, ModelInfo, ModelRequest, ModelStream, Provider, ProviderError,
+        ProviderErrorKind, Retry, Wait,
+    },
+};
+use futures_util::{Stream, future::BoxFuture};
+
+use super::{RateLimiter, Slot};
+
+/// The longest pause that one request's failure means for the others. Who is asked to wait longer gives up at once
+/// instead of waiting, and so should each of them.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Any provider, within limits that all its conversations share.
+///
+/// Each request waits for its turn before the provider's own stream is polled for the first time, so the provider must not
+/// send before that. Waits show as [`ModelEvent::Waiting`]. When the provider asks one request to wait, it shows as a
+/// retry there, and no other request is sent until that time is over.
+///
+/// ```
+/// use std::{num::NonZeroU32, sync::Arc};
+///
+/// use crow_core::model::Provider;
+/// use crow_providers::{Limited, RateLimiter, RateLimits};
+///
+/// fn with_limits(provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+///     let limits = RateLimits { requests_per_minute: NonZeroU32::new(30), ..RateLimits::default() };
+///     let limiter = RateLimiter::new(provider.name(), limits);
+///     Arc::new(Limited::new(provider, limiter))
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Limited {
+    provider: Arc<dyn Provider>,
+    limiter: RateLimiter,
+}
+
+impl Limited {
+    /// Puts a provider within the limits of a limiter, which may serve others too.
+    pub fn new(provider: Arc<dyn Provider>, limiter: RateLimiter) -> Self {
+        Self { provider, limiter }
+    }
+}
+
+impl Provider for Limited {
+    fn name(&self) -> &str {
+        self.provider.name()
+    }
+
+    fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
+        Box::new(InTurn {
+            conversation: self.provider.conversation(model, session),
+            limiter: self.limiter.clone(),
+            estimator: None,
+        })
+    }
+}
+
+struct InTurn {
+    conversation: Box<dyn Conversation>,
+    limiter: RateLimiter,
+    /// Made when it is first needed, which is only where tokens are limited.
+    estimator: Option<TokenEstimator>,
+}
+
+impl InTurn {
+    /// The usage of the reply corrects it, so tools that change meanwhile do no harm.
+    fn estimate(&mut self, request: ModelRequest<'_>) -> u64 {
+        if self.limiter.limits().tokens_per_minute.is_none() {
+            return 0;
+        }
+        let new = || TokenEstimator::new(request.system, request.tools);
+        self.estimator.get_or_insert_with(new).request(request.messages)
+    }
+}
+
+impl Conversation for InTurn {
+    fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
+        let tokens = self.estimate(request);
+        let (limiter, told) = (self.limiter.clone(), Told::default());
+        let tell = Arc::clone(&told);
+        let turn = async move {
+            let tell =
+                move |wait| *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(wait);
+            limiter.acquire_with(tokens, tell).await
+        };
+        Box::pin(TurnStream {
+            limiter: self.limiter.clone(),
+            told,
+            phase: Phase::Queued(Box::pin(turn)),
+            reply: self.conversation.stream(request),
+        })
+    }
+}
+
+/// What the waiting future said and the stream did not give out yet.
+type Told = Arc<Mutex<Option<Wait>>>;
+
+/// Waits for its turn, then is the provider's own stream.
+struct TurnStream {
+    limiter: RateLimiter,
+    told: Told,
+    phase: Phase,
+    reply: ModelStream,
+}
+
+enum Phase {
+    Queued(BoxFuture<'static, Slot>),
+    Open(Slot),
+    /// The slot is free, even while the stream is still held.
+    Over,
+}
+
+impl Stream for TurnStream {
+    type Item = Result<ModelEvent, ProviderError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Phase::Queued(turn) = &mut self.phase {
+            let Poll::Ready(slot) = turn.as_mut().poll(cx) else {
+                let wait = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                return wait.map_or(Poll::Pending, |wait| {
+                    Poll::Ready(Some(Ok(ModelEvent::Waiting(wait))))
+                });
+            };
+            self.phase = Phase::Open(slot);
+        }
+        let item = ready!(self.reply.as_mut().poll_next(cx));
+        self.on_item(item.as_ref());
+        Poll::Ready(item)
+    }
+}
+
+impl TurnStream {
+    fn on_item(&mut self, item: Option<&Result<ModelEvent, ProviderError>>) {
+        let Phase::Open(slot) = &mut self.phase else { return };
+        match item {
+            Some(Ok(ModelEvent::Retrying(retry))) => {
+                slot.sent_again();
+                if let Some(wait) = asked_for(retry) {
+                    self.limiter.pause(wait);
+                }
+            }
+            Some(Ok(ModelEvent::Completed(reply))) => {
+                slot.used(reply.usage.total());
+                self.phase = Phase::Over;
+            }
+            Some(Err(error)) => {
+                if let Some(wait) = error.retry_after.filter(|wait| *wait <= LONGEST_PAUSE) {
+                    self.limiter.pause(wait);
+                }
+                self.phase = Phase::Over;
+            }
+            None => self.phase = Phase::Over,
+            Some(Ok(
+                ModelEvent::TextDelta(_)
+                | ModelEvent::ThinkingDelta(_)
+                | ModelEvent::CallStarted { .. }
+                | ModelEvent::Waiting(_),
+            )) => {}
+        }
+    }
+}
+
+/// A rate limit holds for all, whether or not the provider says for how long; another failure only if it does.
+fn asked_for(retry: &Retry) -> Option<Duration> {
+    let is_limit = retry.error.kind == ProviderErrorKind::RateLimited;
+    (is_limit || retry.error.retry_after.is_some()).then_some(retry.wait)
+}

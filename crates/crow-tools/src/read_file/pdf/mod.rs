@@ -1,0 +1,7 @@
+//! The text of PDF files, which may come from strangers: everything here is bounded.
+
+mod cmap;
+mod document;
+mod text;
+
+pub(super) use document::{PdfError, read};

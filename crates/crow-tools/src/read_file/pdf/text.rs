@@ -1,0 +1,188 @@
+//! The text of a page, in the order in which it is painted.
+
+use std::collections::BTreeMap;
+
+use lopdf::{Dictionary, Document, Encoding, Object, ObjectId, content::Content};
+
+use super::{
+    cmap::CMap,
+    document::{Budget, MAX_INFLATED, PdfError},
+};
+
+/// The most bytes of the text of a page.
+const MAX_TEXT: usize = 512 * 1024;
+/// The most fonts of a page that are read.
+const MAX_FONTS: usize = 128;
+/// How many operations are done between two looks at the clock.
+const OPERATIONS_PER_CHECK: usize = 256;
+
+/// How codes become text.
+enum Font<'a> {
+    Map(CMap),
+    Encoding(Encoding<'a>),
+}
+
+/// Returns the text of a page.
+pub(super) fn of_page(
+    document: &Document,
+    page: ObjectId,
+    budget: &Budget,
+) -> Result<String, PdfError> {
+    let mut fonts = BTreeMap::new();
+    for (name, font) in document.get_page_fonts(page)?.into_iter().take(MAX_FONTS) {
+        budget.check()?;
+        if let Some(font) = font_of(document, font) {
+            fonts.insert(name, font);
+        }
+    }
+    let content = content_of(document, page, budget)?;
+    let mut painter = Painter::default();
+    let mut font = None;
+    for (number, operation) in Content::decode_iter(&content).enumerate() {
+        if number % OPERATIONS_PER_CHECK == 0 {
+            budget.check()?;
+        }
+        let Ok(operation) = operation else { break };
+        if operation.operator == "Tf" {
+            let name = operation.operands.first().and_then(|name| name.as_name().ok());
+            font = name.and_then(|name| fonts.get(name));
+            painter.size = number_at(&operation.operands, 1);
+            continue;
+        }
+        painter.paint(&operation.operator, &operation.operands, font);
+        if painter.text.len() > MAX_TEXT {
+            break;
+        }
+    }
+    painter.text.retain(|letter| letter == '\n' || letter == '\t' || !letter.is_control());
+    Ok(painter.text)
+}
+
+/// One stream after the other, for a page may name many that cost much and yield little.
+fn content_of(document: &Document, page: ObjectId, budget: &Budget) -> Result<Vec<u8>, PdfError> {
+    let mut content = Vec::new();
+    for id in document.get_page_contents(page) {
+        budget.check()?;
+        let Ok(stream) = document.get_object(id).and_then(Object::as_stream) else { continue };
+        let left = MAX_INFLATED.saturating_sub(content.len());
+        content.extend(stream.get_plain_content_with_limit(left)?);
+        content.push(b'\n');
+    }
+    Ok(content)
+}
+
+fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<Font<'a>> {
+    // With a table of its own a font never reaches the table of `lopdf`, which no limit holds.
+    if font.has(b"ToUnicode") {
+        let table = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream).ok()?;
+        let bytes = table.get_plain_content_with_limit(MAX_INFLATED).ok()?;
+        return CMap::parse(&bytes).map(Font::Map);
+    }
+    font.get_font_encoding_with_limit(document, MAX_INFLATED).ok().map(Font::Encoding)
+}
+
+/// Where the next text goes, as far as it says where lines and words end.
+#[derive(Default)]
+struct Painter {
+    text: String,
+    size: f32,
+    scale: f32,
+    leading: f32,
+    /// The start of the line.
+    line: (f32, f32),
+    /// About where the last text ended.
+    end: Option<(f32, f32)>,
+    /// Whether the position was set since the last text.
+    has_moved: bool,
+}
+
+impl Painter {
+    fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&Font<'_>>) {
+        let at = |index| number_at(operands, index);
+        match operator {
+            "BT" => self.place((0.0, 0.0), 1.0),
+            "Tm" => self.place((at(4), at(5)), at(0).hypot(at(1))),
+            "TL" => self.leading = at(0),
+            "Td" => self.step(at(0), at(1)),
+            "TD" => {
+                self.leading = -at(1);
+                self.step(at(0), at(1));
+            }
+            "T*" => self.step(0.0, -self.leading),
+            "Tj" => self.show(operands, font),
+            "'" => {
+                self.step(0.0, -self.leading);
+                self.show(operands, font);
+            }
+            "\"" => {
+                self.step(0.0, -self.leading);
+                self.show(operands.get(2..).unwrap_or_default(), font);
+            }
+            "TJ" => {
+                let items = operands.first().and_then(|items| items.as_array().ok());
+                self.show(items.map_or(&[], Vec::as_slice), font);
+            }
+            _ => {}
+        }
+    }
+
+    fn place(&mut self, position: (f32, f32), scale: f32) {
+        self.line = position;
+        self.scale = scale;
+        self.has_moved = true;
+    }
+
+    fn step(&mut self, right: f32, up: f32) {
+        // A leading that was never set still means a new line.
+        let up = if right == 0.0 && up == 0.0 { -self.size } else { up };
+        self.place((self.line.0 + right * self.scale, self.line.1 + up * self.scale), self.scale);
+    }
+
+    fn show(&mut self, items: &[Object], font: Option<&Font<'_>>) {
+        self.separate();
+        let em = self.size * self.scale;
+        let mut right = self.end.map_or(self.line.0, |end| end.0);
+        for item in items {
+            if let Ok(bytes) = item.as_str() {
+                // Widths are not read: half the size is near enough to tell words apart.
+                let count = match font {
+                    Some(Font::Map(map)) => map.decode(bytes, &mut self.text),
+                    Some(Font::Encoding(encoding)) => {
+                        encoding.write_to_string(bytes, &mut self.text).map_or(0, |()| bytes.len())
+                    }
+                    None => 0,
+                };
+                let count = u16::try_from(count).map_or(f32::from(u16::MAX), f32::from);
+                right += 0.5 * em * count;
+            } else if let Ok(back) = item.as_float() {
+                right -= back / 1000.0 * em;
+                if back < -200.0 && !self.text.ends_with([' ', '\n']) {
+                    self.text.push(' ');
+                }
+            }
+        }
+        self.end = Some((right, self.line.1));
+    }
+
+    /// Ends a line or a word if the position says so.
+    fn separate(&mut self) {
+        let Some((right, height)) = self.end.filter(|_| self.has_moved) else {
+            self.end.get_or_insert(self.line);
+            self.has_moved = false;
+            return;
+        };
+        let em = self.size * self.scale;
+        if (self.line.1 - height).abs() > 0.3 * em.abs() {
+            self.text.push('\n');
+        } else if (self.line.0 - right).abs() > 0.35 * em.abs() && !self.text.ends_with([' ', '\n'])
+        {
+            self.text.push(' ');
+        }
+        self.end = Some(self.line);
+        self.has_moved = false;
+    }
+}
+
+fn number_at(operands: &[Object], index: usize) -> f32 {
+    operands.get(index).and_then(|operand| operand.as_float().ok()).unwrap_or_default()
+}
