@@ -43,11 +43,8 @@ async fn what_a_child_does_comes_out_in_the_stream_of_its_root_under_one_count()
     let seen = stream_rest(handle.stream().unwrap()).await;
     let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seqs, [2, 3, 4, 5]);
-    let names: Vec<_> = seen
-        .iter()
-        .filter(|event| event.seq.is_some())
-        .map(|event| event.agent.to_string())
-        .collect();
+    let names: Vec<_> =
+        seen.iter().filter(|event| event.seq.is_some()).map(|event| event.agent.clone()).collect();
     assert_eq!(names, ["own", "helper", "helper", "own"]);
     let told =
         |wanted: fn(&AgentEvent) -> bool| seen.iter().filter(|event| wanted(&event.event)).count();
@@ -77,7 +74,7 @@ async fn a_session_and_that_of_its_child_name_each_other() {
     let helper = store.read(id).unwrap().metadata;
     assert_eq!(helper.parent_session_id.as_ref(), Some(handle.session_id()));
     assert_eq!(helper.crow().root_id, *handle.session_id());
-    assert_eq!(handle.child_sessions(), [id.clone()]);
+    assert_eq!(handle.child_sessions(), std::slice::from_ref(id));
 }
 
 #[tokio::test]

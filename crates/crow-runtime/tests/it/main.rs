@@ -1,5 +1,13 @@
 //! Tests of the runtime's behaviour.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail loudly, too"
+)]
+
 mod answers;
 mod children;
 mod observers;

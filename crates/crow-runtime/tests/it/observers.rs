@@ -127,7 +127,7 @@ async fn an_observer_that_is_dropped_while_it_reads_the_log_goes_on_where_it_was
     let mut dropped = 0;
     loop {
         match observer.next().now_or_never() {
-            Some(Some(observed)) => seen.push(observed),
+            Some(Some(next)) => seen.push(next),
             Some(None) => break,
             None => {
                 dropped += 1;

@@ -216,7 +216,9 @@ async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listene
     for (seen, listener) in seen.iter().zip(&listeners) {
         let first = listener.after.filter(|after| Some(*after) < last);
         let mut view = View { last_seq: first, gap: first.is_some(), ..View::default() };
-        seen.iter().for_each(|observed| view.see(observed));
+        for observed in seen {
+            view.see(observed);
+        }
         if first.is_some() || view.last_seq.is_some() {
             assert_eq!(view.last_seq, last, "{listener:?} did not see the end");
         }

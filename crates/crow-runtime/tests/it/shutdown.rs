@@ -183,7 +183,9 @@ async fn a_hundred_agents_are_interrupted_and_shut_down_while_their_listeners_ar
     }
     // Late ones.
     dead.extend(agents.iter().map(|(handle, _)| handle.subscribe_after(0)));
-    agents.iter().for_each(|(handle, _)| handle.interrupt());
+    for (handle, _) in &agents {
+        handle.interrupt();
+    }
     let interrupted = async {
         for (_, watched) in &mut agents {
             watched.wait_for(|number| *number == DONE).await.unwrap();
