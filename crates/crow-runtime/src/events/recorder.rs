@@ -55,6 +55,8 @@ impl Recorder {
         event: AgentEvent,
         cancel: &CancellationToken,
     ) -> Result<Arc<Envelope>, SessionError> {
+        // An agent whose model and tools never make it wait would keep its thread for itself.
+        tokio::task::consume_budget().await;
         let room = self.tree.outlet.room(cancel).await;
         if !event.is_durable() {
             return Ok(self.put_out(room, event));
