@@ -54,6 +54,10 @@ pub(crate) enum Room {
     Closed,
 }
 
+/// The main stream is full.
+#[derive(Debug)]
+pub(super) struct IsFull;
+
 impl Outlet {
     pub(crate) fn new() -> Self {
         let (stream, waiting) = mpsc::channel(STREAM);
@@ -138,15 +142,29 @@ impl Outlet {
         }
     }
 
+    /// Puts an event out at once, unless the main stream is full. Most events go this way: it is the cheaper one.
+    pub(super) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
+        let mut live = self.live();
+        let Live { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
+        let permit = match stream.try_reserve() {
+            Ok(permit) => Some(permit),
+            Err(mpsc::error::TrySendError::Closed(())) => None,
+            Err(mpsc::error::TrySendError::Full(())) => return Err(IsFull),
+        };
+        observed(ring.as_ref(), open, envelope);
+        if let Some(permit) = permit {
+            self.is_stalled.store(false, Ordering::Relaxed);
+            permit.send(Arc::clone(envelope));
+        }
+        Ok(())
+    }
+
     /// Puts an event out.
     pub(crate) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
         {
             let mut live = self.live();
-            live.open.apply(envelope);
-            if let Some(ring) = &live.ring {
-                // An error means that nobody observes at the moment.
-                drop(ring.send(Arc::clone(envelope)));
-            }
+            let Live { ring, open, .. } = &mut *live;
+            observed(ring.as_ref(), open, envelope);
         }
         match room {
             Room::Free(permit) => drop(permit.send(Arc::clone(envelope))),
@@ -159,5 +177,18 @@ impl Outlet {
 
     fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows an event to observers, and keeps count of what is open.
+fn observed(
+    ring: Option<&broadcast::Sender<Arc<Envelope>>>,
+    open: &mut OpenReplies,
+    envelope: &Arc<Envelope>,
+) {
+    open.apply(envelope);
+    if let Some(ring) = ring {
+        // An error means that nobody observes at the moment.
+        drop(ring.send(Arc::clone(envelope)));
     }
 }
