@@ -61,7 +61,7 @@ impl Tool for Shell {
             argv: vec!["sh".to_owned(), "-c".to_owned(), line],
             cwd: ctx.workspace.cwd().to_path_buf(),
             env: BTreeMap::new(),
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
             progress: Progress::default(),
         };
