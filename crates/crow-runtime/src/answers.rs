@@ -1,7 +1,7 @@
 //! The questions that wait for an answer.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -56,7 +56,8 @@ pub(crate) struct Answers(Mutex<Questions>);
 
 #[derive(Debug, Default)]
 struct Questions {
-    open: BTreeMap<RequestId, Question>,
+    /// The oldest first.
+    open: Vec<Question>,
     closed: VecDeque<(RequestId, Closed)>,
 }
 
@@ -85,7 +86,7 @@ impl Answers {
     pub(crate) fn open(&self, request: PermissionRequest) -> OpenQuestion<'_> {
         let (answer, waiting) = oneshot::channel();
         let id = request.id.clone();
-        self.lock().open.insert(id.clone(), Question { request, answer });
+        self.lock().open.push(Question { request, answer });
         OpenQuestion { answers: self, id, answer: waiting }
     }
 
@@ -96,12 +97,11 @@ impl Answers {
         answer: PermissionAnswer,
     ) -> Result<(), AnswerError> {
         let mut questions = self.lock();
-        if let Some(question) = questions.open.remove(id) {
-            questions.close(id, Closed::Answered);
-            return match question.answer.send(answer) {
-                Ok(()) => Ok(()),
-                Err(_) => Err(AnswerError::Withdrawn { id: id.clone() }),
-            };
+        if let Some(question) = questions.take(id) {
+            // Under the lock: whoever waits can withdraw the question before this or after this.
+            let sent = question.answer.send(answer).is_ok();
+            questions.close(id, if sent { Closed::Answered } else { Closed::Withdrawn });
+            return if sent { Ok(()) } else { Err(AnswerError::Withdrawn { id: id.clone() }) };
         }
         Err(match questions.closed.iter().find(|(closed, _)| closed == id) {
             Some((_, Closed::Answered)) => AnswerError::Answered { id: id.clone() },
@@ -112,7 +112,7 @@ impl Answers {
 
     /// Returns the questions that wait, the oldest first.
     pub(crate) fn list(&self) -> Vec<PermissionRequest> {
-        self.lock().open.values().map(|question| question.request.clone()).collect()
+        self.lock().open.iter().map(|question| question.request.clone()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Questions> {
@@ -121,6 +121,11 @@ impl Answers {
 }
 
 impl Questions {
+    fn take(&mut self, id: &RequestId) -> Option<Question> {
+        let place = self.open.iter().position(|question| question.request.id == *id)?;
+        Some(self.open.remove(place))
+    }
+
     fn close(&mut self, id: &RequestId, how: Closed) {
         if self.closed.len() == REMEMBERED {
             self.closed.pop_front();
@@ -139,19 +144,22 @@ impl OpenQuestion<'_> {
         }
     }
 
-    /// Closes the question because somebody else answered it.
-    pub(crate) fn close_answered(self) {
+    /// Closes the question because of an answer, and returns the one that counts: one that came through a handle meanwhile
+    /// was taken already.
+    pub(crate) fn close_answered(mut self, answer: PermissionAnswer) -> PermissionAnswer {
         let mut questions = self.answers.lock();
-        if questions.open.remove(&self.id).is_some() {
+        if questions.take(&self.id).is_some() {
             questions.close(&self.id, Closed::Answered);
         }
+        drop(questions);
+        self.answer.try_recv().unwrap_or(answer)
     }
 }
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         let mut questions = self.answers.lock();
-        if questions.open.remove(&self.id).is_some() {
+        if questions.take(&self.id).is_some() {
             questions.close(&self.id, Closed::Withdrawn);
         }
     }

@@ -1,7 +1,7 @@
 //! What all agents of one root session share while they run.
 
 use std::sync::{
-    Mutex, PoisonError, RwLock,
+    Arc, Mutex, PoisonError, RwLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -17,21 +17,24 @@ pub(crate) struct Tree {
     pub(crate) outlet: Outlet,
     pub(crate) answers: Answers,
     policy: RwLock<PermissionPolicy>,
-    /// The root's session and those of all agents below it.
+    /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<SessionId>>,
     /// How many spawned agents run below the root.
     running: AtomicUsize,
 }
 
+/// What a spawned agent holds while it runs. Whoever drops it counts the agent out.
+#[derive(Debug)]
+pub(crate) struct Seat(Arc<Tree>);
+
 impl Tree {
     pub(crate) fn new(root: RootSession, policy: PermissionPolicy) -> Self {
-        let sessions = Mutex::new(vec![root.id().clone()]);
         Self {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
             policy: RwLock::new(policy),
-            sessions,
+            sessions: Mutex::default(),
             running: AtomicUsize::new(0),
         }
     }
@@ -49,13 +52,10 @@ impl Tree {
     }
 
     /// Counts a spawned agent in, unless `limit` of them run already.
-    pub(crate) fn begin_child(&self, limit: usize) -> bool {
+    pub(crate) fn begin_child(self: &Arc<Self>, limit: usize) -> Option<Seat> {
         let more = |running: usize| (running < limit).then_some(running + 1);
-        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
-    }
-
-    pub(crate) fn end_child(&self) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        let counted = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok().then(|| Seat(Arc::clone(self)))
     }
 
     /// Uses the policy as it is at this moment.
@@ -66,5 +66,11 @@ impl Tree {
     /// Changes the policy for all agents of the tree, from their next call on.
     pub(crate) fn change_policy<T>(&self, change: impl FnOnce(&mut PermissionPolicy) -> T) -> T {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

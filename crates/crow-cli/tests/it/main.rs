@@ -10,6 +10,7 @@
 
 mod dialects;
 mod errors;
+mod examples;
 mod permissions;
 mod program;
 mod sessions;

@@ -74,7 +74,17 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_crow-agent"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_crow-agent")), args)
+    }
+
+    /// Returns a command that runs an example in this place.
+    pub(crate) fn example(&self, name: &str, args: &[&str]) -> Command {
+        let folder = Path::new(env!("CARGO_BIN_EXE_crow-agent")).parent().unwrap();
+        self.command_of(&folder.join("examples").join(name), args)
+    }
+
+    fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .current_dir(self.project(""))
@@ -100,15 +110,20 @@ impl Place {
 
     /// Runs the program with a text on standard input.
     pub(crate) async fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
-        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        finish(child).await
+        feed(self.command(args), input).await
     }
 
     /// Runs the project's check.
     pub(crate) fn check(&self) -> Output {
         Command::new("sh").arg("check.sh").current_dir(self.project("")).output().unwrap()
     }
+}
+
+/// Runs a command to its end with a text on standard input.
+pub(crate) async fn feed(mut command: Command, input: &str) -> Ran {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    finish(child).await
 }
 
 pub(crate) async fn finish(child: Child) -> Ran {

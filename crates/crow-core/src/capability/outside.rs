@@ -10,6 +10,9 @@ use crate::{ids::CallId, tool::ToolResult};
 /// Waits for the results of calls that are run outside.
 #[async_trait]
 pub trait OutsideCalls: Send + Sync + fmt::Debug {
+    /// Says that the result of a call will come from outside: one that comes before it is waited for is kept.
+    fn expect(&self, call_id: &CallId);
+
     /// Waits for the result of a call. Returns a cancelled result when `cancellation` is cancelled before.
     async fn result(&self, call_id: &CallId, cancellation: &CancellationToken) -> ToolResult;
 }

@@ -40,7 +40,11 @@ impl Tool for OutsideTool {
     }
 
     /// What happens outside is not known here.
-    async fn plan(&self, _input: &Value, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        if let Some(outside) = &ctx.agent.outside {
+            // Whoever sees the call announced may be quicker than its start.
+            outside.expect(&ctx.call_id);
+        }
         let title = self.definition.name.clone();
         Ok(CallPlan { title, effects: Effects::Unknown, subject: Subject::Nothing })
     }

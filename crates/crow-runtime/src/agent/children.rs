@@ -7,10 +7,11 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentRole, AgentState, ParentCall},
-    ids::CallId,
+    event::{AgentEvent, AgentRole, AgentState, Envelope, ParentCall},
+    ids::{CallId, SessionId},
     model::ResolvedModel,
 };
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     runtime::{ABORT_GRACE, Inner},
     shared::Shared,
 };
-use crate::{AgentSession, SessionSpec, events::Recorder, tree::Tree};
+use crate::{AgentSession, SessionSpec, events::Recorder, tree::Seat};
 
 /// How long a child may take to end by itself once it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
@@ -56,23 +57,26 @@ pub(super) struct Parent {
     recorder: Weak<Recorder>,
     agent: String,
     child: String,
-    tree: Arc<Tree>,
+    seat: Seat,
+    /// Cancelled when the parent is shut down: its children are too, whatever owns them.
+    pub(super) session_token: CancellationToken,
 }
 
 impl Parent {
-    pub(super) fn on_child_end(&self, child: &Shared, end: &AgentEnd) {
-        self.tree.end_child();
+    pub(super) async fn on_child_end(self, child: &Shared, end: &AgentEnd) {
+        drop(self.seat);
         let Some(recorder) = self.recorder.upgrade() else { return };
         let result = match &end.result {
             Ok(()) => end.text.clone(),
             Err(error) => format!("failed: {error}"),
         };
-        recorder.tell_now(AgentEvent::SubagentEnd {
-            parent: self.agent.clone(),
-            subagent: self.child.clone(),
+        let ended = AgentEvent::SubagentEnd {
+            parent: self.agent,
+            subagent: self.child,
             child_id: child.id.clone(),
             result,
-        });
+        };
+        recorder.tell(ended, &child.session_token).await;
     }
 }
 
@@ -81,13 +85,9 @@ impl AgentInternals {
     /// voice. Its session is a child of this one, and its events come out in the same stream.
     pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
         let (inner, session) = self.child_session(&spec).await?;
-        let place = Place {
-            tree: Arc::clone(&self.shared.tree),
-            depth: self.shared.depth + 1,
-            parent: None,
-        };
-        let token = self.shared.session_token.child_token();
-        let (launch, _) = Launch::new(&inner, session, place, token);
+        let driver = Some(Arc::clone(&self.shared));
+        let place = self.place_below(driver, &self.shared.session_token);
+        let (launch, _) = Launch::new(&inner, session, place);
         let mut child = launch.internals;
         child.reach = self.reach.and(spec.reach);
         Ok(child)
@@ -96,8 +96,8 @@ impl AgentInternals {
     /// Starts a child agent with a task and a handle of its own.
     ///
     /// It is shut down when `owner` is cancelled: the token of a call or a run, or
-    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent. Its events
-    /// come out in the stream of the root. Fails when children stand too deep or too many run, see
+    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and goes on
+    /// when nobody holds a handle of it. Its events come out in the stream of the root. Fails when children stand too deep or too many run, see
     /// [`ChildLimits`](crate::ChildLimits).
     pub async fn spawn_child<F, Fut>(
         &mut self,
@@ -113,32 +113,30 @@ impl AgentInternals {
         if self.shared.depth >= limits.depth {
             return Err(AgentError::ChildTooDeep { depth: limits.depth });
         }
-        let tree = Arc::clone(&self.shared.tree);
-        if !tree.begin_child(limits.running) {
-            return Err(AgentError::TooManyChildren { running: limits.running });
-        }
-        let (inner, session) = match self.child_session(&spec).await {
-            Ok(made) => made,
-            Err(error) => {
-                tree.end_child();
-                return Err(error);
-            }
-        };
+        let seat = self.shared.tree.begin_child(limits.running);
+        let seat = seat.ok_or(AgentError::TooManyChildren { running: limits.running })?;
+        let (inner, session) = self.child_session(&spec).await?;
         let parent = Parent {
             recorder: Arc::downgrade(&self.recorder),
             agent: self.context.agent_name.clone(),
             child: spec.agent.clone(),
-            tree: Arc::clone(&tree),
+            seat,
+            session_token: self.shared.session_token.clone(),
         };
         let child_id = session.id().clone();
-        let place = Place { tree, depth: self.shared.depth + 1, parent: Some(parent) };
-        let (mut launch, handle) = Launch::new(&inner, session, place, owner.child_token());
+        let (mut launch, handle) = Launch::new(&inner, session, self.place_below(None, owner));
         launch.internals.reach = self.reach.and(spec.reach);
+        let (parent_agent, task) = (self.context.agent_name.clone(), spec.task);
+        let started = AgentEvent::SubagentStart {
+            parent: parent_agent,
+            subagent: spec.agent,
+            child_id,
+            task,
+        };
+        self.recorder.tell(started, &self.shared.run_token()).await;
+        // Nothing is waited for from here on: whoever drops this future before has started nothing.
         self.shared.add_child(handle.clone());
-        let (parent, subagent, task) = (self.context.agent_name.clone(), spec.agent, spec.task);
-        let started = AgentEvent::SubagentStart { parent, subagent, child_id, task };
-        self.recorder.tell(started, owner).await;
-        launch.start(&handle, agent);
+        launch.start(&handle, Some(parent), agent);
         Ok(handle)
     }
 
@@ -153,7 +151,6 @@ impl AgentInternals {
             Some(end) => end,
             None => end_in_time(child).await,
         };
-        self.shared.children().retain(|known| known.session_id() != child.session_id());
         self.set_state(AgentState::Processing).await?;
         Ok(end)
     }
@@ -165,7 +162,9 @@ impl AgentInternals {
     ) -> Result<(Arc<Inner>, AgentSession), AgentError> {
         let inner = self.runtime.upgrade().ok_or(AgentError::Closed)?;
         let info = &spec.model.info;
+        let id = SessionId::new(self.config.ids.next_id());
         let session = SessionSpec {
+            id: Some(id.clone()),
             abilities: info.abilities,
             role: spec.role,
             parent: Some(ParentCall {
@@ -179,13 +178,43 @@ impl AgentInternals {
                 self.context.workspace.cwd(),
             )
         };
-        let config = Arc::clone(&self.config);
-        let make = self.tasks.spawn_blocking(move || AgentSession::create(&config, session));
-        let session = make.await.map_err(|error| AgentError::Custom(Box::new(error)))??;
-        self.shared.tree.add_session(session.id());
-        self.shared.metadata().child_session_ids.push(session.id().clone());
-        self.save_metadata()?;
-        Ok((inner, session))
+        let room = self.shared.tree.outlet.room(&self.shared.run_token()).await;
+        // A crash may leave an id without a session, but never a session that nobody knows.
+        self.shared.metadata().child_session_ids.push(id.clone());
+        if let Err(error) = self.save_metadata() {
+            self.forget_child(&id);
+            return Err(error);
+        }
+        let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
+        let make = self.tasks.spawn_blocking(move || {
+            let tell = |start: Arc<Envelope>| {
+                tree.add_session(&start.session_id);
+                tree.outlet.push(room, &start);
+            };
+            AgentSession::create_and_tell(&config, session, tell)
+        });
+        match make.await.map_err(|error| AgentError::Custom(Box::new(error)))? {
+            Ok(session) => Ok((inner, session)),
+            Err(error) => {
+                self.forget_child(&id);
+                self.save_metadata()?;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn forget_child(&self, id: &SessionId) {
+        self.shared.metadata().child_session_ids.retain(|known| known != id);
+    }
+
+    fn place_below(&self, driver: Option<Arc<Shared>>, owner: &CancellationToken) -> Place {
+        Place {
+            tree: Arc::clone(&self.shared.tree),
+            depth: self.shared.depth + 1,
+            driver,
+            session_token: owner.child_token(),
+            abort_token: self.shared.abort_token.child_token(),
+        }
     }
 }
 
@@ -201,11 +230,10 @@ impl Reach {
 
 /// Ends the children of an agent whose function is over.
 pub(super) async fn end_children(shared: &Shared) {
-    let children = std::mem::take(&mut *shared.children());
-    children.iter().for_each(AgentHandle::shutdown);
-    for child in &children {
-        end_in_time(child).await;
-    }
+    // They stay known meanwhile: a shutdown whose deadline passes says which of them it aborts.
+    let children = shared.children().clone();
+    join_all(children.iter().map(end_in_time)).await;
+    shared.children().clear();
 }
 
 /// Ends a child: by its own will if it is quick, else by force.

@@ -13,11 +13,13 @@ use crow_core::{
     usage::TokenUsage,
 };
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
     AnswerError, EventStream, Observer, SessionError, SessionMetadata, SessionStore,
-    events::ObserveFrom, outside::Delivery,
+    events::{ObserveFrom, OneAgent},
+    outside::Delivery,
 };
 
 /// How many inputs may wait.
@@ -91,7 +93,7 @@ impl AgentHandle {
     pub fn interrupt(&self) {
         {
             let runs = self.shared.runs();
-            runs.current.cancel();
+            runs.current.iter().for_each(CancellationToken::cancel);
             runs.waiting.iter().for_each(|(_, token)| token.cancel());
         }
         if *self.shared.state.borrow() != AgentState::Idle
@@ -127,7 +129,7 @@ impl AgentHandle {
     /// Takes the one main stream, in which nothing is missing as long as it is read; none if it is taken, and for a child:
     /// its events are in the stream of its root.
     pub fn stream(&self) -> Option<EventStream> {
-        if self.shared.parent.is_some() {
+        if self.shared.depth > 0 {
             return None;
         }
         self.shared.tree.outlet.take_stream()
@@ -146,6 +148,11 @@ impl AgentHandle {
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
+    }
+
+    /// Returns whether [`ended`](Self::ended) would return at once.
+    pub(super) fn has_ended(&self) -> bool {
+        self.shared.end.borrow().is_some()
     }
 
     /// Returns the session's id.
@@ -206,7 +213,8 @@ impl AgentHandle {
     }
 
     fn observe(&self, from: ObserveFrom) -> Observer {
-        let only = self.shared.parent.as_ref().map(|_| self.shared.id.clone());
+        let only = (self.shared.depth > 0)
+            .then(|| OneAgent::new(self.shared.id.clone(), self.shared.end.subscribe()));
         Observer::new(Arc::clone(&self.shared.tree), Arc::clone(&self.store), only, from)
     }
 

@@ -3,12 +3,12 @@
 use std::{
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
 };
 
 use crow_core::event::{AgentEvent, AgentState};
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -18,17 +18,19 @@ use super::{
     internals::Parts,
     panic::panic_message,
     runtime::Inner,
-    shared::{Outcome, Runs, Shared},
+    shared::{self, Outcome, Shared},
 };
-use crate::{AgentSession, events::Recorder, outside::CallDesk, tree::Tree};
+use crate::{AgentSession, events::Recorder, tree::Tree};
 
 /// Where an agent stands among the others.
 pub(super) struct Place {
     pub tree: Arc<Tree>,
     /// How many agents stand above it.
     pub depth: usize,
-    /// The agent that started it.
-    pub parent: Option<Parent>,
+    /// The agent whose function drives it, if it gets no task of its own.
+    pub driver: Option<Arc<Shared>>,
+    pub session_token: CancellationToken,
+    pub abort_token: CancellationToken,
 }
 
 /// An agent that is about to run.
@@ -37,7 +39,6 @@ pub(super) struct Launch {
     tasks: tokio_util::task::TaskTracker,
     pub(super) shared: Arc<Shared>,
     recorder: Arc<Recorder>,
-    parent: Option<Parent>,
     pub(super) internals: AgentInternals,
 }
 
@@ -47,9 +48,8 @@ impl Launch {
         inner: &Arc<Inner>,
         session: AgentSession,
         place: Place,
-        session_token: CancellationToken,
     ) -> (Self, AgentHandle) {
-        let Place { tree, depth, parent } = place;
+        let Place { tree, depth, driver, session_token, abort_token } = place;
         let config = &inner.config;
         let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
@@ -60,24 +60,16 @@ impl Launch {
             Arc::clone(&config.clock),
             session.log,
         ));
-        let runs = Runs { current: session_token.child_token(), waiting: Vec::new() };
-        let shared = Arc::new(Shared {
-            id: session.metadata.session_id.clone(),
-            parent: session.metadata.parent(),
+        let shared = Arc::new(Shared::new(shared::Parts {
+            metadata: session.metadata,
             torn_bytes,
             depth,
             tree,
+            driver,
             recorder: Arc::downgrade(&recorder),
-            calls: Arc::new(CallDesk::default()),
-            state: watch::Sender::new(AgentState::Idle),
-            end: watch::Sender::new(None),
-            metadata: Mutex::new(session.metadata),
             session_token,
-            abort_token: CancellationToken::new(),
-            runs: Mutex::new(runs),
-            children: Mutex::default(),
-            outcome: Mutex::default(),
-        });
+            abort_token,
+        }));
         let handle = AgentHandle {
             shared: Arc::clone(&shared),
             input,
@@ -98,47 +90,67 @@ impl Launch {
             tasks: inner.tasks.clone(),
         });
         let (runtime, tasks) = (Arc::downgrade(inner), inner.tasks.clone());
-        (Self { runtime, tasks, shared, recorder, parent, internals }, handle)
+        (Self { runtime, tasks, shared, recorder, internals }, handle)
     }
 
     /// Makes the agent known and starts its task, which owns all that the agent is.
-    pub(super) fn start<F, Fut>(self, handle: &AgentHandle, agent: F)
+    pub(super) fn start<F, Fut>(self, handle: &AgentHandle, parent: Option<Parent>, agent: F)
     where
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let Self { runtime, tasks, shared, recorder, parent, internals } = self;
+        let Self { runtime, tasks, shared, recorder, internals } = self;
         if let Some(inner) = runtime.upgrade() {
             inner.agents().insert(shared.id.clone(), WeakHandle::new(handle));
         }
         tasks.spawn(async move {
-            let work = shared.abort_token.run_until_cancelled(run_caught(agent, internals));
-            let result = work.await.unwrap_or(Err(AgentError::Aborted));
+            let work = run_caught(&shared, async move { agent(internals).await });
+            let result = match &parent {
+                Some(parent) => with_parent(&shared, &parent.session_token, work).await,
+                None => work.await,
+            };
             end_children(&shared).await;
             let end = Arc::new(seal(&shared, recorder, result).await);
             if let Some(parent) = parent {
-                parent.on_child_end(&shared, &end);
+                parent.on_child_end(&shared, &end).await;
             } else {
                 shared.tree.outlet.close();
             }
             if let Some(inner) = runtime.upgrade() {
-                inner.agents().remove(&shared.id);
+                inner.forget(&shared);
             }
+            // Whatever still hangs on the agent has no owner any more.
+            shared.session_token.cancel();
             shared.end.send_replace(Some(end));
         });
     }
 }
 
-/// Runs the agent function; a panic in it becomes an error.
-async fn run_caught<F, Fut>(agent: F, internals: AgentInternals) -> Result<(), AgentError>
-where
-    F: FnOnce(AgentInternals) -> Fut,
-    Fut: Future<Output = Result<(), AgentError>>,
-{
-    let caught = AssertUnwindSafe(async move { agent(internals).await }).catch_unwind().await;
-    caught.unwrap_or_else(|panic| {
-        Err(AgentError::Panicked { message: panic_message(panic.as_ref()) })
-    })
+/// Runs the agent function until it returns or is aborted; a panic in it becomes an error, also one in what an abort drops.
+async fn run_caught(
+    shared: &Shared,
+    agent: impl Future<Output = Result<(), AgentError>>,
+) -> Result<(), AgentError> {
+    let work = async { shared.abort_token.run_until_cancelled(agent).await };
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(result) => result.unwrap_or(Err(AgentError::Aborted)),
+        Err(panic) => Err(AgentError::Panicked { message: panic_message(panic.as_ref()) }),
+    }
+}
+
+/// Lets a child work, and shuts it down with its parent, whatever owns it.
+async fn with_parent(
+    shared: &Shared,
+    parent: &CancellationToken,
+    work: impl Future<Output = Result<(), AgentError>>,
+) -> Result<(), AgentError> {
+    tokio::pin!(work);
+    tokio::select! {
+        biased;
+        result = &mut work => return result,
+        () = parent.cancelled() => shared.session_token.cancel(),
+    }
+    work.await
 }
 
 /// Says how it ended: in the log, in the stream and in the state. The session is free afterwards.

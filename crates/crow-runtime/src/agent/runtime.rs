@@ -14,6 +14,7 @@ use super::{
     AgentError, AgentHandle, AgentInternals,
     handle::WeakHandle,
     launch::{Launch, Place},
+    shared::Shared,
 };
 use crate::{AgentSession, RuntimeConfig, tree::Tree};
 
@@ -68,12 +69,18 @@ impl AgentRuntime {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
+        tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_session(id));
         tree.change_policy(|policy| policy.grant(session.root.id(), &session.family.grants));
-        let place = Place { tree: Arc::new(tree), depth: 0, parent: None };
-        let token = self.inner.token.child_token();
-        let (launch, handle) = Launch::new(&self.inner, session, place, token);
-        launch.start(&handle, agent);
+        let place = Place {
+            tree: Arc::new(tree),
+            depth: 0,
+            driver: None,
+            session_token: self.inner.token.child_token(),
+            abort_token: CancellationToken::new(),
+        };
+        let (launch, handle) = Launch::new(&self.inner, session, place);
+        launch.start(&handle, None, agent);
         handle
     }
 
@@ -92,7 +99,8 @@ impl AgentRuntime {
         self.inner.agents().keys().cloned().collect()
     }
 
-    /// Ends the agent of a session and waits for it. What has not ended by the deadline is aborted.
+    /// Ends the agent of a session and waits for it. If it has not ended by the deadline, it is aborted with the agents
+    /// that it started.
     pub async fn shutdown(&self, id: &SessionId, deadline: Duration) -> ShutdownReport {
         let shared = self.inner.agents().get(id).map(|weak| Arc::clone(weak.shared()));
         let Some(shared) = shared else { return ShutdownReport::default() };
@@ -101,12 +109,14 @@ impl AgentRuntime {
         if tokio::time::timeout(deadline, end.wait_for(Option::is_some)).await.is_ok() {
             return ShutdownReport::default();
         }
+        let late = shared.family();
         shared.abort_token.cancel();
-        let stuck = tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await.is_err();
-        ShutdownReport {
-            aborted: if stuck { Vec::new() } else { vec![id.clone()] },
-            stuck: if stuck { vec![id.clone()] } else { Vec::new() },
-        }
+        // An error means that some are stuck: they are told from the others by their ends.
+        drop(tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await);
+        let (stuck, aborted): (Vec<_>, Vec<_>) =
+            late.iter().partition(|agent| agent.end.borrow().is_none());
+        let ids = |agents: Vec<&Arc<Shared>>| agents.iter().map(|agent| agent.id.clone()).collect();
+        ShutdownReport { aborted: ids(aborted), stuck: ids(stuck) }
     }
 
     /// Ends all agents and waits for all tasks. What has not ended by the deadline is aborted.
@@ -129,6 +139,14 @@ impl AgentRuntime {
 }
 
 impl Inner {
+    /// Forgets an agent that has ended, and not one that goes on with its session.
+    pub(super) fn forget(&self, ended: &Arc<Shared>) {
+        let mut agents = self.agents();
+        if agents.get(&ended.id).is_some_and(|known| Arc::ptr_eq(known.shared(), ended)) {
+            agents.remove(&ended.id);
+        }
+    }
+
     pub(super) fn agents(&self) -> MutexGuard<'_, HashMap<SessionId, WeakHandle>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }

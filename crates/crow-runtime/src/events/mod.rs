@@ -10,6 +10,6 @@ pub use observer::{Observed, Observer};
 pub use open_reply::OpenReply;
 pub use stream::EventStream;
 
-pub(crate) use observer::ObserveFrom;
+pub(crate) use observer::{ObserveFrom, OneAgent};
 pub(crate) use outlet::Outlet;
 pub(crate) use recorder::Recorder;

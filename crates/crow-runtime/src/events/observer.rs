@@ -3,10 +3,19 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crow_core::{event::Envelope, ids::SessionId};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::{
+    sync::{
+        broadcast::{
+            self,
+            error::{RecvError, TryRecvError},
+        },
+        watch,
+    },
+    task::JoinHandle,
+};
 
 use super::OpenReply;
-use crate::{SessionError, SessionStore, tree::Tree};
+use crate::{AgentEnd, SessionError, SessionStore, tree::Tree};
 
 /// What an observer sees.
 #[derive(Debug)]
@@ -34,90 +43,131 @@ pub struct Observer {
     ring: broadcast::Receiver<Arc<Envelope>>,
     tree: Arc<Tree>,
     store: Arc<dyn SessionStore>,
-    /// The session whose events are wanted, or all of the tree.
-    only: Option<SessionId>,
+    /// The agent whose events are wanted, or all of the tree.
+    only: Option<OneAgent>,
     last_seq: u64,
     pending: VecDeque<Observed>,
-    /// The number from which on the logs are to be read first.
-    reread: Option<u64>,
+    /// What the logs have to say before the ring goes on.
+    reread: Option<Reread>,
+}
+
+/// An agent below the root that is watched alone.
+#[derive(Debug)]
+pub(crate) struct OneAgent {
+    id: SessionId,
+    end: watch::Receiver<Option<Arc<AgentEnd>>>,
+}
+
+/// Durable events that are to be read from the logs, and what was open when the last of them was written.
+#[derive(Debug)]
+struct Reread {
+    after: u64,
+    until: u64,
+    open: Vec<OpenReply>,
+    /// Kept here, so that the reading goes on while nobody waits for it.
+    reading: Option<JoinHandle<Read>>,
+}
+
+/// What was read, and why not all of it could be.
+#[derive(Debug)]
+struct Read {
+    events: Vec<Envelope>,
+    failed: Option<SessionError>,
+}
+
+impl OneAgent {
+    pub(crate) fn new(id: SessionId, end: watch::Receiver<Option<Arc<AgentEnd>>>) -> Self {
+        Self { id, end }
+    }
 }
 
 impl Observer {
     pub(crate) fn new(
         tree: Arc<Tree>,
         store: Arc<dyn SessionStore>,
-        only: Option<SessionId>,
+        only: Option<OneAgent>,
         from: ObserveFrom,
     ) -> Self {
         let ((ring, open), now) = observe(&tree);
-        let (last_seq, reread) = match from {
-            ObserveFrom::Now => (now, None),
-            ObserveFrom::After(seq) => (seq, Some(seq)),
+        let last_seq = match from {
+            ObserveFrom::Now => now,
+            ObserveFrom::After(seq) => seq,
         };
         let mut observer =
-            Self { ring, tree, store, only, last_seq, pending: VecDeque::new(), reread };
-        if reread.is_none() {
-            observer.push_open(open);
-        }
+            Self { ring, tree, store, only, last_seq, pending: VecDeque::new(), reread: None };
+        observer.go_on_from(now, open);
         observer
     }
 
-    /// Waits for what comes next, or returns none when nothing will come any more. May be dropped while it waits.
+    /// Waits for what comes next, or returns none when nothing will come any more. May be dropped while it waits: nothing
+    /// is lost and no work is done twice. Needs a tokio runtime when it reads logs.
     pub async fn next(&mut self) -> Option<Observed> {
         loop {
-            if let Some(after) = self.reread {
-                self.catch_up(after).await;
-                self.reread = None;
+            if let Some(reread) = &mut self.reread {
+                let read = reread.read(&self.store, &self.tree).await;
+                self.catch_up(read);
             }
             if let Some(observed) = self.pending.pop_front() {
                 return Some(observed);
             }
-            match self.ring.recv().await {
+            match self.receive().await {
                 Ok(envelope) => {
                     if self.wants(&envelope) {
                         return Some(Observed::Event(envelope));
                     }
                 }
-                Err(RecvError::Lagged(missed)) => {
-                    self.reread = Some(self.last_seq);
-                    return Some(Observed::Lagged { missed });
-                }
+                Err(RecvError::Lagged(missed)) => return Some(self.lag(missed)),
                 Err(RecvError::Closed) => return None,
             }
         }
     }
 
-    /// Reads the durable events after a number from the logs, and goes on with what comes from now on.
-    async fn catch_up(&mut self, after: u64) {
-        // What is written from here on comes through the ring.
-        let ((ring, open), now) = observe(&self.tree);
-        let (store, sessions) = (Arc::clone(&self.store), self.tree.sessions());
-        let read = move || read_between(store.as_ref(), &sessions, (after, now));
-        let read = tokio::task::spawn_blocking(read).await;
-        self.ring = ring;
-        match read {
-            Ok(Ok(events)) => {
-                for envelope in events {
-                    if self.wants(&envelope) {
-                        self.pending.push_back(Observed::Event(Arc::new(envelope)));
-                    }
-                }
+    /// Takes the next event of the ring. After the end of the one agent that is watched only what it left there comes.
+    async fn receive(&mut self) -> Result<Arc<Envelope>, RecvError> {
+        if let Some(OneAgent { end, .. }) = &mut self.only {
+            tokio::select! {
+                biased;
+                received = self.ring.recv() => return received,
+                // The sender may be gone: the agent has ended too.
+                _ = end.wait_for(Option::is_some) => {}
             }
-            Ok(Err(error)) => self.pending.push_back(Observed::Lost(error)),
-            Err(error) => self.pending.push_back(Observed::Lost(SessionError::Read {
-                path: std::path::PathBuf::new(),
-                source: std::io::Error::other(error),
-            })),
+            return self.ring.try_recv().map_err(|error| match error {
+                TryRecvError::Empty | TryRecvError::Closed => RecvError::Closed,
+                TryRecvError::Lagged(missed) => RecvError::Lagged(missed),
+            });
         }
-        self.last_seq = self.last_seq.max(now);
-        self.push_open(open);
+        self.ring.recv().await
     }
 
-    fn push_open(&mut self, open: Vec<OpenReply>) {
-        let wanted = open
-            .into_iter()
-            .filter(|reply| self.only.as_ref().is_none_or(|id| *id == reply.session_id));
-        self.pending.extend(wanted.map(Observed::OpenReply));
+    /// Gives up what is left in the ring: it would come twice or be out of date after what the logs say.
+    fn lag(&mut self, missed: u64) -> Observed {
+        let ((ring, open), now) = observe(&self.tree);
+        let left = std::mem::replace(&mut self.ring, ring);
+        self.go_on_from(now, open);
+        Observed::Lagged { missed: missed + left.len() as u64 }
+    }
+
+    /// Goes on with what came up to now, `open` at last. What comes from here on comes through the ring.
+    fn go_on_from(&mut self, now: u64, open: Vec<OpenReply>) {
+        let open = open.into_iter().filter(|reply| self.is_wanted(&reply.session_id)).collect();
+        if self.last_seq < now {
+            let after = self.last_seq;
+            self.reread = Some(Reread { after, until: now, open, reading: None });
+        } else {
+            self.pending.extend(open.into_iter().map(Observed::OpenReply));
+        }
+    }
+
+    fn catch_up(&mut self, read: Read) {
+        let Some(Reread { until, open, .. }) = self.reread.take() else { return };
+        self.pending.extend(read.failed.map(Observed::Lost));
+        for envelope in read.events {
+            if self.wants(&envelope) {
+                self.pending.push_back(Observed::Event(Arc::new(envelope)));
+            }
+        }
+        self.last_seq = self.last_seq.max(until);
+        self.pending.extend(open.into_iter().map(Observed::OpenReply));
     }
 
     /// Whether an event is for this observer and was not seen yet.
@@ -128,7 +178,28 @@ impl Observer {
             }
             self.last_seq = seq;
         }
-        self.only.as_ref().is_none_or(|id| *id == envelope.session_id)
+        self.is_wanted(&envelope.session_id)
+    }
+
+    fn is_wanted(&self, session: &SessionId) -> bool {
+        self.only.as_ref().is_none_or(|only| only.id == *session)
+    }
+}
+
+impl Reread {
+    async fn read(&mut self, store: &Arc<dyn SessionStore>, tree: &Tree) -> Read {
+        let reading = self.reading.get_or_insert_with(|| {
+            let (store, sessions) = (Arc::clone(store), tree.sessions());
+            let range = (self.after, self.until);
+            tokio::task::spawn_blocking(move || read_between(store.as_ref(), &sessions, range))
+        });
+        match reading.await {
+            Ok(read) => read,
+            Err(error) => {
+                let (path, source) = (std::path::PathBuf::new(), std::io::Error::other(error));
+                Read { events: Vec::new(), failed: Some(SessionError::Read { path, source }) }
+            }
+        }
     }
 }
 
@@ -146,18 +217,21 @@ fn observe(tree: &Tree) -> (Watched, u64) {
     tree.root.between(|now| (tree.outlet.observe(), now))
 }
 
-/// Reads the durable events after the first number up to the second from several logs, in their order. Blocks.
+/// Reads the durable events after the first number up to the second from several logs, in their order. A log that cannot
+/// be read does not keep the others back. Blocks.
 fn read_between(
     store: &dyn SessionStore,
     sessions: &[SessionId],
-    (after, last): (u64, u64),
-) -> Result<Vec<Envelope>, SessionError> {
-    let mut events = Vec::new();
+    (after, until): (u64, u64),
+) -> Read {
+    let mut read = Read { events: Vec::new(), failed: None };
     for id in sessions {
-        let stored = store.read(id)?;
-        let wanted = |event: &Envelope| event.seq > Some(after) && event.seq <= Some(last);
-        events.extend(stored.events.into_iter().filter(wanted));
+        let wanted = |event: &Envelope| event.seq > Some(after) && event.seq <= Some(until);
+        match store.read(id) {
+            Ok(stored) => read.events.extend(stored.events.into_iter().filter(wanted)),
+            Err(error) => read.failed = Some(error),
+        }
     }
-    events.sort_by_key(|event| event.seq);
-    Ok(events)
+    read.events.sort_by_key(|event| event.seq);
+    read
 }

@@ -66,6 +66,9 @@ impl OpenReplies {
 
 /// Whether a reply that was open is complete or void after that event.
 fn ends_reply(event: &AgentEvent) -> bool {
+    if let AgentEvent::StateChange { state } = event {
+        return state.is_end();
+    }
     matches!(
         event,
         AgentEvent::Reply { .. }

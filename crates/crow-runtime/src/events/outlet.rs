@@ -27,7 +27,8 @@ pub(crate) struct Outlet {
     waiting: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
     /// Whether somebody took the stream.
     is_taken: AtomicBool,
-    /// Whether the listener was given up waiting for after a cancel. It is waited for again once it reads.
+    /// Whether an agent that was cancelled gave the listener up. Others that are cancelled do not wait either, until it
+    /// reads.
     is_stalled: AtomicBool,
     /// How many events the stream does not hold because its queue was full.
     missed: Arc<AtomicU64>,
@@ -45,13 +46,17 @@ struct Live {
 
 /// A place for one event in the main stream.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(crate) enum Room {
     Free(mpsc::OwnedPermit<Arc<Envelope>>),
     /// The queue is full and is not waited for.
     Full,
     /// Nobody listens any more.
     Closed,
 }
+
+/// The main stream is full.
+#[derive(Debug)]
+pub(super) struct IsFull;
 
 impl Outlet {
     pub(crate) fn new() -> Self {
@@ -95,12 +100,13 @@ impl Outlet {
     }
 
     /// Waits for a place in the main stream, but not on past a cancel. Nobody is waited for before the stream is taken.
-    pub(super) async fn room(&self, cancel: &CancellationToken) -> Room {
+    pub(crate) async fn room(&self, cancel: &CancellationToken) -> Room {
         let stream = match self.try_reserve() {
             Ok(room) => return room,
             Err(stream) => stream,
         };
-        if !self.is_taken.load(Ordering::Relaxed) || self.is_stalled.load(Ordering::Relaxed) {
+        let is_given_up = self.is_stalled.load(Ordering::Relaxed) && cancel.is_cancelled();
+        if is_given_up || !self.is_taken.load(Ordering::Relaxed) {
             return Room::Full;
         }
         let patience = async {
@@ -136,15 +142,29 @@ impl Outlet {
         }
     }
 
+    /// Puts an event out at once, unless the main stream is full. Most events go this way: it is the cheaper one.
+    pub(super) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
+        let mut live = self.live();
+        let Live { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
+        let permit = match stream.try_reserve() {
+            Ok(permit) => Some(permit),
+            Err(mpsc::error::TrySendError::Closed(())) => None,
+            Err(mpsc::error::TrySendError::Full(())) => return Err(IsFull),
+        };
+        observed(ring.as_ref(), open, envelope);
+        if let Some(permit) = permit {
+            self.is_stalled.store(false, Ordering::Relaxed);
+            permit.send(Arc::clone(envelope));
+        }
+        Ok(())
+    }
+
     /// Puts an event out.
-    pub(super) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
+    pub(crate) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
         {
             let mut live = self.live();
-            live.open.apply(envelope);
-            if let Some(ring) = &live.ring {
-                // An error means that nobody observes at the moment.
-                drop(ring.send(Arc::clone(envelope)));
-            }
+            let Live { ring, open, .. } = &mut *live;
+            observed(ring.as_ref(), open, envelope);
         }
         match room {
             Room::Free(permit) => drop(permit.send(Arc::clone(envelope))),
@@ -157,5 +177,18 @@ impl Outlet {
 
     fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows an event to observers, and keeps count of what is open.
+fn observed(
+    ring: Option<&broadcast::Sender<Arc<Envelope>>>,
+    open: &mut OpenReplies,
+    envelope: &Arc<Envelope>,
+) {
+    open.apply(envelope);
+    if let Some(ring) = ring {
+        // An error means that nobody observes at the moment.
+        drop(ring.send(Arc::clone(envelope)));
     }
 }

@@ -55,10 +55,17 @@ impl Recorder {
         event: AgentEvent,
         cancel: &CancellationToken,
     ) -> Result<Arc<Envelope>, SessionError> {
-        let room = self.tree.outlet.room(cancel).await;
+        // An agent whose model and tools never make it wait would keep its thread for itself.
+        tokio::task::consume_budget().await;
         if !event.is_durable() {
-            return Ok(self.put_out(room, event));
+            let envelope = Arc::new(self.envelope(None, event));
+            if self.tree.outlet.push_if_free(&envelope).is_err() {
+                let room = self.tree.outlet.room(cancel).await;
+                self.tree.outlet.push(room, &envelope);
+            }
+            return Ok(envelope);
         }
+        let room = self.tree.outlet.room(cancel).await;
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         // A number is taken only when its line is written: a failed write leaves no gap. Nothing of another agent comes
         // between the line and its way out.

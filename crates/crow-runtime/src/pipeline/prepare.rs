@@ -219,7 +219,7 @@ impl AgentInternals {
             self.set_state(AgentState::Processing).await?;
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
-        question.close_answered();
+        let answer = question.close_answered(answer);
         if let PermissionAnswer::AllowSession { grants } = &answer {
             tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
         }

@@ -1,6 +1,6 @@
 //! A session that an agent works in.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
@@ -70,6 +70,15 @@ pub struct AgentSession {
 impl AgentSession {
     /// Makes a new session. It is in the store when this returns. Blocks.
     pub fn create(config: &RuntimeConfig, spec: SessionSpec) -> Result<Self, SessionError> {
+        Self::create_and_tell(config, spec, drop)
+    }
+
+    /// Makes a new session and tells of its first event before another one of the same root is written. Blocks.
+    pub(crate) fn create_and_tell(
+        config: &RuntimeConfig,
+        spec: SessionSpec,
+        tell: impl FnOnce(Arc<Envelope>),
+    ) -> Result<Self, SessionError> {
         let session_id = spec.id.unwrap_or_else(|| SessionId::new(config.ids.next_id()));
         let now = config.clock.now();
         let root = spec.root.unwrap_or_else(|| RootSession::new(session_id.clone(), 0));
@@ -113,7 +122,9 @@ impl AgentSession {
         };
         let written = root.number(|seq| {
             start.seq = Some(seq);
-            log.append(&start)
+            log.append(&start)?;
+            tell(Arc::new(start.clone()));
+            Ok(())
         });
         if let Err(error) = written {
             drop(log);

@@ -1,7 +1,21 @@
-//! The runtime on real files and real processes.
-#![expect(clippy::unwrap_used, reason = "tests fail loudly")]
+//! Tests of the runtime's behaviour.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail loudly, too"
+)]
+
+mod answers;
+mod children;
+mod observers;
+mod outside;
 mod processes;
 mod rules;
 mod runtime;
+mod schedules;
 mod sessions;
+mod shutdown;
+mod support;

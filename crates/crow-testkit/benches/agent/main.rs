@@ -15,7 +15,9 @@
 mod bare_loop;
 mod client;
 mod measure;
+#[path = "../shared/proc.rs"]
 mod proc;
+#[path = "../shared/table.rs"]
 mod table;
 
 use std::path::PathBuf;
@@ -40,7 +42,7 @@ fn main() {
     let crow = Client::crow(program.clone());
     let bare = Client::bare();
     let rows = runtime.block_on(measure::all(&crow, &bare));
-    println!("{}", table::render(&rows));
+    println!("{}", table::render("crow-agent", "bare loop", &rows));
 }
 
 /// The benchmark itself lies in `target/release/deps`.

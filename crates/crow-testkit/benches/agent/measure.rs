@@ -25,8 +25,8 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
     rows.push(Row {
         what: "first request on the wire after start, warm home",
         bound: "≤ 15 ms",
-        crow: ms(first_request(crow).await),
-        bare: ms(first_request(bare).await),
+        ours: ms(first_request(crow).await),
+        reference: ms(first_request(bare).await),
     });
     let (ours, theirs) = (steps(crow, STEPS).await, steps(bare, STEPS).await);
     rows.push(pair(
@@ -81,12 +81,12 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
     rows
 }
 
-fn pair(what: &'static str, bound: &'static str, crow: String, bare: String) -> Row {
-    Row { what, bound, crow, bare }
+fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> Row {
+    Row { what, bound, ours, reference }
 }
 
-fn alone(what: &'static str, bound: &'static str, crow: String) -> Row {
-    Row { what, bound, crow, bare: "–".to_owned() }
+fn alone(what: &'static str, bound: &'static str, ours: String) -> Row {
+    Row { what, bound, ours, reference: "–".to_owned() }
 }
 
 fn options(delivery: Delivery) -> ServerOptions {

@@ -41,11 +41,10 @@ const EXTERNAL_CRATES: usize = 80;
 fn only_user(library: &str) -> Option<&'static str> {
     match library {
         "reqwest" | "rustls" => Some("crow-providers"),
-        "ignore" => Some("crow-tools"),
+        "ignore" | "tree-sitter" | "tree-sitter-bash" => Some("crow-tools"),
         "anyhow" | "miette" => Some("crow-cli"),
         "rmcp" => Some("crow-mcp"),
         "agent-client-protocol" => Some("crow-acp"),
-        "tree-sitter" | "tree-sitter-bash" => Some("crow-tools"),
         _ if library.starts_with("grep-") => Some("crow-tools"),
         _ if library.starts_with("clap") => Some("crow-cli"),
         _ => None,

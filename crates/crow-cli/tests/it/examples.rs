@@ -1,0 +1,37 @@
+//! The example whose loop is its own.
+
+use std::fs;
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{Place, feed};
+
+#[tokio::test]
+async fn the_loop_of_the_example_asks_answers_its_calls_and_saves_its_session() {
+    let server = ModelServer::start([
+        Reply::new()
+            .text("I write it.")
+            .call("c1", "write_file", &json!({"path": "new.txt", "content": "one\n"}))
+            .call("c2", "bash", &json!({"command": "git push origin main"})),
+        Reply::new().call("c3", "bash", &json!({"command": "cat new.txt"})),
+        Reply::new().text("It says one."),
+    ])
+    .await;
+    let place = Place::with_bug().with_server(&server, Dialect::AnthropicMessages);
+    let model = "anthropic/claude-sonnet-4-5";
+    // The first question is answered with yes, the second with a word for the model.
+    let ran = feed(place.example("coder_agent", &[model, "write it"]), "y\nnot now\n").await;
+    ran.exited(0);
+    let requests = server.finish().await.unwrap();
+    let last = requests.last().unwrap().body.to_string();
+    assert_eq!(requests.len(), 3);
+    assert!(last.contains("Not permitted by policy"), "a rule denies the push: {last}");
+    assert!(last.contains("The user said no to this call and says: not now"), "{last}");
+    assert_eq!(fs::read_to_string(place.project("new.txt")).unwrap(), "one\n");
+    assert!(ran.out.contains("It says one."), "{}", ran.out);
+    let sessions = fs::read_dir(place.project(".coder_agent/sessions")).unwrap();
+    let log = sessions.map(|entry| entry.unwrap().path().join("history.jsonl")).next().unwrap();
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches(r#""type":"call_end""#).count(), 3, "{log}");
+}

@@ -1,0 +1,117 @@
+//! Answers to questions about calls.
+
+use std::sync::Arc;
+
+use crow_core::{
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    event::AgentEvent,
+    ids::{CallId, RequestId},
+    permission::PermissionMode,
+    tool::ToolResult,
+};
+use crow_runtime::AnswerError;
+use crow_testkit::harness::AgentHarness;
+
+use crate::support::{HandlesAnswer, SOON, deploying};
+
+/// Starts an agent and returns it with the question that it waits for.
+async fn asking() -> (AgentHarness, RequestId) {
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(HandlesAnswer));
+    agent.handle.send_input(Vec::new()).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
+    let AgentEvent::PermissionRequest { request_id, .. } = &seen.last().unwrap().event else {
+        panic!("no question")
+    };
+    let id = request_id.clone();
+    (agent, id)
+}
+
+#[tokio::test]
+async fn a_question_is_listed_until_it_is_answered_through_a_handle() {
+    let (mut agent, id) = asking().await;
+    let listed: Vec<_> = agent.handle.open_questions().into_iter().map(|ask| ask.id).collect();
+    assert_eq!(listed, std::slice::from_ref(&id));
+    agent.handle.answer(&id, PermissionAnswer::AllowOnce).unwrap();
+    agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
+    assert!(agent.handle.open_questions().is_empty());
+    agent.handle.send_tool_result(CallId::new("c1"), ToolResult::success("ok")).unwrap();
+    agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_that_nobody_asked_is_refused() {
+    let (agent, _) = asking().await;
+    let id = RequestId::new("of my own");
+    let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
+    assert_eq!(refused, Err(AnswerError::Unknown { id }));
+}
+
+#[tokio::test]
+async fn a_second_answer_is_refused_and_changes_nothing() {
+    let (mut agent, id) = asking().await;
+    agent.handle.answer(&id, PermissionAnswer::Deny { feedback: None }).unwrap();
+    let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
+    assert_eq!(refused, Err(AnswerError::Answered { id }));
+    let seen = agent.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
+    assert!(matches!(&seen.last().unwrap().event, AgentEvent::CallEnd { denial: Some(_), .. }));
+}
+
+#[tokio::test]
+async fn of_two_answers_at_once_exactly_one_counts() {
+    let (mut agent, id) = asking().await;
+    let answer = || agent.handle.answer(&id, PermissionAnswer::AllowOnce);
+    let answers = std::thread::scope(|scope| {
+        let other = scope.spawn(answer);
+        [answer(), other.join().unwrap()]
+    });
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+    agent.handle.send_tool_result(CallId::new("c1"), ToolResult::success("ok")).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    let decisions =
+        seen.iter().filter(|e| matches!(e.event, AgentEvent::PermissionDecision { .. }));
+    assert_eq!(decisions.count(), 1);
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_the_question_and_says_so() {
+    let (mut agent, id) = asking().await;
+    agent.handle.interrupt();
+    agent.until(|event| matches!(event, AgentEvent::PermissionWithdrawn { .. })).await;
+    let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
+    assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
+    assert!(agent.handle.open_questions().is_empty());
+}
+
+#[tokio::test]
+async fn an_abort_withdraws_the_question() {
+    let (agent, id) = asking().await;
+    agent.handle.abort();
+    tokio::time::timeout(SOON, agent.handle.ended()).await.unwrap();
+    let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
+    assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
+}
+
+/// Answers through its handle first, and then otherwise.
+#[derive(Debug, Default)]
+struct Torn(std::sync::OnceLock<crow_runtime::AgentHandle>);
+
+#[async_trait::async_trait]
+impl Answerer for Torn {
+    async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
+        self.0.get().unwrap().answer(&request.id, PermissionAnswer::AllowOnce).unwrap();
+        PermissionAnswer::Deny { feedback: None }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_taken_counts_even_if_another_one_comes_at_that_moment() {
+    let torn = Arc::new(Torn::default());
+    let mut agent = deploying(PermissionMode::Ask, Arc::clone(&torn) as _);
+    torn.0.set(agent.handle.clone()).unwrap();
+    agent.handle.send_input(Vec::new()).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::PermissionDecision { .. })).await;
+    let AgentEvent::PermissionDecision { answer, .. } = &seen.last().unwrap().event else {
+        panic!("no decision")
+    };
+    assert_eq!(*answer, PermissionAnswer::AllowOnce);
+}

@@ -1,0 +1,319 @@
+//! Agents that agents start.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    ids::RunId,
+};
+use crow_runtime::{
+    AgentError, AgentHandle, AgentInternals, AgentSession, ChildLimits, RuntimeConfig,
+    ShutdownReport,
+};
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{
+    MANY, SOON, child, create, emit_notices, idle, notice, spawn, spawn_with, stream_rest,
+};
+
+async fn start(
+    internals: &mut AgentInternals,
+    owner: &CancellationToken,
+) -> Result<AgentHandle, AgentError> {
+    internals.spawn_child(child("helper"), owner, idle).await
+}
+
+#[tokio::test]
+async fn what_a_child_does_comes_out_in_the_stream_of_its_root_under_one_count() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        root.set_state(AgentState::Processing).await?;
+        root.emit(notice("before")).await?;
+        let owner = root.session_token().clone();
+        let helper = root
+            .spawn_child(child("helper"), &owner, |mut helper| async move {
+                helper.emit(notice("inside")).await
+            })
+            .await?;
+        let end = root.wait_for_child(&helper, &owner).await?;
+        assert_eq!(end.result, Ok(()));
+        root.emit(notice("after")).await
+    });
+    let seen = stream_rest(handle.stream().unwrap()).await;
+    let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
+    assert_eq!(seqs, [2, 3, 4, 5]);
+    let names: Vec<_> =
+        seen.iter().filter(|event| event.seq.is_some()).map(|event| event.agent.clone()).collect();
+    assert_eq!(names, ["own", "helper", "helper", "own"]);
+    let told =
+        |wanted: fn(&AgentEvent) -> bool| seen.iter().filter(|event| wanted(&event.event)).count();
+    assert_eq!(told(|event| matches!(event, AgentEvent::SubagentStart { .. })), 1);
+    assert_eq!(told(|event| matches!(event, AgentEvent::SubagentEnd { .. })), 1);
+    assert_eq!(
+        told(|event| matches!(
+            event,
+            AgentEvent::StateChange { state: AgentState::WaitingForSubagent(_) }
+        )),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_session_and_that_of_its_child_name_each_other() {
+    let config = RuntimeConfig::default();
+    let store = Arc::clone(&config.store);
+    let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        start(&mut root, &owner).await?;
+        Ok(())
+    });
+    handle.ended().await;
+    let root = store.read(handle.session_id()).unwrap().metadata;
+    let [id] = root.child_session_ids.as_slice() else { panic!("{:?}", root.child_session_ids) };
+    let helper = store.read(id).unwrap().metadata;
+    assert_eq!(helper.parent_session_id.as_ref(), Some(handle.session_id()));
+    assert_eq!(helper.crow().root_id, *handle.session_id());
+    assert_eq!(handle.child_sessions(), std::slice::from_ref(id));
+}
+
+#[tokio::test]
+async fn after_a_resume_the_count_goes_on_behind_the_last_event_of_a_child() {
+    let config = RuntimeConfig::default();
+    let (_runtime, handle) = spawn_with(config.clone(), |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let helper = root
+            .spawn_child(child("helper"), &owner, |mut helper| async move {
+                emit_notices(&mut helper, 5).await
+            })
+            .await?;
+        helper.ended().await;
+        Ok(())
+    });
+    handle.ended().await;
+    let session =
+        AgentSession::open(&config, handle.session_id(), crow_core::model::Abilities::default())
+            .unwrap();
+    let runtime = crow_runtime::AgentRuntime::new(config);
+    let again = runtime
+        .spawn(session, |mut root: AgentInternals| async move { root.emit(notice("on")).await });
+    let seen = stream_rest(again.stream().unwrap()).await;
+    assert_eq!(seen.iter().find_map(|event| event.seq), Some(8));
+    let all = crate::support::seqs(&crate::support::rest(again.subscribe_after(0)).await);
+    assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[tokio::test]
+async fn children_stand_no_deeper_than_the_limit() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let helper = root
+            .spawn_child(child("helper"), &owner, |mut helper| async move {
+                let owner = helper.session_token().clone();
+                let refused = start(&mut helper, &owner).await;
+                assert!(matches!(refused, Err(AgentError::ChildTooDeep { depth: 1 })));
+                Ok(())
+            })
+            .await?;
+        assert_eq!(helper.ended().await.result, Ok(()));
+        Ok(())
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn no_more_children_run_than_the_limit_until_one_ends() {
+    let config = RuntimeConfig {
+        children: ChildLimits { depth: 1, running: 2 },
+        ..RuntimeConfig::default()
+    };
+    let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let first = start(&mut root, &owner).await?;
+        start(&mut root, &owner).await?;
+        let refused = start(&mut root, &owner).await;
+        assert!(matches!(refused, Err(AgentError::TooManyChildren { running: 2 })));
+        first.shutdown();
+        first.ended().await;
+        start(&mut root, &owner).await?;
+        Ok(())
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn a_start_that_is_dropped_halfway_takes_no_place() {
+    let config = RuntimeConfig {
+        children: ChildLimits { depth: 1, running: 1 },
+        ..RuntimeConfig::default()
+    };
+    let (dropped, was_dropped) = oneshot::channel();
+    let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        while root.emit(notice("until the stream is full")).now_or_never().is_some() {}
+        assert!(start(&mut root, &owner).now_or_never().is_none(), "it was not dropped halfway");
+        dropped.send(()).unwrap();
+        start(&mut root, &owner).await?;
+        Ok(())
+    });
+    let stream = handle.stream().unwrap();
+    was_dropped.await.unwrap();
+    stream_rest(stream).await;
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn the_panic_of_a_child_is_told_to_its_parent_and_to_listeners_and_stands_in_its_log() {
+    let (give, given) = oneshot::channel();
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        root.set_state(AgentState::Processing).await?;
+        let owner = root.session_token().clone();
+        let helper =
+            root.spawn_child(child("helper"), &owner, |_| async { panic!("oh no") }).await?;
+        let end = root.wait_for_child(&helper, &owner).await?;
+        assert_eq!(end.result, Err("the agent panicked: oh no".to_owned()));
+        give.send(helper).unwrap();
+        Ok(())
+    });
+    let seen = stream_rest(handle.stream().unwrap()).await;
+    assert_eq!(handle.ended().await.result, Ok(()));
+    assert!(seen.iter().any(|event| matches!(&event.event, AgentEvent::SubagentEnd { result, .. } if result.contains("oh no"))));
+    let helper = given.await.unwrap();
+    assert!(matches!(helper.state(), AgentState::Error(_)));
+    assert!(format!("{:?}", helper.history().unwrap().entries()).contains("oh no"));
+}
+
+#[tokio::test]
+async fn a_child_ends_with_its_owner() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let run = root.start_run(RunId::new("1")).await?;
+        let helper = start(&mut root, &run.cancel).await?;
+        helper.ended().await;
+        Ok(())
+    });
+    let mut stream = handle.stream().unwrap();
+    while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentStart { .. }) {}
+    handle.interrupt();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn a_child_never_outlives_its_parent() {
+    let (give, given) = oneshot::channel();
+    let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        // A token that nobody cancels.
+        give.send(start(&mut root, &CancellationToken::new()).await?).unwrap();
+        Ok(())
+    });
+    handle.ended().await;
+    assert_eq!(given.await.unwrap().state(), AgentState::Done);
+    assert!(runtime.list_active().is_empty());
+}
+
+#[tokio::test]
+async fn the_shutdown_of_a_parent_that_waits_ends_a_child_that_something_else_owns() {
+    let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        root.set_state(AgentState::Processing).await?;
+        let owner = CancellationToken::new();
+        let helper = start(&mut root, &owner).await?;
+        root.wait_for_child(&helper, &owner).await?;
+        Ok(())
+    });
+    let mut stream = handle.stream().unwrap();
+    while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentStart { .. }) {}
+    let report = runtime.shutdown(handle.session_id(), SOON).await;
+    assert_eq!(report, ShutdownReport::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_ignores_its_cancellation_is_aborted() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        root.set_state(AgentState::Processing).await?;
+        let owner = root.session_token().child_token();
+        let helper = root.spawn_child(child("deaf"), &owner, |_| std::future::pending()).await?;
+        owner.cancel();
+        let end = root.wait_for_child(&helper, &owner).await?;
+        assert_eq!(end.result, Err("the agent was aborted".to_owned()));
+        Ok(())
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_aborts_reports_the_children_too_and_takes_no_longer_for_them() {
+    let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        for _ in 0..3 {
+            root.spawn_child(child("deaf"), &owner, |_| std::future::pending()).await?;
+        }
+        idle(root).await
+    });
+    let mut stream = handle.stream().unwrap();
+    for _ in 0..3 {
+        while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentStart { .. }) {}
+    }
+    let report = runtime.shutdown(handle.session_id(), SOON).await;
+    assert_eq!((report.aborted.len(), report.stuck), (4, Vec::new()));
+    assert!(report.aborted.contains(handle.session_id()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driven_child_is_interrupted_with_the_run_of_its_driver() {
+    let (done, mut is_done) = oneshot::channel();
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let run = root.start_run(RunId::new("1")).await?;
+        let mut partner = root.child(child("partner")).await?;
+        while !run.cancel.is_cancelled() {
+            partner.emit(notice("more")).await?;
+        }
+        done.send(()).unwrap();
+        idle(root).await
+    });
+    let _unread = handle.stream().unwrap();
+    assert!(tokio::time::timeout(SOON, &mut is_done).await.is_err(), "it was not held up");
+    handle.interrupt();
+    tokio::time::timeout(SOON, is_done).await.expect("the listener stalled it").unwrap();
+}
+
+#[tokio::test]
+async fn what_a_driven_child_starts_ends_with_the_driver() {
+    let config = RuntimeConfig {
+        children: ChildLimits { depth: 2, running: 4 },
+        ..RuntimeConfig::default()
+    };
+    let (give, given) = oneshot::channel();
+    let (runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
+        let mut partner = root.child(child("partner")).await?;
+        give.send(start(&mut partner, &CancellationToken::new()).await?).unwrap();
+        Ok(())
+    });
+    handle.ended().await;
+    assert_eq!(given.await.unwrap().state(), AgentState::Done);
+    assert!(runtime.list_active().is_empty());
+}
+
+#[tokio::test]
+async fn children_work_beside_their_parent_and_beside_each_other() {
+    let config = RuntimeConfig::default();
+    let session = create(&config);
+    let runtime = crow_runtime::AgentRuntime::new(config);
+    let handle = runtime.spawn(session, |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let mut helpers = Vec::new();
+        for _ in 0..4 {
+            let agent = |mut helper: AgentInternals| async move {
+                emit_notices(&mut helper, MANY / 3).await
+            };
+            helpers.push(root.spawn_child(child("helper"), &owner, agent).await?);
+        }
+        emit_notices(&mut root, MANY / 3).await?;
+        for helper in helpers {
+            assert_eq!(helper.ended().await.result, Ok(()));
+        }
+        Ok(())
+    });
+    let seen = stream_rest(handle.stream().unwrap()).await;
+    assert_eq!(handle.ended().await.result, Ok(()));
+    let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
+    assert_eq!(seqs, (2..=5 * (MANY as u64 / 3) + 5).collect::<Vec<_>>());
+}

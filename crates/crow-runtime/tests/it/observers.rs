@@ -1,0 +1,270 @@
+//! What listeners see.
+
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    ids::RunId,
+};
+use crow_runtime::{AgentInternals, Observed, RuntimeConfig};
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::oneshot;
+
+use crate::support::{
+    MANY, SOON, child, create, delta, emit_notices, events, idle, notice, rest, seqs, spawn,
+    spawn_with, stream_rest,
+};
+
+/// Spawns an agent that emits these events once it is told to, and ends.
+fn emitting(
+    events: Vec<AgentEvent>,
+) -> (crow_runtime::AgentRuntime, crow_runtime::AgentHandle, oneshot::Sender<()>) {
+    let (go, gone) = oneshot::channel();
+    let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        gone.await.unwrap();
+        for event in events {
+            internals.emit(event).await?;
+        }
+        Ok(())
+    });
+    (runtime, handle, go)
+}
+
+fn notices(count: usize) -> Vec<AgentEvent> {
+    (0..count).map(|number| notice(number.to_string())).collect()
+}
+
+#[tokio::test]
+async fn every_observer_sees_what_comes_after_it_began() {
+    let (_runtime, handle, go) = emitting(notices(5));
+    let (first, second) = (handle.subscribe(), handle.subscribe());
+    go.send(()).unwrap();
+    assert_eq!(seqs(&rest(first).await), [2, 3, 4, 5, 6]);
+    assert_eq!(seqs(&rest(second).await), [2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn an_observer_that_lags_is_told_so_and_misses_no_durable_event() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    let observer = handle.subscribe();
+    go.send(()).unwrap();
+    handle.ended().await;
+    let seen = rest(observer).await;
+    assert!(
+        matches!(seen[0], Observed::Lagged { missed } if missed >= MANY as u64),
+        "{:?}",
+        seen[0]
+    );
+    assert_eq!(seqs(&seen), (2..MANY as u64 + 2).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_observer_that_begins_after_a_number_sees_exactly_what_follows_it() {
+    let (_runtime, handle, go) = emitting(notices(10));
+    let early = handle.subscribe_after(4);
+    go.send(()).unwrap();
+    handle.ended().await;
+    let late = handle.subscribe_after(4);
+    assert_eq!(seqs(&rest(early).await), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(seqs(&rest(late).await), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(seqs(&rest(handle.subscribe_after(0)).await)[0], 1);
+}
+
+#[tokio::test]
+async fn what_happens_between_subscribing_after_a_number_and_reading_is_not_left_out() {
+    let state = AgentEvent::StateChange { state: AgentState::Processing };
+    let (_runtime, handle, go) = emitting(vec![state.clone(), notice("a")]);
+    let observer = handle.subscribe_after(0);
+    go.send(()).unwrap();
+    handle.ended().await;
+    let seen = rest(observer).await;
+    assert!(events(&seen).iter().any(|event| event.event == state), "{seen:?}");
+}
+
+#[tokio::test]
+async fn whoever_comes_late_gets_the_open_reply_and_deltas_that_fit_to_its_end() {
+    let (half, halved) = oneshot::channel();
+    let (go, gone) = oneshot::channel::<()>();
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        internals.emit(delta("r", 0, "Hello ")).await?;
+        internals.emit(delta("r", 6, "wor")).await?;
+        half.send(()).unwrap();
+        gone.await.unwrap();
+        internals.emit(delta("r", 9, "ld")).await
+    });
+    halved.await.unwrap();
+    let mut observer = handle.subscribe();
+    let Some(Observed::OpenReply(open)) = observer.next().await else { panic!("no open reply") };
+    assert_eq!(open.text, "Hello wor");
+    go.send(()).unwrap();
+    let Some(Observed::Event(event)) = observer.next().await else { panic!("no delta") };
+    assert_eq!(event.event, delta("r", 9, "ld"));
+}
+
+#[tokio::test]
+async fn the_reply_of_an_agent_that_ended_in_the_middle_of_it_is_not_open_any_more() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let talker = root
+            .spawn_child(child("talker"), &owner, |mut internals| async move {
+                internals.emit(delta("r", 0, "I was just")).await
+            })
+            .await?;
+        talker.ended().await;
+        root.emit(notice("it ended")).await?;
+        idle(root).await
+    });
+    let mut stream = handle.stream().unwrap();
+    while !matches!(stream.next().await.unwrap().event, AgentEvent::Notice { .. }) {}
+    assert!(handle.subscribe().next().now_or_never().is_none(), "nothing is open");
+}
+
+#[tokio::test]
+async fn an_observer_that_is_dropped_while_it_reads_the_log_goes_on_where_it_was() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    let mut observer = handle.subscribe();
+    go.send(()).unwrap();
+    handle.ended().await;
+    let mut seen = Vec::new();
+    let mut dropped = 0;
+    loop {
+        match observer.next().now_or_never() {
+            Some(Some(next)) => seen.push(next),
+            Some(None) => break,
+            None => {
+                dropped += 1;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    assert!(dropped > 0, "the log was never read");
+    assert_eq!(seqs(&seen), (2..MANY as u64 + 2).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_observer_of_a_child_sees_that_child_alone_and_ends_with_it() {
+    let (give, given) = oneshot::channel();
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let helper = root
+            .spawn_child(child("helper"), &owner, |mut internals| async move {
+                internals.receive().await?;
+                internals.emit(notice("mine")).await
+            })
+            .await?;
+        root.emit(notice("not its")).await?;
+        give.send(helper).unwrap();
+        idle(root).await
+    });
+    let helper = given.await.unwrap();
+    let observer = helper.subscribe();
+    helper.send_input(Vec::new()).unwrap();
+    let seen = rest(observer).await;
+    assert!(events(&seen).iter().all(|event| event.session_id == *helper.session_id()));
+    assert_eq!(seqs(&seen).len(), 1);
+    assert!(!handle.state().is_end());
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_told_of() {
+    let config = RuntimeConfig::default();
+    let store = std::sync::Arc::clone(&config.store);
+    let (_runtime, handle) = spawn_with(config, |_internals| async { Ok(()) });
+    handle.ended().await;
+    store.remove(handle.session_id()).unwrap();
+    let seen = rest(handle.subscribe_after(0)).await;
+    assert!(matches!(seen.as_slice(), [Observed::Lost(_)]), "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_observer_that_is_never_read_holds_nobody_up() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    let _dead = handle.subscribe();
+    go.send(()).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn a_main_stream_that_is_held_slows_the_agent_down_and_misses_nothing() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    let stream = handle.stream().unwrap();
+    go.send(()).unwrap();
+    assert!(tokio::time::timeout(SOON / 20, handle.ended()).await.is_err(), "it was not held up");
+    let seen = stream_rest(stream).await;
+    let seen: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
+    assert_eq!(seen, (2..MANY as u64 + 2).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_main_stream_that_is_dropped_holds_nobody_up() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    drop(handle.stream());
+    go.send(()).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn a_main_stream_that_is_taken_late_says_how_much_it_misses() {
+    let (_runtime, handle, go) = emitting(notices(MANY));
+    go.send(()).unwrap();
+    handle.ended().await;
+    let mut stream = handle.stream().unwrap();
+    let kept = std::iter::from_fn(|| stream.try_next()).count() as u64;
+    // Beside the notices there is the change of state.
+    assert_eq!(kept + stream.missed(), MANY as u64 + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_does_not_read_does_not_stall_an_interrupt() {
+    let (done, mut is_done) = oneshot::channel();
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let run = internals.start_run(RunId::new("1")).await?;
+        while !run.cancel.is_cancelled() {
+            internals.emit(notice("more")).await?;
+        }
+        internals.emit(AgentEvent::Cancelled).await?;
+        done.send(internals.history().last_seq()).unwrap();
+        idle(internals).await
+    });
+    let stream = handle.stream().unwrap();
+    assert!(tokio::time::timeout(SOON, &mut is_done).await.is_err(), "it was not held up");
+    handle.interrupt();
+    let last = tokio::time::timeout(SOON, is_done).await.expect("the listener stalled it").unwrap();
+    assert!(stream.missed() > 0);
+    handle.shutdown();
+    assert_eq!(seqs(&rest(handle.subscribe_after(0)).await), (1..=last).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_given_up_by_one_agent_misses_nothing_of_the_others() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let owner = root.session_token().child_token();
+        let talker = root
+            .spawn_child(child("talker"), &owner, |mut internals| async move {
+                emit_notices(&mut internals, MANY).await
+            })
+            .await?;
+        owner.cancel();
+        talker.ended().await;
+        emit_notices(&mut root, 10).await
+    });
+    let stream = handle.stream().unwrap();
+    // The talker is given up and has ended; the root waits for the listener.
+    assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
+    let seen = stream_rest(stream).await;
+    let of_root =
+        seen.iter().filter(|event| event.seq.is_some() && event.session_id == *handle.session_id());
+    assert_eq!(of_root.count(), 10);
+}
+
+#[tokio::test]
+async fn an_observer_that_outlives_the_agent_reads_to_the_end_and_no_further() {
+    let config = RuntimeConfig::default();
+    let session = create(&config);
+    let runtime = crow_runtime::AgentRuntime::new(config);
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        emit_notices(&mut internals, 3).await
+    });
+    let observer = handle.subscribe_after(1);
+    handle.ended().await;
+    drop((handle, runtime));
+    assert_eq!(seqs(&rest(observer).await), [2, 3, 4]);
+}

@@ -1,0 +1,240 @@
+//! Random schedules: whatever agents do and however listeners read, what they see is a view of the log.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::{ReplyId, SessionId},
+    message::{Origin, ReplyBlock, ReplyContent},
+    model::StopReason,
+};
+use crow_runtime::{AgentError, AgentHandle, AgentInternals, ChildLimits, Observed, RuntimeConfig};
+use futures_util::{StreamExt as _, future::join_all};
+use proptest::prelude::*;
+use tokio::task::yield_now;
+
+use crate::support::{child, delta, notice, spawn_with};
+
+/// What an agent does.
+#[derive(Debug, Clone)]
+enum Deed {
+    Notices(usize),
+    /// A reply of so many deltas.
+    Reply(usize),
+    Yield,
+}
+
+/// How somebody listens.
+#[derive(Debug, Clone)]
+struct Listener {
+    /// How long it waits before it begins.
+    late: usize,
+    after: Option<u64>,
+    pace: Pace,
+}
+
+#[derive(Debug, Clone)]
+enum Pace {
+    /// It reads so many, then pauses for so long.
+    Bursts { size: usize, pause: usize },
+    /// It reads when everything is over.
+    AtTheEnd,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed = prop_oneof![
+        (1..300_usize).prop_map(Deed::Notices),
+        (0..400_usize).prop_map(Deed::Reply),
+        Just(Deed::Yield),
+    ];
+    prop::collection::vec(deed, 1..8)
+}
+
+fn listeners() -> impl Strategy<Value = Vec<Listener>> {
+    let pace = prop_oneof![
+        3 => (1..200_usize, 0..40_usize).prop_map(|(size, pause)| Pace::Bursts { size, pause }),
+        1 => Just(Pace::AtTheEnd),
+    ];
+    let listener = (0..60_usize, prop::option::of(0..200_u64), pace);
+    let listener = listener.prop_map(|(late, after, pace)| Listener { late, after, pace });
+    prop::collection::vec(listener, 1..5)
+}
+
+fn origin() -> Origin {
+    Origin {
+        dialect: "none".into(),
+        provider: "none".into(),
+        base_url: String::new(),
+        model: "none".into(),
+    }
+}
+
+async fn act(internals: &mut AgentInternals, deeds: Vec<Deed>) -> Result<(), AgentError> {
+    for (number, deed) in deeds.into_iter().enumerate() {
+        match deed {
+            Deed::Notices(count) => {
+                for _ in 0..count {
+                    internals.emit(notice("n")).await?;
+                }
+            }
+            Deed::Reply(count) => {
+                let (id, mut text) =
+                    (format!("{}-{number}", internals.session_id()), String::new());
+                for delta_number in 0..count {
+                    let more = format!("{delta_number} ");
+                    internals.emit(delta(&id, text.len(), &more)).await?;
+                    text.push_str(&more);
+                    if delta_number % 50 == 0 {
+                        yield_now().await;
+                    }
+                }
+                let event = AgentEvent::Reply {
+                    reply_id: ReplyId::new(id),
+                    blocks: vec![ReplyBlock::plain(ReplyContent::Text { text })],
+                    stop: StopReason::EndTurn,
+                    origin: origin(),
+                    response_id: None,
+                };
+                internals.emit(event).await?;
+            }
+            Deed::Yield => yield_now().await,
+        }
+    }
+    Ok(())
+}
+
+async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<Observed> {
+    for _ in 0..listener.late {
+        yield_now().await;
+    }
+    let mut observer = match listener.after {
+        Some(seq) => handle.subscribe_after(seq),
+        None => handle.subscribe(),
+    };
+    let mut seen = Vec::new();
+    let (size, pause) = match listener.pace {
+        Pace::Bursts { size, pause } => (size, pause),
+        Pace::AtTheEnd => {
+            handle.ended().await;
+            (usize::MAX, 0)
+        }
+    };
+    while let Some(observed) = observer.next().await {
+        seen.push(observed);
+        if seen.len() % size == 0 {
+            for _ in 0..pause {
+                yield_now().await;
+            }
+        }
+    }
+    seen
+}
+
+/// What a listener knows after what it saw.
+#[derive(Default)]
+struct View {
+    last_seq: Option<u64>,
+    /// Whether replies may be complete of which no delta was seen.
+    gap: bool,
+    open: BTreeMap<SessionId, (ReplyId, String)>,
+    complete: Vec<ReplyId>,
+}
+
+impl View {
+    fn see(&mut self, observed: &Observed) {
+        match observed {
+            Observed::Event(event) => self.see_event(event),
+            Observed::Lagged { missed } => {
+                assert!(*missed > 0);
+                self.gap = true;
+                self.open.clear();
+            }
+            Observed::OpenReply(reply) => {
+                assert!(!self.complete.contains(&reply.reply_id), "{reply:?} is out of date");
+                let open = (reply.reply_id.clone(), reply.text.clone());
+                self.open.insert(reply.session_id.clone(), open);
+            }
+            Observed::Lost(error) => panic!("{error}"),
+        }
+    }
+
+    fn see_event(&mut self, envelope: &Envelope) {
+        if let Some(seq) = envelope.seq {
+            assert_eq!(self.last_seq.map_or(seq, |last| last + 1), seq, "a hole");
+            self.last_seq = Some(seq);
+        }
+        let session = &envelope.session_id;
+        if let AgentEvent::TextDelta { reply_id, offset, delta } = &envelope.event {
+            assert!(!self.complete.contains(reply_id), "{envelope:?} is out of date");
+            if *offset == 0 {
+                self.open.insert(session.clone(), (reply_id.clone(), String::new()));
+            }
+            let (open, text) = self.open.get_mut(session).expect("a delta of a reply unseen");
+            assert_eq!((&*open, text.len() as u64), (reply_id, *offset));
+            text.push_str(delta);
+        }
+        if let AgentEvent::Reply { reply_id, blocks, .. } = &envelope.event {
+            let ReplyContent::Text { text } = &blocks[0].content else { panic!("{blocks:?}") };
+            match self.open.remove(session) {
+                Some((open, seen)) => assert_eq!((&open, &seen), (reply_id, text)),
+                None => assert!(self.gap || text.is_empty(), "no delta of {reply_id} was seen"),
+            }
+            self.complete.push(reply_id.clone());
+        }
+    }
+}
+
+async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listener>) {
+    let config = RuntimeConfig {
+        children: ChildLimits { depth: 1, running: 4 },
+        ..RuntimeConfig::default()
+    };
+    let (_runtime, handle) = spawn_with(config, |mut internals: AgentInternals| async move {
+        let owner = internals.session_token().clone();
+        let mut helpers = Vec::new();
+        for deeds in children {
+            let agent = |mut child: AgentInternals| async move { act(&mut child, deeds).await };
+            helpers.push(internals.spawn_child(child("helper"), &owner, agent).await?);
+        }
+        act(&mut internals, root).await?;
+        for helper in helpers {
+            helper.ended().await;
+        }
+        Ok(())
+    });
+    let mut stream = handle.stream().unwrap();
+    let main = async {
+        let mut view = View { last_seq: Some(1), ..View::default() };
+        while let Some(event) = stream.next().await {
+            view.see(&Observed::Event(Arc::clone(&event)));
+        }
+        assert_eq!(stream.missed(), 0);
+        view.last_seq
+    };
+    let watching = listeners.iter().map(|listener| listen(&handle, listener.clone()));
+    let (last, seen) = tokio::join!(main, join_all(watching));
+    for (seen, listener) in seen.iter().zip(&listeners) {
+        let first = listener.after.filter(|after| Some(*after) < last);
+        let mut view = View { last_seq: first, gap: first.is_some(), ..View::default() };
+        for observed in seen {
+            view.see(observed);
+        }
+        if first.is_some() || view.last_seq.is_some() {
+            assert_eq!(view.last_seq, last, "{listener:?} did not see the end");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_listener_saw_is_a_view_of_the_log(
+        root in deeds(),
+        children in prop::collection::vec(deeds(), 0..4),
+        listeners in listeners(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(check(root, children, listeners));
+    }
+}

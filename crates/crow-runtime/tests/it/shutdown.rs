@@ -1,0 +1,199 @@
+//! Ends: asked for, forced, and by accident.
+
+use std::{sync::Arc, time::Duration};
+
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    ids::{CallId, RunId},
+    message::Block,
+    model::Abilities,
+    tool::ToolResult,
+};
+use crow_runtime::{
+    AgentInternals, AgentRuntime, AgentSession, FileStore, HandleError, Observer, RuntimeConfig,
+    ShutdownReport,
+};
+use tokio::sync::watch;
+
+use crate::support::{SOON, create, delta, idle, notice, spawn, spawn_with};
+
+#[tokio::test]
+async fn after_shutdown_everything_that_is_sent_is_refused() {
+    let (_runtime, handle) = spawn(idle);
+    handle.shutdown();
+    let ended = |sent: Result<(), HandleError>| matches!(sent, Err(HandleError::Ended { .. }));
+    assert!(ended(handle.send_input(vec![Block::text("hi")]).map(drop)));
+    assert!(ended(handle.steer(vec![Block::text("hi")])));
+    assert!(ended(handle.send_tool_result(CallId::new("c"), ToolResult::success("x"))));
+}
+
+#[tokio::test]
+async fn an_agent_of_which_nobody_holds_a_handle_ends() {
+    let (runtime, handle) = spawn(idle);
+    let mut observer = handle.subscribe();
+    drop(handle);
+    while observer.next().await.is_some() {}
+    assert_eq!(runtime.shutdown_all(SOON).await, ShutdownReport::default());
+}
+
+/// Panics when it is dropped.
+struct Mine;
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        panic!("boom");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_what_an_abort_drops_leaves_a_sealed_session_all_the_same() {
+    let (_runtime, handle) = spawn(|_internals| async {
+        let _mine = Mine;
+        std::future::pending().await
+    });
+    tokio::task::yield_now().await;
+    handle.abort();
+    let end = tokio::time::timeout(SOON, handle.ended()).await.unwrap();
+    assert_eq!(end.result, Err("the agent panicked: boom".to_owned()));
+    assert!(matches!(handle.state(), AgentState::Error(_)));
+}
+
+#[tokio::test]
+async fn a_session_can_be_opened_again_as_soon_as_its_agent_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = RuntimeConfig {
+        store: Arc::new(FileStore::new(folder.path())),
+        ..RuntimeConfig::default()
+    };
+    let mut session = create(&config);
+    let runtime = AgentRuntime::new(config.clone());
+    for _ in 0..20 {
+        let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+            internals.emit(notice("a line")).await?;
+            panic!("oh no")
+        });
+        handle.ended().await;
+        session = AgentSession::open(&config, handle.session_id(), Abilities::default()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_went_on_with_a_session_is_not_forgotten_with_the_one_before() {
+    let config = RuntimeConfig::default();
+    let (runtime, first) = spawn_with(config.clone(), |_internals| async { Ok(()) });
+    first.ended().await;
+    let session = AgentSession::open(&config, first.session_id(), Abilities::default()).unwrap();
+    let second = runtime.spawn(session, idle);
+    assert!(runtime.is_running(second.session_id()));
+    assert!(runtime.get(second.session_id()).is_some());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_started_after_the_end_of_the_runtime_ends_at_once() {
+    let config = RuntimeConfig::default();
+    let runtime = AgentRuntime::new(config.clone());
+    runtime.shutdown_all(SOON).await;
+    let handle = runtime.spawn(create(&config), idle);
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_runs_that_wait_in_the_queue() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let crow_runtime::InputMessage::UserInput { run_id, .. } = internals.receive().await?
+        else {
+            panic!("no input")
+        };
+        let run = internals.start_run(run_id).await?;
+        assert!(run.cancel.is_cancelled());
+        Ok(())
+    });
+    handle.send_input(Vec::new()).unwrap();
+    handle.interrupt();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_does_not_read_does_not_stall_shutdown_or_the_seal_after_a_panic() {
+    let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        while !internals.session_token().is_cancelled() {
+            internals.emit(notice("more")).await?;
+        }
+        panic!("oh no")
+    });
+    let _unread = handle.stream().unwrap();
+    assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
+    let report = runtime.shutdown(handle.session_id(), SOON).await;
+    assert_eq!(report, ShutdownReport::default());
+    assert!(matches!(handle.state(), AgentState::Error(_)));
+}
+
+/// How many agents the stress test runs.
+const AGENTS: usize = 100;
+/// After so many events an agent is known to be at work; one whose listener is stuck comes a little further.
+const AT_WORK: usize = 300;
+const DONE: usize = usize::MAX;
+
+/// Emits until its run is cancelled, and a little less than a stuck listener would take if nobody is stuck.
+async fn chatter(
+    mut internals: AgentInternals,
+    progress: watch::Sender<usize>,
+) -> Result<(), crow_runtime::AgentError> {
+    let run = internals.start_run(RunId::new("r")).await?;
+    for number in 0.. {
+        if run.cancel.is_cancelled() {
+            break;
+        }
+        internals.emit(notice("n")).await?;
+        internals.emit(delta("r", number, "x")).await?;
+        progress.send_replace(number);
+        tokio::task::yield_now().await;
+    }
+    internals.emit(AgentEvent::Cancelled).await?;
+    progress.send_replace(DONE);
+    idle(internals).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_agents_are_interrupted_and_shut_down_while_their_listeners_are_stuck() {
+    let config = RuntimeConfig::default();
+    let runtime = AgentRuntime::new(config.clone());
+    let (mut agents, mut stuck, mut dead) = (Vec::new(), Vec::new(), Vec::<Observer>::new());
+    let mut readers = tokio::task::JoinSet::new();
+    for number in 0..AGENTS {
+        let (progress, watched) = watch::channel(0);
+        let handle = runtime.spawn(create(&config), |internals| chatter(internals, progress));
+        match number % 4 {
+            0 => stuck.extend(handle.stream()),
+            1 => dead.push(handle.subscribe()),
+            2 => {
+                let mut slow = handle.subscribe();
+                readers.spawn(async move {
+                    while slow.next().await.is_some() {
+                        tokio::task::yield_now().await;
+                    }
+                });
+            }
+            _ => {}
+        }
+        agents.push((handle, watched));
+    }
+    for (_, watched) in &mut agents {
+        watched.wait_for(|number| *number >= AT_WORK).await.unwrap();
+    }
+    // Late ones.
+    dead.extend(agents.iter().map(|(handle, _)| handle.subscribe_after(0)));
+    for (handle, _) in &agents {
+        handle.interrupt();
+    }
+    let interrupted = async {
+        for (_, watched) in &mut agents {
+            watched.wait_for(|number| *number == DONE).await.unwrap();
+        }
+    };
+    let patience = Duration::from_secs(3);
+    tokio::time::timeout(patience, interrupted).await.expect("a listener stalled an interrupt");
+    assert_eq!(runtime.shutdown_all(patience).await, ShutdownReport::default());
+    readers.join_all().await;
+    assert_eq!((stuck.len(), dead.len()), (AGENTS / 4, AGENTS / 4 + AGENTS));
+}

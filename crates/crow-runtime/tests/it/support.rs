@@ -1,0 +1,155 @@
+//! Agents for tests.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    event::{AgentEvent, AgentRole, Envelope, NoticeAudience, NoticeLevel},
+    ids::ReplyId,
+    model::ToolDefinition,
+    permission::{PermissionMode, PermissionPolicy},
+    tool::{OutsideTool, ToolCategory, ToolRegistry},
+};
+use crow_runtime::{
+    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ChildSpec, Observed,
+    Observer, Reach, RuntimeConfig, SessionSpec,
+};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{ScriptedModel, call, reply, text},
+};
+use futures_util::StreamExt as _;
+use serde_json::json;
+
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+/// More than any queue of the runtime holds.
+pub(crate) const MANY: usize = 3000;
+
+pub(crate) fn create(config: &RuntimeConfig) -> AgentSession {
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), "/");
+    AgentSession::create(config, spec).unwrap()
+}
+
+pub(crate) fn spawn<F, Fut>(agent: F) -> (AgentRuntime, AgentHandle)
+where
+    F: FnOnce(AgentInternals) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
+{
+    spawn_with(RuntimeConfig::default(), agent)
+}
+
+pub(crate) fn spawn_with<F, Fut>(config: RuntimeConfig, agent: F) -> (AgentRuntime, AgentHandle)
+where
+    F: FnOnce(AgentInternals) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
+{
+    let session = create(&config);
+    let runtime = AgentRuntime::new(config);
+    let handle = runtime.spawn(session, agent);
+    (runtime, handle)
+}
+
+/// Waits for input, and for shutdown.
+pub(crate) async fn idle(mut internals: AgentInternals) -> Result<(), AgentError> {
+    loop {
+        internals.receive().await?;
+    }
+}
+
+pub(crate) fn child(agent: &str) -> ChildSpec {
+    ChildSpec {
+        agent: agent.to_owned(),
+        role: AgentRole::Subagent,
+        model: ScriptedModel::new([]).resolved(),
+        task: "help".to_owned(),
+        call_id: None,
+        reach: Reach::Policy,
+    }
+}
+
+/// A durable event.
+pub(crate) fn notice(text: impl Into<String>) -> AgentEvent {
+    let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+    AgentEvent::Notice { level, audience, text: text.into() }
+}
+
+/// An event that no log holds.
+pub(crate) fn delta(reply: &str, offset: usize, delta: &str) -> AgentEvent {
+    let reply_id = ReplyId::new(reply);
+    AgentEvent::TextDelta { reply_id, offset: offset as u64, delta: delta.to_owned() }
+}
+
+pub(crate) async fn emit_notices(
+    internals: &mut AgentInternals,
+    count: usize,
+) -> Result<(), AgentError> {
+    for number in 0..count {
+        internals.emit(notice(number.to_string())).await?;
+    }
+    Ok(())
+}
+
+/// Reads what an observer sees to the end.
+pub(crate) async fn rest(mut observer: Observer) -> Vec<Observed> {
+    let mut seen = Vec::new();
+    while let Some(observed) = observer.next().await {
+        seen.push(observed);
+    }
+    seen
+}
+
+/// Returns the events that were seen. Fails if something could not be seen.
+pub(crate) fn events(seen: &[Observed]) -> Vec<&Arc<Envelope>> {
+    let events = seen.iter().filter_map(|observed| match observed {
+        Observed::Event(event) => Some(event),
+        Observed::Lagged { .. } | Observed::OpenReply(_) => None,
+        Observed::Lost(error) => panic!("{error}"),
+    });
+    events.collect()
+}
+
+/// Returns the numbers of the durable events that were seen.
+pub(crate) fn seqs(seen: &[Observed]) -> Vec<u64> {
+    events(seen).iter().filter_map(|event| event.seq).collect()
+}
+
+/// Leaves answers to handles.
+#[derive(Debug)]
+pub(crate) struct HandlesAnswer;
+
+#[async_trait]
+impl Answerer for HandlesAnswer {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        std::future::pending().await
+    }
+}
+
+/// Starts an agent whose model asks for `deploy`, a tool that is run outside, and then says that it is done.
+pub(crate) fn deploying(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
+    let model =
+        ScriptedModel::new([reply([call("c1", "deploy", json!({}))]), reply([text("done")])]);
+    let definition = ToolDefinition {
+        name: "deploy".to_owned(),
+        description: "Deploys.".to_owned(),
+        parameters: json!({"type": "object"}),
+    };
+    let mut tools = ToolRegistry::new();
+    tools.register(OutsideTool::new(definition, ToolCategory::Execute));
+    let options = HarnessOptions {
+        tools,
+        runtime: RuntimeConfig { answerer, ..RuntimeConfig::default() },
+        policy: Some(PermissionPolicy::new(mode)),
+        ..HarnessOptions::default()
+    };
+    AgentHarness::start(model, options)
+}
+
+/// Reads the main stream to its end.
+pub(crate) async fn stream_rest(mut stream: crow_runtime::EventStream) -> Vec<Arc<Envelope>> {
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        events.push(event);
+    }
+    events
+}

@@ -1,0 +1,35 @@
+//! Measures the runtime inside one process, each figure beside what tokio alone needs for the same.
+//!
+//! `cargo bench -p crow-testkit --bench runtime` prints the table.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::format_push_string,
+    reason = "a benchmark starts tasks and programs, prints, and fails loudly"
+)]
+
+mod agents;
+mod cancel;
+mod idle;
+#[path = "../shared/proc.rs"]
+mod proc;
+#[path = "../shared/table.rs"]
+mod table;
+mod throughput;
+
+fn main() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let rows = runtime.block_on(async {
+        // Memory comes first: nothing that was freed is taken again unseen.
+        let mut rows = vec![idle::memory().await, idle::first_event().await];
+        rows.push(agents::fairness().await);
+        rows.extend(throughput::all().await);
+        rows.extend(cancel::all().await);
+        rows
+    });
+    println!("{}", table::render("Crow", "tokio alone", &rows));
+}

@@ -1,0 +1,18 @@
+//! The table.
+
+/// One measured figure beside that of the reference.
+pub(crate) struct Row {
+    pub(crate) what: &'static str,
+    pub(crate) bound: &'static str,
+    pub(crate) ours: String,
+    pub(crate) reference: String,
+}
+
+/// Writes the rows as Markdown.
+pub(crate) fn render(ours: &str, reference: &str, rows: &[Row]) -> String {
+    let mut text = format!("| what | bound | {ours} | {reference} |\n|---|---|---|---|\n");
+    for Row { what, bound, ours, reference } in rows {
+        text.push_str(&format!("| {what} | {bound} | {ours} | {reference} |\n"));
+    }
+    text
+}
