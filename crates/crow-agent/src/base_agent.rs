@@ -73,7 +73,10 @@ impl BaseAgent {
         let number = agent.history().turns().saturating_add(1);
         agent.emit(AgentEvent::TurnStart { turn: number }).await?;
         let mut result = TurnResult::default();
-        let worked = self.work(agent, &mut result, cancel).await;
+        // What the turn starts hangs on the turn: it is over when the turn is.
+        let turn = cancel.child_token();
+        let worked = self.work(agent, &mut result, &turn).await;
+        turn.cancel();
         let end = match &worked {
             Ok(end) => end.clone(),
             Err(error) => TurnEnd::Error { error: error.to_string() },

@@ -1,10 +1,7 @@
 //! A coding agent whose loop is your own: ask the model, answer its calls, until it has nothing more to call.
 //!
 //! Permissions, the log of the session, limits of output and cancelling come from the runtime. Try it in a project:
-//!
-//! ```sh
-//! ANTHROPIC_API_KEY=… cargo run --example coder_agent -- anthropic/claude-sonnet-4-5 "fix the failing test"
-//! ```
+//! `ANTHROPIC_API_KEY=… cargo run --example coder_agent -- anthropic/claude-sonnet-4-5 "fix the failing test"`
 
 use std::{error::Error, io, io::Write as _, sync::Arc, time::Duration};
 
@@ -63,14 +60,14 @@ async fn work(
 ) -> Result<RunOutcome, AgentError> {
     let definitions = tools.definitions();
     let thinking = model.info.abilities.thinking.then_some(Thinking::Tokens(16_000));
-    let config = ModelConfig { thinking, ..ModelConfig::default() };
+    let config = &ModelConfig { thinking, ..ModelConfig::default() };
     for _ in 0..STEPS {
         agent.take_steering().await?; // what the user said meanwhile
         let call = ModelCall {
             model,
             system: SYSTEM,
             tools: &definitions,
-            config: &config,
+            config,
             tool_choice: ToolChoice::Auto,
         };
         let (reply_id, reply) = agent.call_model(call, &run.cancel).await?;
@@ -120,10 +117,8 @@ async fn show(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let [_, model, task]: [String; 3] = std::env::args()
-        .collect::<Vec<_>>()
-        .try_into()
-        .map_err(|_| "usage: coder_agent PROVIDER/MODEL TASK")?;
+    let args: Vec<String> = std::env::args().collect();
+    let [_, model, task] = &args[..] else { return Err("usage: coder_agent MODEL TASK".into()) };
     let (reference, environment): (ModelRef, _) = (model.parse()?, Environment::from_process());
     let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
@@ -144,12 +139,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         abilities: model.info.abilities,
         ..SessionSpec::new("coder", reference, std::path::absolute(".")?.canonicalize()?)
     };
-    let session = AgentSession::create(&config, spec)?;
-    let runtime = AgentRuntime::new(config);
+    let (session, runtime) = (AgentSession::create(&config, spec)?, AgentRuntime::new(config));
     let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
     let handle = runtime.spawn(session, |agent| coder(agent, model, tools));
-    show(&handle, task, &environment).await?;
+    show(&handle, task.clone(), &environment).await?;
     writeln!(io::stdout(), "\nsession {} is in .coder_agent/sessions", handle.session_id())?;
     runtime.shutdown_all(Duration::from_secs(3)).await;
     Ok(())
