@@ -2,7 +2,7 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] stands in for a model without any bytes, and
-//! [`harness`] runs an agent on it.
+//! [`harness`] runs an agent on it, and [`host`] stands in for the product that adapters talk to.
 //!
 //! ```
 //! use crow_testkit::{Dialect, Fault, ModelServer, Reply, VendorError};
@@ -33,6 +33,7 @@
 )]
 
 pub mod harness;
+pub mod host;
 pub mod scripted;
 pub mod server;
 pub mod wire;

@@ -4,6 +4,8 @@ mod agent;
 mod directory;
 mod options;
 mod product_host;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use directory::working_directory;
 pub(crate) use product_host::{HostParts, ProductHost};

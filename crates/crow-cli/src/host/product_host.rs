@@ -61,8 +61,14 @@ pub(crate) struct ProductHost {
     max_steps: Option<u32>,
     permissions: PermissionMode,
     runtime: AgentRuntime,
-    /// The agents of the open sessions: each run takes the newest.
-    agents: Mutex<HashMap<SessionId, watch::Sender<BaseAgent>>>,
+    open: Mutex<HashMap<SessionId, OpenSession>>,
+}
+
+/// A session that is open. It stays so until it is closed, whoever else holds a handle.
+struct OpenSession {
+    handle: AgentHandle,
+    /// Each run takes the newest.
+    agent: watch::Sender<BaseAgent>,
 }
 
 impl ProductHost {
@@ -87,7 +93,7 @@ impl ProductHost {
             max_steps: parts.max_steps,
             permissions: parts.permissions,
             runtime: AgentRuntime::new(config),
-            agents: Mutex::default(),
+            open: Mutex::default(),
         }
     }
 
@@ -98,7 +104,7 @@ impl ProductHost {
 
     /// Returns what the model of a session should be told about: that price and window are unknown.
     pub(crate) fn model_warning(&self, id: &SessionId) -> Option<String> {
-        self.agents().get(id).and_then(|agent| agent.borrow().model().warning.clone())
+        self.opened().get(id).and_then(|open| open.agent.borrow().model().warning.clone())
     }
 
     /// Opens a session with another model than the one that it was left with.
@@ -137,12 +143,12 @@ impl ProductHost {
         let cwd = session.metadata().crow().cwd;
         let id = session.id().clone();
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
-        let (sender, agents) = watch::channel(builder(model, self.max_steps));
+        let (agent, agents) = watch::channel(builder(model, self.max_steps));
         let handle =
             self.runtime.spawn(session, |internals| serve_latest(agents, surroundings, internals));
-        let mut known = self.agents();
-        known.retain(|_, agent| !agent.is_closed());
-        known.insert(id, sender);
+        let mut open = self.opened();
+        open.retain(|_, open| !open.handle.state().is_end());
+        open.insert(id, OpenSession { handle: handle.clone(), agent });
         handle
     }
 
@@ -168,13 +174,14 @@ impl ProductHost {
     }
 
     fn model_of(&self, id: &SessionId) -> Result<String, HostError> {
-        let agents = self.agents();
-        let agent = agents.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
-        Ok(agent.borrow().model().info.reference.to_string())
+        let opened = self.opened();
+        let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
+        let agent = open.agent.borrow();
+        Ok(agent.model().info.reference.to_string())
     }
 
-    fn agents(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<BaseAgent>>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn option(&self, handle: &AgentHandle, name: &str) -> Result<SessionOption, HostError> {
@@ -226,13 +233,13 @@ impl AgentHost for ProductHost {
     async fn close(&self, id: &SessionId) -> Result<ShutdownReport, HostError> {
         self.running(id)?;
         let report = self.runtime.shutdown(id, CLOSE).await;
-        self.agents().remove(id);
+        self.opened().remove(id);
         Ok(report)
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), HostError> {
         self.runtime.shutdown(id, CLOSE).await;
-        self.agents().remove(id);
+        self.opened().remove(id);
         let (store, id) = (Arc::clone(&self.store), id.clone());
         Ok(blocking(move || store.remove(&id)).await??)
     }
@@ -263,9 +270,9 @@ impl AgentHost for ProductHost {
         match name {
             MODEL => {
                 let model = self.models.resolve(&parse_model(value)?).await?;
-                let agents = self.agents();
-                let agent = agents.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
-                agent.send_replace(builder(model, self.max_steps));
+                let opened = self.opened();
+                let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
+                open.agent.send_replace(builder(model, self.max_steps));
             }
             PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?),
             name => return Err(unknown("option", name)),

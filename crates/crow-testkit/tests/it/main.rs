@@ -13,6 +13,7 @@ mod client;
 mod echo;
 mod errors;
 mod faults;
+mod hosts;
 mod prompt_cache;
 mod rendering;
 mod serving;

@@ -1,0 +1,46 @@
+use std::sync::Arc;
+
+use crow_core::{model::Models, permission::PermissionMode};
+use crow_runtime::{AgentHost as _, HostError, MemoryStore, NewSession, StoredRules};
+use crow_testkit::{
+    host::check_host,
+    scripted::{ScriptedModel, ScriptedModels, reply, text},
+};
+
+use super::{HostParts, ProductHost};
+use crate::Environment;
+
+fn host(model: &ScriptedModel) -> ProductHost {
+    let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
+    ProductHost::new(HostParts {
+        environment: Environment::from_process(),
+        store: Arc::new(MemoryStore::default()),
+        models,
+        providers: None,
+        fallback: Some(model.resolved().info.reference),
+        answerer: Arc::new(crow_core::capability::NoAnswerer),
+        permissions: PermissionMode::Ask,
+        rules: StoredRules::default(),
+        max_steps: None,
+    })
+}
+
+#[tokio::test]
+async fn the_product_does_what_every_host_must() {
+    let folder = tempfile::tempdir().unwrap();
+    check_host(&host(&ScriptedModel::new([reply([text("Something.")])])), folder.path()).await;
+}
+
+#[tokio::test]
+async fn only_agents_that_exist_can_be_asked_for() {
+    let new = NewSession { agent: Some("nobody".into()), cwd: "/".into(), ..NewSession::default() };
+    let refused = host(&ScriptedModel::new([])).create(new).await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_stored_that_could_be_forgotten() {
+    let host = host(&ScriptedModel::new([]));
+    host.authenticate().await.unwrap();
+    assert!(matches!(host.logout().await, Err(HostError::Unsupported { .. })));
+}

@@ -1,0 +1,98 @@
+//! What every host must do.
+
+use std::path::Path;
+
+use crow_core::{event::AgentEvent, ids::SessionId, message::Block};
+use crow_runtime::{
+    AgentHandle, AgentHost, HostError, NewSession, SessionError, SessionFilter, SessionMetadata,
+};
+use futures_util::StreamExt as _;
+
+/// Takes a session of a host through its whole life. The host's model must have one answer of plain text left.
+pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
+    let handle = created(host, cwd).await;
+    let id = handle.session_id().clone();
+    run(&handle).await;
+    check_title(host, cwd, &id).await;
+    check_options(host, &id).await;
+    check_commands(host, &id).await;
+    let entries = handle.history().unwrap().entries().len();
+    drop(handle);
+    host.close(&id).await.unwrap();
+    assert_not_open(host, &id).await;
+    let opened = host.open(&id).await.unwrap();
+    assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
+    let fork = host.fork(&id).await.unwrap();
+    assert_ne!(fork.session_id(), &id);
+    assert_eq!(fork.history().unwrap().entries().len(), entries, "a fork has the same history");
+    for id in [&id, fork.session_id()] {
+        host.delete(id).await.unwrap();
+        let gone = host.open(id).await;
+        assert!(matches!(gone, Err(HostError::Session(SessionError::Unknown { .. }))), "{gone:?}");
+    }
+    assert!(listed(host, cwd).await.is_empty(), "nothing stays of what was deleted");
+}
+
+async fn created(host: &dyn AgentHost, cwd: &Path) -> AgentHandle {
+    let new = || NewSession {
+        cwd: cwd.to_path_buf(),
+        id: Some(SessionId::new("chosen")),
+        ..NewSession::default()
+    };
+    let handle = host.create(new()).await.unwrap();
+    assert_eq!(listed(host, cwd).await.len(), 1, "a session is stored before it is given out");
+    let again = host.create(new()).await;
+    assert!(matches!(again, Err(HostError::Session(SessionError::Exists { .. }))), "{again:?}");
+    assert_eq!(host.open(handle.session_id()).await.unwrap().session_id(), handle.session_id());
+    handle
+}
+
+async fn run(handle: &AgentHandle) {
+    let mut events = handle.stream().unwrap();
+    handle.send_input(vec![Block::text("say something")]).unwrap();
+    loop {
+        let event = events.next().await.expect("the run has an end");
+        if matches!(event.event, AgentEvent::RunEnd { .. }) {
+            return;
+        }
+    }
+}
+
+async fn check_title(host: &dyn AgentHost, cwd: &Path, id: &SessionId) {
+    host.set_title(id, "a better title").await.unwrap();
+    let titles: Vec<_> =
+        listed(host, cwd).await.iter().map(|session| session.crow().title).collect();
+    assert_eq!(titles, ["a better title"]);
+}
+
+async fn check_options(host: &dyn AgentHost, id: &SessionId) {
+    for option in host.options(id).await.unwrap() {
+        for choice in &option.choices {
+            host.set_option(id, option.name, &choice.value).await.unwrap();
+            let options = host.options(id).await.unwrap();
+            let set = options.iter().find(|known| known.name == option.name).unwrap();
+            assert_eq!(set.value, choice.value, "{} is what it was set to", option.name);
+        }
+        let refused = host.set_option(id, option.name, "no such value").await;
+        assert!(refused.is_err(), "{} takes anything", option.name);
+    }
+    assert!(host.set_option(id, "no such option", "x").await.is_err());
+}
+
+async fn check_commands(host: &dyn AgentHost, id: &SessionId) {
+    for command in host.commands() {
+        host.run_command(id, command.name, "").await.unwrap();
+    }
+    assert!(host.run_command(id, "no such command", "").await.is_err());
+}
+
+async fn assert_not_open(host: &dyn AgentHost, id: &SessionId) {
+    let refused = host.options(id).await;
+    assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
+    let refused = host.close(id).await;
+    assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
+}
+
+async fn listed(host: &dyn AgentHost, cwd: &Path) -> Vec<SessionMetadata> {
+    host.list(SessionFilter { cwd: Some(cwd.to_path_buf()), limit: None }).await.unwrap()
+}
