@@ -70,6 +70,7 @@ pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
-    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, RootSession, SessionError,
-    SessionFilter, SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession,
+    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, ReservedKey, RootSession,
+    SessionError, SessionFilter, SessionLog, SessionMetadata, SessionSpec, SessionStore,
+    StoredSession,
 };

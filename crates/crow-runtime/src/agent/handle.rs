@@ -12,6 +12,7 @@ use crow_core::{
     tool::ToolResult,
     usage::TokenUsage,
 };
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -179,17 +180,32 @@ impl AgentHandle {
 
     /// Gives the session a title. Blocks.
     pub fn set_title(&self, title: &str) -> Result<(), SessionError> {
-        let metadata = {
-            let mut metadata = self.shared.metadata();
+        self.change_metadata(|metadata| {
             let mut crow = metadata.crow();
             title.clone_into(&mut crow.title);
             metadata.set_crow(&crow);
+            Ok(())
+        })
+    }
+
+    /// Keeps a value of the program's own in the session's header. Blocks.
+    pub fn set_metadata(&self, key: &str, value: Value) -> Result<(), SessionError> {
+        self.change_metadata(|metadata| Ok(metadata.set(key, value)?))
+    }
+
+    fn change_metadata(
+        &self,
+        change: impl FnOnce(&mut SessionMetadata) -> Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
+        let Some(recorder) = self.shared.recorder.upgrade() else {
+            return Err(SessionError::Closed { id: self.shared.id.clone() });
+        };
+        let metadata = {
+            let mut metadata = self.shared.metadata();
+            change(&mut metadata)?;
             metadata.clone()
         };
-        match self.shared.recorder.upgrade() {
-            Some(recorder) => recorder.save_metadata(&metadata),
-            None => Err(SessionError::Closed { id: self.shared.id.clone() }),
-        }
+        recorder.save_metadata(&metadata)
     }
 
     /// Returns what started the session, for a child.

@@ -11,6 +11,7 @@ use crow_core::{
     tool::{AgentContext, CurrentModel, ToolResult},
     workspace::Workspace,
 };
+use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -112,6 +113,12 @@ impl AgentInternals {
     /// Returns the session's header.
     pub fn metadata(&self) -> SessionMetadata {
         self.shared.metadata().clone()
+    }
+
+    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
+    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
+        self.shared.metadata().set(key, value).map_err(SessionError::from)?;
+        self.save_metadata()
     }
 
     /// Returns the history.

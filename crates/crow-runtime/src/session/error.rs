@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use crow_core::{history::HistoryError, ids::SessionId};
 
+use super::ReservedKey;
+
 /// Why a session cannot be kept or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -86,6 +88,9 @@ pub enum SessionError {
         /// The newest format that can be read.
         known: u32,
     },
+    /// A key that is not for programs.
+    #[error(transparent)]
+    ReservedKey(#[from] ReservedKey),
     /// The log contradicts itself.
     #[error("the log of session {id} contradicts itself: {source}")]
     Inconsistent {

@@ -61,6 +61,11 @@ pub struct CrowMetadata {
 
 const CROW: &str = "crow";
 
+/// The key `crow` of a session's metadata is not for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the key `crow` is taken")]
+pub struct ReservedKey;
+
 impl SessionMetadata {
     /// Returns what Crow keeps, or what it would keep for a session of somebody else's.
     pub fn crow(&self) -> CrowMetadata {
@@ -75,6 +80,15 @@ impl SessionMetadata {
             turns: 0,
             usage: TokenUsage::default(),
         })
+    }
+
+    /// Puts a value of the program's own. Fails for the key under which Crow keeps its own.
+    pub fn set(&mut self, key: &str, value: Value) -> Result<(), ReservedKey> {
+        if key == CROW {
+            return Err(ReservedKey);
+        }
+        self.metadata.insert(key.to_owned(), value);
+        Ok(())
     }
 
     /// Puts what Crow keeps.

@@ -15,7 +15,7 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, HandleError, InputMessage,
-    RuntimeConfig, SessionSpec, ShutdownReport,
+    RuntimeConfig, SessionError, SessionSpec, ShutdownReport,
 };
 use futures_util::StreamExt as _;
 
@@ -160,4 +160,22 @@ async fn an_interrupt_of_an_earlier_run_does_not_touch_the_next_one() {
     handle.interrupt();
     handle.ended().await;
     assert_eq!(handle.state(), AgentState::Done);
+}
+
+#[tokio::test]
+async fn values_of_the_program_are_kept_in_the_header_and_ours_are_not_overwritten() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        internals.set_metadata("ticket", 7.into())?;
+        internals.receive().await.map(drop)
+    });
+    let mut observer = handle.subscribe_after(0);
+    observer.next().await.unwrap();
+    handle.set_metadata("owner", "me".into()).unwrap();
+    let refused = handle.set_metadata("crow", 1.into());
+    assert!(matches!(refused, Err(SessionError::ReservedKey(_))), "{refused:?}");
+    handle.send_input(Vec::new()).unwrap();
+    handle.ended().await;
+    let metadata = handle.metadata().metadata;
+    assert_eq!((&metadata["ticket"], &metadata["owner"]), (&7.into(), &"me".into()));
+    assert!(matches!(handle.set_title("late"), Err(SessionError::Closed { .. })));
 }
