@@ -175,7 +175,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Writes what is pending. The caller calls it when no event waits.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.screen.flush()
+        if self.style.live && !self.input.is_empty() { self.draw() } else { self.screen.flush() }
     }
 
     /// Shows how the run ended: the answer if it is not on the screen yet, what went wrong, and the last line.

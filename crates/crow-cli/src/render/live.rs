@@ -27,7 +27,7 @@ const LEAST_INPUT: usize = 12;
 const WORDS: &str = "> ";
 
 impl LiveInput {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.prompt.is_none() && self.text.is_empty()
     }
 
@@ -75,6 +75,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     pub fn set_width(&mut self, columns: Option<usize>) {
         if let Some(columns) = columns {
             self.style.width = columns.max(style::LEAST_WIDTH);
+            self.screen.set_columns(columns);
         }
     }
 
@@ -88,7 +89,16 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.flush()
     }
 
-    fn draw(&mut self) -> io::Result<()> {
+    pub(super) fn draw(&mut self) -> io::Result<()> {
+        if self.screen.is_mid_line() {
+            let words = if self.input.is_empty() {
+                String::new()
+            } else {
+                self.input.line(&self.style, "", 0)
+            };
+            self.screen.set_below(&words)?;
+            return self.screen.flush();
+        }
         let waiting = self.now.and_then(|now| Some((self.awaited(now)?, now)));
         let mut line = String::new();
         let mut columns = 0;
@@ -108,7 +118,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         } else {
             self.screen.set_status(&line)?;
         }
-        self.flush()
+        self.screen.flush()
     }
 }
 

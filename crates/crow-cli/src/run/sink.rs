@@ -80,7 +80,10 @@ impl Sink {
     /// Takes what the person at the terminal is typing.
     pub(crate) fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
         match self {
-            Self::Console(renderer) => renderer.set_input(input),
+            Self::Console(renderer) => {
+                renderer.set_width(terminal_width(io::stderr()));
+                renderer.set_input(input)
+            }
             Self::Json(_) => Ok(()),
         }
     }
