@@ -233,7 +233,7 @@ impl Conversation {
                 read = &mut reading => {
                     let (editor, entered) = read.map_err(|error| CliError::failed(error.to_string()))?;
                     self.editor = Some(editor);
-                    return self.entered(entered);
+                    return self.entered(entered).await;
                 }
                 Some(event) = self.events.next(), if has_room => self.take(event),
                 end = self.handle.ended() => return Err(failure(&end)),
@@ -241,7 +241,7 @@ impl Conversation {
         }
     }
 
-    fn entered(&mut self, entered: Entered) -> Result<Said, CliError> {
+    async fn entered(&mut self, entered: Entered) -> Result<Said, CliError> {
         match entered {
             Entered::Line(line) => {
                 if !line.is_empty() {
@@ -256,6 +256,11 @@ impl Conversation {
                     Ok(Said::Line(String::new()))
                 }
             },
+            Entered::Suspend(draft) => {
+                self.typing.replace(draft);
+                let left = self.stop().await;
+                Ok(left.map_or(Said::Line(String::new()), Said::Left))
+            }
             Entered::End => Ok(Said::Left(Left::Asked)),
             Entered::Failed(error) => {
                 Err(CliError::failed(format!("the terminal cannot be read: {error}")))

@@ -1,6 +1,10 @@
 //! The prompt: a line editor with a history.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rustyline::{
     Cmd, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler,
@@ -27,6 +31,8 @@ pub(super) enum Entered {
     Line(String),
     /// Ctrl-c.
     Interrupt,
+    /// Ctrl-z, and what was typed.
+    Suspend(String),
     /// Ctrl-d on an empty line, or the terminal is gone.
     End,
     Failed(String),
@@ -37,7 +43,11 @@ pub(super) struct LineEditor {
     editor: Editor<Names, FileHistory>,
     history: Option<PathBuf>,
     modes: Modes,
+    suspended: Suspended,
 }
+
+/// What was typed when ctrl-z came.
+type Suspended = Arc<Mutex<Option<String>>>;
 
 impl LineEditor {
     /// Makes an editor that completes `names` and keeps its history in `history`, if it can.
@@ -59,13 +69,16 @@ impl LineEditor {
         for key in [KeyEvent(KeyCode::Enter, Modifiers::NONE), KeyEvent::ctrl('J')] {
             editor.bind_sequence(key, EventHandler::Conditional(Box::new(Enter)));
         }
+        let suspended = Suspended::default();
+        let suspend = EventHandler::Conditional(Box::new(Suspend(Arc::clone(&suspended))));
+        editor.bind_sequence(KeyEvent::ctrl('Z'), suspend);
         let newline = EventHandler::Simple(Cmd::Newline);
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), newline);
         if let Some(path) = &history {
             // What cannot be read is begun anew.
             drop(editor.load_history(path));
         }
-        Ok(Self { editor, history, modes })
+        Ok(Self { editor, history, modes, suspended })
     }
 
     /// Reads a prompt that begins with `draft`. Blocks.
@@ -74,7 +87,9 @@ impl LineEditor {
         let read = self.editor.readline_with_initial(PROMPT, (draft, ""));
         // At once: what is typed from here on is not echoed.
         self.modes.work();
+        let suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner).take();
         match read {
+            Err(ReadlineError::Interrupted) if let Some(line) = suspended => Entered::Suspend(line),
             Ok(line) => {
                 self.keep(&line);
                 Entered::Line(line)
@@ -109,6 +124,17 @@ impl ConditionalEventHandler for Enter {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
         let at_end = ctx.pos() == ctx.line().len() && ctx.line().ends_with('\\');
         at_end.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
+    }
+}
+
+/// Ctrl-z ends the reading; the process is stopped by who owns its signals, with the terminal as it was.
+struct Suspend(Suspended);
+
+impl ConditionalEventHandler for Suspend {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
+        let line = ctx.line().to_owned();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        Some(Cmd::Interrupt)
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::{
     process::{Signal, kill_current_process_group},
     termios::{QueueSelector, tcflush},
 };
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
     command::Entry,
@@ -22,13 +22,16 @@ use super::{
 };
 use crate::{
     CliError,
-    output::ReportBuilder,
+    output::{ExitCode, ReportBuilder},
     render::{LiveInput, is_root},
     run::{Effect, NOT_UNDERSTOOD, TICK, Typed, Wish, choices, is_end, learn_prices},
 };
 
 /// How long after a run the agent may take to begin with words that it has not read.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the process may take to stop.
+const STOPPED: Duration = Duration::from_millis(200);
 
 /// How far the agent is with what it was told.
 #[derive(Debug, Default)]
@@ -134,7 +137,12 @@ impl Conversation {
 
     async fn show_end(&mut self) {
         learn_prices(&mut self.work.report, &*self.models).await;
-        self.screen.push_report(self.work.report.report());
+        let mut report = self.work.report.report();
+        if report.code() == ExitCode::Interrupted {
+            // Who interrupted it knows, and is still here.
+            report.error = None;
+        }
+        self.screen.push_report(report);
         self.interrupts.reset();
         self.work.phase = Phase::Shown(Instant::now());
     }
@@ -166,7 +174,11 @@ impl Conversation {
         };
         for typed in typed {
             match typed {
-                Typed::Suspend => self.suspend().await,
+                Typed::Suspend => {
+                    if let Some(left) = self.suspend().await {
+                        return Ok(Some(left));
+                    }
+                }
                 Typed::EndOfInput if self.questions.is_open() => self.answer("n"),
                 Typed::EndOfInput => {}
                 Typed::Line(line) if self.questions.is_open() => self.answer(&line),
@@ -296,14 +308,23 @@ impl Conversation {
         }
     }
 
-    /// Stops as ctrl-z does elsewhere, with the terminal as it was.
-    async fn suspend(&mut self) {
+    async fn suspend(&mut self) -> Option<Left> {
         self.pause_typing();
         self.screen.push_say("stopped; fg goes on".to_owned());
         let _ = self.screen.shown().await;
-        self.modes.restore();
-        // A process that nobody could wake is not stopped.
-        let _ = kill_current_process_group(Signal::TSTP);
+        let left = self.stop().await;
         self.resume_typing();
+        left
+    }
+
+    /// Stops as ctrl-z does elsewhere, with the terminal as it was. Returns how a signal ended that.
+    pub(super) async fn stop(&mut self) -> Option<Left> {
+        self.modes.restore();
+        let _ = kill_current_process_group(Signal::TSTP);
+        // The stop may come a moment later, and a process that nobody could wake is not stopped at all.
+        match timeout(STOPPED, self.signals.next()).await {
+            Ok(Wish::End) => Some(Left::Interrupted),
+            Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
+        }
     }
 }
