@@ -153,7 +153,9 @@ impl Conversation {
                 Decision::Leave => Some(Left::Interrupted),
                 Decision::Stop | Decision::Warn => {
                     self.handle.interrupt();
-                    self.screen.push_say("stopping… ctrl-c again leaves".to_owned());
+                    let then =
+                        if self.work.unread > 0 { ", then it reads what you said" } else { "" };
+                    self.screen.push_say(format!("stopping{then}; ctrl-c again leaves"));
                     None
                 }
             },
@@ -172,6 +174,7 @@ impl Conversation {
             (true, false) => vec![Typed::EndOfInput],
             (false, _) => self.typing.push(bytes),
         };
+        self.show_input();
         for typed in typed {
             match typed {
                 Typed::Suspend => {
@@ -250,10 +253,11 @@ impl Conversation {
 
     fn answer(&mut self, line: &str) {
         if let Some((id, answer)) = self.questions.answer(line) {
-            if let Some((prompt, _)) = &self.work.asked {
-                self.screen.push_say(format!("{prompt}{line}"));
-            }
+            let asked = self.work.asked.as_ref().map(|(prompt, _)| format!("{prompt}{line}"));
             self.put_back();
+            if let Some(asked) = asked {
+                self.screen.push_say(asked);
+            }
             // The question may have been withdrawn by a cancel.
             drop(self.handle.answer(&id, answer));
             return;

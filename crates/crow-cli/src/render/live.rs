@@ -9,7 +9,7 @@ use super::{
     neutral::neutralise,
     paint::Paint,
     style,
-    wrap::{keep_end, shorten_end, width},
+    wrap::{hanging, keep_end, shorten_end, width},
 };
 
 /// What the person at the terminal is typing while events are shown.
@@ -81,12 +81,20 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Says something that belongs to no event, in whole lines. The text may be of others.
     pub fn say(&mut self, text: &str) -> io::Result<()> {
-        let mut lines = neutralise(text);
-        if !lines.ends_with('\n') {
-            lines.push('\n');
-        }
+        let lines: String = neutralise(text).lines().map(|line| self.said(line)).collect();
         self.lines(&lines)?;
         self.flush()
+    }
+
+    /// Breaks a line between words; what follows the break stands a little to the right.
+    fn said(&self, line: &str) -> String {
+        let words = line.trim_start();
+        if words.is_empty() {
+            return "\n".to_owned();
+        }
+        let blanks = line.chars().take_while(|character| *character == ' ').count();
+        let (first, rest) = (" ".repeat(blanks), " ".repeat(blanks + 2));
+        hanging(&self.style, Paint::Plain, (&first, &rest), words.trim_end())
     }
 
     pub(super) fn draw(&mut self) -> io::Result<()> {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{program::Place, terminal::Terminal};
 
-const MODEL: &str = "anthropic/claude-test";
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
 async fn opened(place: &Place) -> Terminal {
     let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
@@ -82,7 +82,11 @@ async fn a_yes_holds_for_one_call() {
     terminal.keys("write twice\r");
     terminal.shows("? echo x >> a.txt").await.shows("n and why:").await;
     terminal.keys("y\r");
-    terminal.sees("a second question", |screen| screen.matches("allow?").count() == 2).await;
+    terminal
+        .sees("a second question", |screen| {
+            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
+        })
+        .await;
     terminal.keys("n\r");
     terminal.shows("Both were tried.").await.prompts("").await;
     assert_eq!(fs::read_to_string(place.project("a.txt")).unwrap(), "x\n");
@@ -122,6 +126,7 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
     terminal.shows("n and why:").await;
     terminal.keys("\u{3}");
     terminal.shows("withdrawn").await.shows("interrupted").await.prompts("").await;
+    assert!(!terminal.screen().contains("error:"), "{}", terminal.screen());
     terminal.keys("y\r");
     terminal.shows("Again.").await.prompts("").await;
     assert!(!place.project("a.txt").exists());
@@ -187,6 +192,10 @@ async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
     .await;
     let mut terminal = Terminal::start(&place, &["-m", MODEL], 40, "xterm-256color");
     terminal.prompts("").await;
+    assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
+    terminal.keys("/help\r");
+    terminal.shows("step.").await.prompts("").await;
+    assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
     terminal.shows("allow?").await;
     terminal.keys("y");
@@ -223,7 +232,7 @@ async fn commands_show_and_set_and_what_is_not_one_is_told_to_the_agent() {
     terminal.keys("/permissions read-only\r");
     terminal.shows("permissions: read-only").await;
     terminal.keys("/model\r");
-    terminal.shows("model: anthropic/claude-test").await;
+    terminal.shows("model: anthropic/claude-sonnet-4-5").await;
     terminal.keys("/model nonsense\r");
     terminal.shows("error: ").await;
     terminal.keys("/hepl\r");

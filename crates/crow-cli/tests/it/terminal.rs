@@ -19,7 +19,7 @@ const ROWS: u16 = 40;
 pub(crate) struct Terminal {
     master: Box<dyn MasterPty + Send>,
     /// Keeps the terminal open after the program, so that its modes can be read.
-    _slave: Box<dyn portable_pty::SlavePty + Send>,
+    slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     parser: Arc<Mutex<vt100::Parser>>,
@@ -57,7 +57,7 @@ impl Terminal {
                 told.send_modify(|count| *count += length);
             }
         });
-        Self { master: pair.master, _slave: pair.slave, keys, child, parser, changes, modes }
+        Self { master: pair.master, slave: Some(pair.slave), keys, child, parser, changes, modes }
     }
 
     /// Types.
@@ -69,6 +69,12 @@ impl Terminal {
     /// Returns what is on the screen.
     pub(crate) fn screen(&self) -> String {
         self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
+    }
+
+    /// Returns how many lines went on in the next row because they were too long.
+    pub(crate) fn broken_lines(&self) -> usize {
+        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..ROWS).filter(|row| parser.screen().row_wrapped(*row)).count()
     }
 
     /// Waits until the screen shows something.
@@ -119,10 +125,13 @@ impl Terminal {
             let status = self.child.wait().unwrap();
             (self, status.exit_code())
         });
-        let (terminal, exited) =
+        let (mut terminal, exited) =
             timeout(PATIENCE, waiting).await.expect("it does not end").unwrap();
-        assert_eq!(exited, code, "{}", terminal.screen());
         let modes = format!("{:?}", terminal.master.get_termios().unwrap());
+        // Without its last user the terminal ends, and the reader with it when it has read all.
+        terminal.slave = None;
+        while terminal.changes.changed().await.is_ok() {}
+        assert_eq!(exited, code, "{}", terminal.screen());
         assert_eq!(modes, terminal.modes, "the terminal is not as it was");
         let pastes = terminal.parser.lock().unwrap().screen().bracketed_paste();
         assert!(!pastes, "the terminal still marks pastes");
