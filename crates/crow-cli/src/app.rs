@@ -6,12 +6,12 @@ use std::{
     process,
 };
 
-use clap::{Parser as _, error::ErrorKind};
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
 use crate::{
     CliError, Environment,
-    args::{Cli, Command, OutputForm, PermissionsCommand, RunOptions, SessionsCommand},
-    command,
+    args::{ChatArgs, Cli, Command, OutputForm, PermissionsCommand, RunOptions, SessionsCommand},
+    chat, command,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
 };
@@ -28,11 +28,39 @@ pub fn main(
         Err(error) => return refuse(&error, &args).into(),
     };
     log_to_stderr(environment);
-    let form = output_form(&cli.command);
-    match execute(cli.command, environment) {
+    let form = cli.command.as_ref().map_or(OutputForm::Text, output_form);
+    let done = match cli.command {
+        Some(command) => execute(command, environment),
+        None => converse(cli.chat, args.len(), environment),
+    };
+    match done {
         Ok(code) => code.into(),
         Err(error) => report(&error, form).into(),
     }
+}
+
+/// Opens the chat. Where nobody could see it and nothing was asked for, the help says what there is.
+fn converse(
+    chat: ChatArgs,
+    arguments: usize,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let terminals = [
+        environment.stdin_is_terminal,
+        environment.stdout_is_terminal,
+        environment.stderr_is_terminal,
+    ];
+    if terminals.into_iter().all(|is_terminal| is_terminal) {
+        return block_on(chat::chat(chat, environment));
+    }
+    if arguments > 1 {
+        return Err(CliError::usage("the chat needs a terminal for input and output")
+            .hint("crow-agent run \"what to do\" needs none"));
+    }
+    let help = Cli::command().render_help().to_string();
+    // Nothing can be done about an output that cannot be written.
+    drop(io::stderr().write_all(help.as_bytes()));
+    Ok(ExitCode::Usage)
 }
 
 fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliError> {

@@ -8,16 +8,19 @@ use crow_core::permission::PermissionMode;
 
 /// A coding agent: it works in your project with a model of your choice.
 #[derive(Debug, Parser)]
-#[command(name = "crow-agent", version, arg_required_else_help = true, after_help = AFTER_HELP)]
+#[command(name = "crow-agent", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub chat: ChatArgs,
 }
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials · 4 provider unavailable
             5 a limit ended it · 6 a call was refused by policy · 130 interrupted
 
+Without a command and at a terminal it opens a chat; the options above are for it.
 Try it without a model: crow-agent demo";
 
 /// What to do.
@@ -44,6 +47,30 @@ pub(crate) enum Command {
     Man,
 }
 
+/// Arguments of the chat, which opens where no command is given.
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub agent: AgentOptions,
+    /// Go on with a session: its id or the beginning of it
+    #[arg(long, value_name = "ID")]
+    pub resume: Option<String>,
+    /// Where the agent works [default: the current directory]; a session goes on where it began
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub cwd: Option<PathBuf>,
+}
+
+/// Which model works, and what it may do.
+#[derive(Debug, Args)]
+pub(crate) struct AgentOptions {
+    /// The model, as provider/model; `crow-agent models` lists them
+    #[arg(long, short, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// What happens to calls that change files or run commands
+    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
+    pub permissions: Permissions,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -65,12 +92,8 @@ pub(crate) struct RunArgs {
 /// How a run goes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// The model, as provider/model; `crow-agent models` lists them
-    #[arg(long, short, value_name = "PROVIDER/MODEL")]
-    pub model: Option<String>,
-    /// What happens to calls that change files or run commands
-    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
-    pub permissions: Permissions,
+    #[command(flatten)]
+    pub agent: AgentOptions,
     /// The most model calls of the run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,

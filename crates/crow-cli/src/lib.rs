@@ -2,6 +2,7 @@
 
 mod app;
 mod args;
+mod chat;
 mod command;
 mod environment;
 mod error;

@@ -22,7 +22,7 @@ use crate::{
     CliError, Environment,
     args::{DemoArgs, OutputForm, Permissions},
     output::ExitCode,
-    run::{Launch, RunRequest, Sink, drive, launch, say},
+    run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
 };
 
 const RECORDING: &str = include_str!("../../demo/recording.json");
@@ -45,12 +45,10 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     );
     say(&format!("the project is in {}; the task: {PROMPT}", project.display()));
     let models: Arc<dyn Models> = Arc::new(Recorded::new(args)?);
-    let request = RunRequest {
-        prompt: PROMPT.to_owned(),
+    let request = AgentRequest {
         model: None,
         permissions: Permissions::FullAuto,
         max_steps: None,
-        output: args.output,
         resume: None,
         session_id: None,
         cwd: Some(project.clone()),
@@ -59,6 +57,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     let fallback = Some(ModelRef { provider: "replay".to_owned(), model: "demo".to_owned() });
     let launched = launch(Launch {
         request: &request,
+        audience: Audience::of(args.output, environment),
         environment,
         store,
         models: Arc::clone(&models),
@@ -67,7 +66,8 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         fallback,
     })
     .await?;
-    let exit = drive(launched, request.prompt, Sink::new(args.output, environment), models).await?;
+    let exit =
+        drive(launched, PROMPT.to_owned(), Show::new(args.output, environment), models).await?;
     if exit != ExitCode::Done {
         return Ok(exit);
     }

@@ -9,7 +9,7 @@ use crate::{
     args::{RunArgs, RunOptions},
     output::ExitCode,
     product,
-    run::{Launch, RunRequest, Sink, drive, launch},
+    run::{Audience, Launch, RunRequest, Show, drive, launch},
 };
 
 /// `run`.
@@ -32,7 +32,8 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let store = product::session_store(environment)?;
     let launched = launch(Launch {
-        request: &request,
+        request: &request.agent,
+        audience: Audience::of(request.output, environment),
         environment,
         store,
         models: Arc::clone(&models),
@@ -41,6 +42,5 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         fallback: None,
     })
     .await?;
-    let sink = Sink::new(request.output, environment);
-    drive(launched, request.prompt, sink, models).await
+    drive(launched, request.prompt, Show::new(request.output, environment), models).await
 }

@@ -40,7 +40,7 @@ impl<W: Write> JsonWriter<W> {
     }
 
     /// Writes the result, and everything that is pending.
-    pub fn result(mut self, report: &RunReport) -> io::Result<()> {
+    pub fn result(&mut self, report: &RunReport) -> io::Result<()> {
         self.line(&ResultLine { v: Version, kind: ResultType::Result, report })?;
         self.flush()
     }

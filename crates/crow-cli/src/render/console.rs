@@ -14,7 +14,7 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::{
-    AnswerPlace, ConsoleStyle, Neutraliser, Visibility,
+    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility,
     call::{call_lines, question, whole_command},
     diff::diff,
     end,
@@ -34,6 +34,8 @@ use crate::output::RunReport;
 const COMPLETION: &str = "task_complete";
 /// What is waited for while no call runs.
 const THINKING: &str = "thinking";
+/// What is waited for after a cancel.
+const STOPPING: &str = "stopping";
 /// Milliseconds without a delta after which a streamed text counts as waited for.
 const STALL_MS: i64 = 1000;
 
@@ -44,14 +46,19 @@ const STALL_MS: i64 = 1000;
 /// write is returned at once and what was pending is lost: the caller stops rendering.
 #[derive(Debug)]
 pub struct ConsoleRenderer<O, E> {
-    style: ConsoleStyle,
-    screen: Screen<O, E>,
+    pub(super) style: ConsoleStyle,
+    pub(super) screen: Screen<O, E>,
     reply: OpenReply,
     block: OpenBlock,
     /// Text of the open reply that is the answer unless something follows it.
     held: String,
     calls: OpenCalls,
     waiting: Option<Waiting>,
+    /// What the person at the terminal is typing.
+    pub(super) input: LiveInput,
+    /// The time as of the last tick.
+    pub(super) now: Option<Timestamp>,
+    stopping: bool,
     questions: u32,
     todos: Vec<TodoItem>,
     error: String,
@@ -76,6 +83,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             held: String::new(),
             calls: OpenCalls::default(),
             waiting: None,
+            input: LiveInput::default(),
+            now: None,
+            stopping: false,
             questions: 0,
             todos: Vec::new(),
             error: String::new(),
@@ -126,6 +136,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             }
             AgentEvent::PermissionDecision { .. } | AgentEvent::PermissionWithdrawn { .. } => {
                 self.questions = self.questions.saturating_sub(1);
+                self.lines(&phrase::event(&self.style, envelope))
+            }
+            AgentEvent::Cancelling => {
+                self.on_cancelling(envelope);
                 Ok(())
             }
             AgentEvent::Plan { items } => self.on_plan(envelope, items),
@@ -151,7 +165,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::Checks { .. }
             | AgentEvent::ReviewVerdict { .. }
             | AgentEvent::TaskComplete { .. }
-            | AgentEvent::Cancelling
             | AgentEvent::StateChange { .. }
             | AgentEvent::Switch { .. }
             | AgentEvent::Compaction { .. }
@@ -160,21 +173,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Shows how long something has been waited for, on a terminal. The caller calls it a few times a second.
-    pub fn tick(&mut self, now: Timestamp) -> io::Result<()> {
-        if !self.style.live {
-            return Ok(());
-        }
-        match self.awaited(now) {
-            Some(waiting) => self.screen.set_status(&waiting.line(&self.style, now))?,
-            None => self.screen.clear_status()?,
-        }
-        self.screen.flush()
-    }
-
     /// Writes what is pending. The caller calls it when no event waits.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.screen.flush()
+        if self.style.live && !self.input.is_empty() { self.draw() } else { self.screen.flush() }
     }
 
     /// Shows how the run ended: the answer if it is not on the screen yet, what went wrong, and the last line.
@@ -204,8 +205,17 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.calls.clear();
             self.error.clear();
             self.questions = 0;
+            self.stopping = false;
             self.reply = OpenReply::default();
             self.waiting = Some(Waiting::new(envelope.time, THINKING));
+        }
+    }
+
+    /// What is waited for now is the end.
+    fn on_cancelling(&mut self, envelope: &Envelope) {
+        if is_root(envelope) && self.waiting.is_some() {
+            self.waiting = Some(Waiting::new(envelope.time, STOPPING));
+            self.stopping = true;
         }
     }
 
@@ -422,7 +432,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.screen.end_line()
     }
 
-    fn lines(&mut self, lines: &str) -> io::Result<()> {
+    pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -458,7 +468,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Returns what is waited for: an answer of the user is not announced, a running call goes before the model.
-    fn awaited(&self, now: Timestamp) -> Option<Waiting> {
+    pub(super) fn awaited(&self, now: Timestamp) -> Option<Waiting> {
+        if self.stopping {
+            return self.waiting.clone();
+        }
         if self.questions > 0 {
             return None;
         }

@@ -7,6 +7,7 @@ mod call;
 mod console;
 mod diff;
 mod end;
+mod live;
 mod neutral;
 mod open_calls;
 mod paint;
@@ -33,6 +34,7 @@ pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
 
 pub use console::ConsoleRenderer;
+pub use live::LiveInput;
 pub use neutral::{Neutraliser, neutralise, one_line};
 pub use session_table::{SessionRow, session_table};
 pub use style::{AnswerPlace, ConsoleStyle, Glyphs, Surroundings, Visibility};

@@ -39,8 +39,12 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             session(style, envelope.session_id.as_str(), model, &cwd.to_string_lossy())
         }
         AgentEvent::UserInput { source, content, .. } if is_root(envelope) => {
-            let typed = *source == InputSource::Prompt && style.prompts == Visibility::Hide;
-            if typed { String::new() } else { input(style, *source, content) }
+            let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
+            if is_typed && style.prompts == Visibility::Hide {
+                String::new()
+            } else {
+                input(style, *source, content)
+            }
         }
         AgentEvent::Handoff { from, to, .. } => passed_on(style, from, to, ""),
         AgentEvent::SubagentStart { parent, subagent, task, .. } => {
@@ -50,6 +54,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::ReviewVerdict { reviewer, verdict: said } => verdict(style, reviewer, *said),
         AgentEvent::ModelWait { reason, wait_ms, .. } => {
             model_wait(style, &who(style, envelope), reason, *wait_ms)
+        }
+        AgentEvent::PermissionWithdrawn { .. } if style.questions == Visibility::Show => {
+            remark(style, &format!("{}the question was withdrawn", who(style, envelope)))
         }
         AgentEvent::Switch { change } => remark(style, change),
         AgentEvent::Compaction { .. } => remark(style, "the history was made shorter"),

@@ -1,11 +1,19 @@
 //! The two sinks of the screen, written in order and in few pieces.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
+
+use super::wrap::char_width;
 
 /// Bytes after which what is pending is written even if nobody asks for it.
 const MOST_PENDING: usize = 64 * 1024;
 /// Goes to the start of the line and clears it: the one thing that is done to a terminal besides colours.
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
+
+/// Columns between two tab stops.
+const TAB: usize = 8;
 
 /// One of the two sinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +33,34 @@ pub(super) struct Screen<O, E> {
     pending: String,
     sink: Sink,
     mid_line: bool,
-    status: bool,
+    status: Status,
+    /// Columns of the terminal, and the column behind the text of an open line. None where it is not sure.
+    columns: usize,
+    column: Option<usize>,
+}
+
+/// What stands on the screen besides text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    None,
+    /// A line of its own behind whole lines.
+    Line,
+    /// The line below an open one whose text ends in that column.
+    Below(usize),
 }
 
 impl<O: Write, E: Write> Screen<O, E> {
     pub(super) fn new(out: O, err: E) -> Self {
-        Self { out, err, pending: String::new(), sink: Sink::Err, mid_line: false, status: false }
+        Self {
+            out,
+            err,
+            pending: String::new(),
+            sink: Sink::Err,
+            mid_line: false,
+            status: Status::None,
+            columns: 0,
+            column: Some(0),
+        }
     }
 
     /// Writes whole lines for people.
@@ -48,6 +78,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.turn_to(sink)?;
         self.pending.push_str(text);
         self.mid_line = !text.ends_with('\n');
+        self.column = column_after(self.column, text, self.columns);
         if self.pending.len() >= MOST_PENDING { self.drain() } else { Ok(()) }
     }
 
@@ -65,9 +96,36 @@ impl<O: Write, E: Write> Screen<O, E> {
         if !status.is_empty() {
             self.turn_to(Sink::Err)?;
             self.pending.push_str(status);
-            self.status = true;
+            self.status = Status::Line;
         }
         Ok(())
+    }
+
+    /// Returns whether a line of text is open.
+    pub(super) fn is_mid_line(&self) -> bool {
+        self.mid_line
+    }
+
+    /// Shows `status` below the open line until something else is written, if it is sure where that line ends.
+    pub(super) fn set_below(&mut self, status: &str) -> io::Result<()> {
+        self.clear_status()?;
+        // Behind a full line the cursor could not be put back as it was.
+        let sure = self.column.filter(|column| *column < self.columns);
+        if let (Some(column), false) = (sure, status.is_empty()) {
+            self.turn_to(Sink::Err)?;
+            self.pending.push_str("\n\r");
+            self.pending.push_str(status);
+            self.status = Status::Below(column);
+        }
+        Ok(())
+    }
+
+    /// Learns how wide the terminal is. How lines that stand there already are broken now is not known.
+    pub(super) fn set_columns(&mut self, columns: usize) {
+        if self.columns != columns {
+            self.columns = columns;
+            self.column = Some(0).filter(|_| !self.mid_line);
+        }
     }
 
     /// Writes what is pending.
@@ -80,9 +138,17 @@ impl<O: Write, E: Write> Screen<O, E> {
     }
 
     pub(super) fn clear_status(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.status) {
+        let status = std::mem::replace(&mut self.status, Status::None);
+        if status != Status::None {
             self.turn_to(Sink::Err)?;
             self.pending.push_str(CLEAR_LINE);
+        }
+        if let Status::Below(column) = status {
+            self.pending.push_str("\u{1b}[A");
+            if column > 0 {
+                // Writing to a string cannot fail.
+                let _ = write!(self.pending, "\u{1b}[{column}C");
+            }
         }
         Ok(())
     }
@@ -103,6 +169,30 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.pending.clear();
         result
     }
+}
+
+/// Returns the column behind `text` that begins in `column` of a terminal that breaks lines after `columns`.
+fn column_after(column: Option<usize>, text: &str, columns: usize) -> Option<usize> {
+    let (mut column, text) = match text.rsplit_once('\n') {
+        Some((_, last)) => (0, last),
+        None => (column?, text),
+    };
+    for character in text.chars() {
+        if matches!(character, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f000}'..) {
+            // Terminals differ in the width of emoji.
+            return None;
+        }
+        let wide = match character {
+            '\t' => TAB - column % TAB,
+            _ => char_width(character),
+        };
+        column = match column + wide {
+            end if end <= columns => end,
+            _ if character == '\t' => columns.saturating_sub(1),
+            _ => wide,
+        };
+    }
+    Some(column)
 }
 
 #[cfg(test)]
@@ -144,6 +234,46 @@ mod tests {
             screen.set_status("waiting").unwrap();
         });
         assert_eq!(err, "");
+    }
+
+    #[test]
+    fn below_an_open_line_a_status_goes_and_the_text_goes_on_where_it_was() {
+        let (out, err) = both(|screen| {
+            screen.set_columns(10);
+            screen.write(Sink::Out, "one\ntwo").unwrap();
+            screen.set_below("> typed").unwrap();
+            screen.write(Sink::Out, " three\n").unwrap();
+        });
+        let restored = format!("\n\r> typed{CLEAR_LINE}\u{1b}[A\u{1b}[3C");
+        assert_eq!((out.as_str(), err), ("one\ntwo three\n", restored));
+    }
+
+    #[test]
+    fn where_the_end_of_the_text_is_not_sure_nothing_goes_below_it() {
+        for text in ["0123456789", "👩\u{200d}💻 x", "漢字漢字漢"] {
+            let (_, err) = both(|screen| {
+                screen.set_columns(10);
+                screen.write(Sink::Out, text).unwrap();
+                screen.set_below("> typed").unwrap();
+            });
+            assert_eq!(err, "", "{text}");
+        }
+    }
+
+    #[test]
+    fn the_column_follows_the_text_as_a_terminal_breaks_it() {
+        let table = [
+            ("abc", Some(3)),
+            ("0123456789a", Some(1)),
+            ("012345678漢", Some(2)),
+            ("a\tb", Some(9)),
+            ("a\t\t", Some(9)),
+            ("👍\nabc", Some(3)),
+            ("👍", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(column_after(Some(0), text, 10), expected, "{text:?}");
+        }
     }
 
     #[test]

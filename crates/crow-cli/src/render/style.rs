@@ -85,7 +85,7 @@ pub struct Surroundings {
 /// Columns where there is no terminal.
 const FILE_WIDTH: usize = 100;
 /// Columns below which nothing would be readable.
-const LEAST_WIDTH: usize = 20;
+pub(super) const LEAST_WIDTH: usize = 20;
 
 impl ConsoleStyle {
     /// Decides how the screen looks.

@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    ConsoleStyle, neutral,
-    paint::Paint,
-    words,
+    ConsoleStyle, neutral, words,
     wrap::{shorten_end, shorten_middle, width},
 };
 
@@ -56,9 +54,7 @@ impl Waiting {
             line.push_str("  ");
             line.push_str(&shorten_end(&self.last_line, left, style.glyphs));
         }
-        let mut painted = String::new();
-        Paint::Dim.write(style, &line, &mut painted);
-        painted
+        line
     }
 }
 

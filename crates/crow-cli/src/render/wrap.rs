@@ -42,6 +42,16 @@ pub(super) fn shorten_end(text: &str, most: usize, glyphs: Glyphs) -> String {
     head.into_iter().chain(mark.chars()).collect()
 }
 
+/// Shortens `text` to `most` columns by leaving out its beginning.
+pub(super) fn keep_end(text: &str, most: usize, glyphs: Glyphs) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let mark = glyphs.pick("…", "...");
+    let tail = take_width(text.chars().rev(), most.saturating_sub(width(mark)));
+    mark.chars().chain(tail.into_iter().rev()).collect()
+}
+
 fn take_width(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
     let mut used = 0;
     let fits = |character: &char| {

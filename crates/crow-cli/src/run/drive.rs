@@ -1,34 +1,22 @@
 //! Driving a started agent through one prompt, and showing it.
 
-use std::{
-    collections::VecDeque,
-    io::{self, BufRead as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use crow_core::{
     capability::PermissionAnswer,
     event::{AgentEvent, Envelope},
-    ids::RequestId,
     message::Block,
     model::Models,
-    permission::GrantOffer,
 };
 use crow_runtime::{AgentHandle, EventStream};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use rustix::termios::{QueueSelector, tcflush};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::JoinHandle,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Audience, Launched, Sink,
-    answerer::{choices, parse_answer},
-    screen::Screen,
+    Audience, Effect, Keyboard, Launched, NOT_UNDERSTOOD, Questions, Screen, Show, Signals, Typed,
+    Typing, choices,
 };
 use crate::{
     CliError,
@@ -36,20 +24,20 @@ use crate::{
 };
 
 /// How often the waiting line is drawn anew.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// How long a run may say nothing before it says that it waits.
 const SILENCE: Duration = Duration::from_millis(800);
 /// How long the agent may take to end after its run.
-const SHUTDOWN: Duration = Duration::from_secs(3);
+pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 
 /// Runs one prompt to its end and returns how the process exits.
 pub(crate) async fn drive(
     launched: Launched,
     prompt: String,
-    sink: Sink,
+    show: Show,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
-    let Launched { host, handle, audience, warning, waits_silently } = launched;
+    let Launched { host, handle, audience, warning } = launched;
     let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
     handle
         .send_input(vec![Block::text(prompt)])
@@ -60,13 +48,13 @@ pub(crate) async fn drive(
     let mut driver = Driver {
         handle: handle.clone(),
         events,
-        audience,
-        questions: VecDeque::new(),
-        open: None,
+        keyboard: keyboard(audience)?,
+        typing: Typing::default(),
+        questions: Questions::default(),
         report: ReportBuilder::new(),
-        screen: Screen::start(sink),
+        screen: Screen::start(show.sink),
         signals: Signals::new()?,
-        silence: waits_silently.then(|| Instant::now() + SILENCE),
+        silence: show.waits_silently.then(|| Instant::now() + SILENCE),
         interrupts: 0,
         failed: false,
         ended: false,
@@ -74,14 +62,28 @@ pub(crate) async fn drive(
     if driver.follow(&handle).await.is_none() {
         return Ok(ExitCode::Interrupted);
     }
-    for model in driver.report.models() {
-        if let Some(price) = models.price(&model).await {
-            driver.report.set_price(model, price);
-        }
-    }
+    learn_prices(&mut driver.report, &*models).await;
     let exit = driver.finish().await;
     host.runtime().shutdown_all(SHUTDOWN).await;
     Ok(exit)
+}
+
+/// Looks up what the calls of a run cost.
+pub(crate) async fn learn_prices(report: &mut ReportBuilder, models: &dyn Models) {
+    for model in report.models() {
+        if let Some(price) = models.price(&model).await {
+            report.set_price(model, price);
+        }
+    }
+}
+
+fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
+    match audience {
+        Audience::Nobody => Ok(None),
+        Audience::Person => Keyboard::new()
+            .map(Some)
+            .map_err(|error| CliError::failed(format!("the terminal cannot be read: {error}"))),
+    }
 }
 
 /// Says something to the person at the terminal that belongs to no event.
@@ -93,11 +95,10 @@ pub(crate) fn say(text: &str) {
 struct Driver {
     handle: AgentHandle,
     events: EventStream,
-    audience: Audience,
-    /// The questions that wait for the person at the terminal.
-    questions: VecDeque<Question>,
-    /// The question that the person is looking at, and the line that is being typed.
-    open: Option<(Question, JoinHandle<io::Result<String>>)>,
+    /// Where answers come from, if somebody is there.
+    keyboard: Option<Keyboard>,
+    typing: Typing,
+    questions: Questions,
     report: ReportBuilder,
     screen: Screen,
     signals: Signals,
@@ -119,7 +120,7 @@ impl Driver {
             let has_room = self.screen.has_room();
             tokio::select! {
                 biased;
-                () = self.signals.next() => {
+                _ = self.signals.next() => {
                     self.interrupts += 1;
                     if self.interrupts > 1 {
                         return None;
@@ -135,7 +136,7 @@ impl Driver {
                     self.failed = true;
                     handle.interrupt();
                 }
-                line = typed(&mut self.open) => self.answer(line),
+                typed = answers(self.keyboard.as_ref()), if self.questions.is_open() => self.take_typed(typed),
                 _ = ticks.tick() => {
                     self.screen.tick(Timestamp::now());
                     self.break_silence(handle);
@@ -192,7 +193,7 @@ impl Driver {
                         if exit == ExitCode::Done { ExitCode::Failed } else { exit }
                     }
                 },
-                () = self.signals.next() => {
+                _ = self.signals.next() => {
                     self.interrupts += 1;
                     if self.interrupts > 1 {
                         return ExitCode::Interrupted;
@@ -204,65 +205,67 @@ impl Driver {
 
     /// Keeps count of the questions that are open.
     fn on_question(&mut self, event: &AgentEvent) {
-        if self.audience == Audience::Nobody {
-            return;
-        }
-        if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
-            let question = Question { id: request_id.clone(), offers: offers.clone() };
-            self.questions.push_back(question);
-        }
-        if let AgentEvent::PermissionDecision { request_id, .. }
-        | AgentEvent::PermissionWithdrawn { request_id, .. } = event
-        {
-            self.questions.retain(|question| question.id != *request_id);
+        if self.keyboard.is_some() && self.questions.on_event(event) == Effect::Closed {
+            self.screen.push_prompt("\n".to_owned());
         }
     }
 
     /// Asks the next question when everything before it is on the screen.
     fn ask_next(&mut self) {
-        if self.open.is_none()
-            && self.screen.is_idle()
-            && let Some(question) = self.questions.pop_front()
+        if self.screen.is_idle()
+            && let Some(question) = self.questions.open_next()
         {
-            self.ask(question);
+            let prompt = choices(&question.offers);
+            self.ask(prompt);
         }
     }
 
-    fn ask(&mut self, question: Question) {
+    fn ask(&mut self, prompt: String) {
         // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-        self.screen.push_prompt(choices(&question.offers));
-        self.open = Some((question, tokio::task::spawn_blocking(read_line)));
+        self.typing.replace(String::new());
+        self.screen.push_prompt(prompt);
     }
 
-    fn answer(&mut self, line: io::Result<String>) {
-        let Some((question, _)) = self.open.take() else { return };
-        let nobody = |hint: String| PermissionAnswer::Nobody { hint };
-        let answer = match line {
+    fn take_typed(&mut self, bytes: io::Result<Vec<u8>>) {
+        let answer = match bytes {
             // The end of input is a no.
-            Ok(line) if line.is_empty() => PermissionAnswer::Deny { feedback: None },
-            Ok(line) => {
-                let Some(answer) = parse_answer(&line, &question.offers) else {
-                    say("answer y for yes, n for no, or n and what the model should do instead");
-                    return self.ask(question);
-                };
-                answer
+            Ok(bytes) if bytes.is_empty() => PermissionAnswer::Deny { feedback: None },
+            Ok(bytes) => {
+                return self.typing.push(&bytes).into_iter().for_each(|typed| self.answer(typed));
             }
-            Err(error) => nobody(format!("the terminal cannot be read: {error}")),
+            Err(error) => {
+                PermissionAnswer::Nobody { hint: format!("the terminal cannot be read: {error}") }
+            }
         };
-        // The question may have been withdrawn by a cancel.
-        drop(self.handle.answer(&question.id, answer));
+        if let Some((id, answer)) = self.questions.close(answer) {
+            // The question may have been withdrawn by a cancel.
+            drop(self.handle.answer(&id, answer));
+        }
     }
-}
 
-/// A question on its way to the person at the terminal.
-struct Question {
-    id: RequestId,
-    offers: Vec<GrantOffer>,
+    fn answer(&mut self, typed: Typed) {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::EndOfInput => "n".to_owned(),
+            // The terminal itself stops the process.
+            Typed::Suspend => return,
+        };
+        match self.questions.answer(&line) {
+            Some((id, answer)) => drop(self.handle.answer(&id, answer)),
+            None => {
+                if let Some(question) = self.questions.open() {
+                    let prompt = choices(&question.offers);
+                    say(NOT_UNDERSTOOD);
+                    self.ask(prompt);
+                }
+            }
+        }
+    }
 }
 
 /// Whether the run of the root is over.
-fn is_end(envelope: &Envelope) -> bool {
+pub(crate) fn is_end(envelope: &Envelope) -> bool {
     matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.session_id == envelope.root_id
 }
 
@@ -278,49 +281,9 @@ fn is_a_word(event: &AgentEvent) -> bool {
     )
 }
 
-async fn typed(
-    open: &mut Option<(Question, JoinHandle<io::Result<String>>)>,
-) -> io::Result<String> {
-    match open {
-        Some((_, reading)) => reading.await.unwrap_or_else(|error| Err(io::Error::other(error))),
+async fn answers(keyboard: Option<&Keyboard>) -> io::Result<Vec<u8>> {
+    match keyboard {
+        Some(keyboard) => keyboard.read().await,
         None => std::future::pending().await,
     }
-}
-
-/// Reads a line; an empty text is the end of input.
-fn read_line() -> io::Result<String> {
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line)
-}
-
-/// The signals that end a run, but those that whoever started the program wants to be ignored (`nohup`).
-struct Signals(Vec<Signal>);
-
-impl Signals {
-    fn new() -> Result<Self, CliError> {
-        let ignored = ignored_signals();
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let wanted = kinds.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| CliError::failed(format!("signals cannot be received: {error}")))
-        };
-        wanted.map(listen).collect::<Result<_, _>>().map(Self)
-    }
-
-    async fn next(&mut self) {
-        let received = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
-        if received.len() == 0 {
-            return std::future::pending().await;
-        }
-        futures_util::future::select_all(received).await;
-    }
-}
-
-/// Reads which signals were ignored when the program started, a bit each; none where the system does not say.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

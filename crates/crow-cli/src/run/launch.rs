@@ -8,7 +8,7 @@ use crow_runtime::{
     AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, StoredRules,
 };
 
-use super::{RunRequest, answerer::HeadlessAnswerer, say};
+use super::{AgentRequest, answerer::HeadlessAnswerer, say};
 use crate::{
     CliError, Environment,
     args::OutputForm,
@@ -17,7 +17,8 @@ use crate::{
 
 /// What an agent is started from.
 pub(crate) struct Launch<'a> {
-    pub request: &'a RunRequest,
+    pub request: &'a AgentRequest,
+    pub audience: Audience,
     pub environment: &'a Environment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
@@ -35,8 +36,6 @@ pub(crate) struct Launched {
     /// Who is there to be asked.
     pub audience: Audience,
     pub warning: Option<String>,
-    /// Whether nothing shows that the model is waited for, so that it must be said.
-    pub waits_silently: bool,
 }
 
 /// Who is there to be asked.
@@ -50,8 +49,8 @@ pub(crate) enum Audience {
 
 /// Starts the agent: makes or opens the session, and spawns.
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch { request, environment, store, models, providers, fallback, rules } = launch;
-    let audience = audience(request, environment);
+    let Launch { request, audience, environment, store, models, providers, fallback, rules } =
+        launch;
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
@@ -88,13 +87,15 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         );
     }
     let warning = host.model_warning(handle.session_id());
-    let waits_silently = !environment.stderr_is_terminal || request.output == OutputForm::Json;
-    Ok(Launched { host, handle, audience, warning, waits_silently })
+    Ok(Launched { host, handle, audience, warning })
 }
 
-fn audience(request: &RunRequest, environment: &Environment) -> Audience {
-    let somebody = environment.stdin_is_terminal
-        && environment.stderr_is_terminal
-        && request.output == OutputForm::Text;
-    if somebody { Audience::Person } else { Audience::Nobody }
+impl Audience {
+    /// Finds out who is there to be asked in a run that is shown in that form.
+    pub(crate) fn of(output: OutputForm, environment: &Environment) -> Self {
+        let somebody = environment.stdin_is_terminal
+            && environment.stderr_is_terminal
+            && output == OutputForm::Text;
+        if somebody { Self::Person } else { Self::Nobody }
+    }
 }

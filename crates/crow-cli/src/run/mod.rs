@@ -1,14 +1,25 @@
-//! One run from the command line: what is asked for, the agent that does it, and what is shown of it.
+//! One run from the command line: what is asked for, the agent that does it, and what is shown of it. The chat uses its
+//! parts.
 
 mod answerer;
 mod drive;
+mod keyboard;
 mod launch;
+mod questions;
 mod request;
 mod screen;
+mod signals;
 mod sink;
+mod typing;
 
-pub(crate) use drive::{drive, say};
+pub(crate) use answerer::choices;
+pub(crate) use drive::{SHUTDOWN, TICK, drive, is_end, learn_prices, say};
+pub(crate) use keyboard::Keyboard;
 pub(crate) use launch::{Audience, Launch, Launched, launch};
-pub(crate) use request::RunRequest;
-pub(crate) use sink::Sink;
+pub(crate) use questions::{Effect, NOT_UNDERSTOOD, Questions};
+pub(crate) use request::{AgentRequest, RunRequest};
+pub(crate) use screen::Screen;
+pub(crate) use signals::{Signals, Wish};
 pub use sink::console_style;
+pub(crate) use sink::{Show, Sink};
+pub(crate) use typing::{Typed, Typing};

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     CliError, Environment,
-    args::{OutputForm, Permissions, RunArgs, RunOptions},
+    args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
 };
 
 /// The longest prompt that is taken from standard input, in bytes.
@@ -17,25 +17,41 @@ const LONGEST_PROMPT: u64 = 10 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct RunRequest {
     pub prompt: String,
+    pub output: OutputForm,
+    pub agent: AgentRequest,
+}
+
+/// Which agent is to work, and in which session.
+#[derive(Debug)]
+pub(crate) struct AgentRequest {
     pub model: Option<String>,
     pub permissions: Permissions,
     pub max_steps: Option<u32>,
-    pub output: OutputForm,
     pub resume: Option<String>,
     pub session_id: Option<String>,
     pub cwd: Option<PathBuf>,
+}
+
+impl AgentRequest {
+    fn new(options: AgentOptions) -> Self {
+        let AgentOptions { model, permissions } = options;
+        Self { model, permissions, max_steps: None, resume: None, session_id: None, cwd: None }
+    }
+}
+
+impl From<ChatArgs> for AgentRequest {
+    fn from(args: ChatArgs) -> Self {
+        let ChatArgs { agent, resume, cwd } = args;
+        Self { resume, cwd, ..Self::new(agent) }
+    }
 }
 
 impl RunRequest {
     /// Takes the arguments of `run` and reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &Environment) -> Result<Self, CliError> {
         let RunArgs { prompt, options, resume, session_id, cwd } = args;
-        Self::read(prompt, options, environment).map(|request| Self {
-            resume,
-            session_id,
-            cwd,
-            ..request
-        })
+        let request = Self::read(prompt, options, environment)?;
+        Ok(Self { agent: AgentRequest { resume, session_id, cwd, ..request.agent }, ..request })
     }
 
     /// Takes the arguments of `sessions resume`.
@@ -45,7 +61,8 @@ impl RunRequest {
         options: RunOptions,
         environment: &Environment,
     ) -> Result<Self, CliError> {
-        Self::read(prompt, options, environment).map(|request| Self { resume: Some(id), ..request })
+        let request = Self::read(prompt, options, environment)?;
+        Ok(Self { agent: AgentRequest { resume: Some(id), ..request.agent }, ..request })
     }
 
     fn read(
@@ -67,17 +84,8 @@ impl RunRequest {
                 CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
             );
         }
-        let RunOptions { model, permissions, max_steps, output } = options;
-        Ok(Self {
-            prompt,
-            model,
-            permissions,
-            max_steps,
-            output,
-            resume: None,
-            session_id: None,
-            cwd: None,
-        })
+        let RunOptions { agent, max_steps, output } = options;
+        Ok(Self { prompt, output, agent: AgentRequest { max_steps, ..AgentRequest::new(agent) } })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The thread that shows a run. Writing may block for as long as a reader does not read; nothing else waits for it.
+//! The thread that shows runs. Writing may block for as long as a reader does not read; nothing else waits for it.
 
 use std::{
     collections::VecDeque,
@@ -10,31 +10,41 @@ use std::{
 use crow_core::event::Envelope;
 use jiff::Timestamp;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::Instant,
 };
 
 use super::Sink;
-use crate::output::RunReport;
+use crate::{output::RunReport, render::LiveInput};
 
 /// How many orders may wait for the thread.
 const ORDERS: usize = 8;
+/// How many orders may be pending before events have to wait.
+const MOST_PENDING: usize = 32;
 /// How many events one order may hold.
 const BATCH: usize = 512;
 /// How long an event may wait for others that are shown with it. Nobody sees it, and the thread wakes less often.
 const GATHER: Duration = Duration::from_millis(4);
+
+/// The output cannot be written any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScreenGone;
 
 /// What the thread is to do.
 enum Order {
     Events(Vec<Arc<Envelope>>),
     Tick(Timestamp),
     Prompt(String),
-    Finish(Box<RunReport>),
+    Say(String),
+    Input(LiveInput),
+    Report(Box<RunReport>),
+    /// Tells when everything before it is shown.
+    Shown(oneshot::Sender<()>),
 }
 
-/// The thread that shows a run, and what it has not taken yet.
-pub(super) struct Screen {
+/// The thread that shows runs, and what it has not taken yet.
+pub(crate) struct Screen {
     orders: mpsc::Sender<Order>,
     pending: VecDeque<Order>,
     /// When what is pending goes to the thread.
@@ -46,7 +56,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn start(sink: Sink) -> Self {
+    pub(crate) fn start(sink: Sink) -> Self {
         let (orders, taken) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(move || show(sink, taken, &failure));
@@ -54,42 +64,81 @@ impl Screen {
     }
 
     /// Adds an event to what is to be shown.
-    pub(super) fn push(&mut self, event: Arc<Envelope>) {
+    pub(crate) fn push(&mut self, event: Arc<Envelope>) {
         if self.pending.is_empty() {
             self.due = Instant::now() + GATHER;
         }
         match self.pending.back_mut() {
             Some(Order::Events(events)) => events.push(event),
-            Some(Order::Tick(_) | Order::Prompt(_) | Order::Finish(_)) | None => {
+            Some(
+                Order::Tick(_)
+                | Order::Prompt(_)
+                | Order::Say(_)
+                | Order::Input(_)
+                | Order::Report(_)
+                | Order::Shown(_),
+            )
+            | None => {
                 self.pending.push_back(Order::Events(vec![event]));
             }
         }
     }
 
     /// Asks the person at the terminal to type an answer. The question itself is an event.
-    pub(super) fn push_prompt(&mut self, prompt: String) {
+    pub(crate) fn push_prompt(&mut self, prompt: String) {
         self.pending.push_back(Order::Prompt(prompt));
     }
 
+    /// Says something that belongs to no event, in whole lines.
+    pub(crate) fn push_say(&mut self, text: String) {
+        self.pending.push_back(Order::Say(text));
+    }
+
+    /// Shows what the person at the terminal is typing.
+    pub(crate) fn push_input(&mut self, input: LiveInput) {
+        if matches!(self.pending.back(), Some(Order::Input(_))) {
+            self.pending.pop_back();
+        }
+        self.pending.push_back(Order::Input(input));
+    }
+
+    /// Shows how a run ended. Others may follow.
+    pub(crate) fn push_report(&mut self, report: RunReport) {
+        self.pending.push_back(Order::Report(Box::new(report)));
+    }
+
+    /// Waits until everything that was pushed is shown, or cannot be.
+    pub(crate) async fn shown(&mut self) -> Result<(), ScreenGone> {
+        let (done, mut shown) = oneshot::channel();
+        self.pending.push_back(Order::Shown(done));
+        tokio::select! {
+            biased;
+            shown = &mut shown => shown.map_err(|_| ScreenGone),
+            () = self.pump() => Err(ScreenGone),
+        }
+    }
+
     /// Returns whether more can be pushed: what is pending is bounded.
-    pub(super) fn has_room(&self) -> bool {
-        !matches!(self.pending.back(), Some(Order::Events(events)) if events.len() >= BATCH)
+    pub(crate) fn has_room(&self) -> bool {
+        let is_full = self.pending.len() >= MOST_PENDING;
+        !is_full
+            && !matches!(self.pending.back(), Some(Order::Events(events)) if events.len() >= BATCH)
     }
 
     /// Returns whether everything that was pushed is on its way.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
     /// Draws the waiting line anew, unless there is something better to do.
-    pub(super) fn tick(&self, now: Timestamp) {
+    pub(crate) fn tick(&self, now: Timestamp) {
         // A full queue means that the screen is busy.
         drop(self.orders.try_send(Order::Tick(now)));
     }
 
     /// Hands pending orders to the thread. Returns only once, when the output cannot be written any more. May be dropped
     /// at any time.
-    pub(super) async fn pump(&mut self) {
+    pub(crate) async fn pump(&mut self) {
         if self.has_room() && !self.pending.is_empty() {
             tokio::time::sleep_until(self.due).await;
         }
@@ -112,9 +161,9 @@ impl Screen {
     }
 
     /// Shows the result and waits until everything is shown.
-    pub(super) async fn finish(self, report: RunReport) -> io::Result<()> {
+    pub(crate) async fn finish(self, report: RunReport) -> io::Result<()> {
         let Self { orders, pending, thread, .. } = self;
-        for order in pending.into_iter().chain([Order::Finish(Box::new(report))]) {
+        for order in pending.into_iter().chain([Order::Report(Box::new(report))]) {
             if orders.send(order).await.is_err() {
                 break;
             }
@@ -142,7 +191,14 @@ fn show(
             }
             Order::Tick(now) => sink.tick(now),
             Order::Prompt(text) => prompt(&text),
-            Order::Finish(report) => return sink.finish(&report),
+            Order::Say(text) => sink.say(&text),
+            Order::Input(input) => sink.set_input(input),
+            Order::Report(report) => sink.finish(&report),
+            Order::Shown(done) => {
+                // Nobody may wait for it any more.
+                let _ = done.send(());
+                Ok(())
+            }
         };
         if shown.is_err() {
             failure.send_replace(true);

@@ -9,8 +9,22 @@ use crate::{
     Environment,
     args::OutputForm,
     output::{JsonWriter, RunReport},
-    render::{ConsoleRenderer, ConsoleStyle, Surroundings, terminal_width},
+    render::{ConsoleRenderer, ConsoleStyle, LiveInput, Surroundings, terminal_width},
 };
+
+/// How a run is shown.
+pub(crate) struct Show {
+    pub(crate) sink: Sink,
+    /// Whether nothing shows that the model is waited for, so that it must be said.
+    pub(crate) waits_silently: bool,
+}
+
+impl Show {
+    pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
+        let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
+        Self { sink: Sink::new(form, environment), waits_silently }
+    }
+}
 
 /// Where a run is shown.
 pub(crate) enum Sink {
@@ -47,14 +61,36 @@ impl Sink {
 
     pub(crate) fn tick(&mut self, now: Timestamp) -> io::Result<()> {
         match self {
-            Self::Console(renderer) => renderer.tick(now),
+            Self::Console(renderer) => {
+                renderer.set_width(terminal_width(io::stderr()));
+                renderer.tick(now)
+            }
             Self::Json(_) => Ok(()),
         }
     }
 
-    pub(crate) fn finish(self, report: &RunReport) -> io::Result<()> {
+    /// Says something that belongs to no event. Programs do not hear it.
+    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Self::Console(mut renderer) => renderer.finish(report),
+            Self::Console(renderer) => renderer.say(text),
+            Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Takes what the person at the terminal is typing.
+    pub(crate) fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => {
+                renderer.set_width(terminal_width(io::stderr()));
+                renderer.set_input(input)
+            }
+            Self::Json(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn finish(&mut self, report: &RunReport) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.finish(report),
             Self::Json(writer) => writer.result(report),
         }
     }

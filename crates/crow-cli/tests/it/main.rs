@@ -1,6 +1,7 @@
 //! The built program, driven only by flags and environment, against the test kit's model server.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::panic,
@@ -8,6 +9,7 @@
     reason = "tests start the program and fail loudly"
 )]
 
+mod chat;
 mod dialects;
 mod errors;
 mod examples;
@@ -15,3 +17,4 @@ mod permissions;
 mod program;
 mod sessions;
 mod signals;
+mod terminal;

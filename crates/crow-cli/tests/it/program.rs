@@ -73,6 +73,14 @@ impl Place {
         folders.remove(0)
     }
 
+    /// Returns the environment of the program.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let home = self.home("").to_str().unwrap().to_owned();
+        let base = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", &home), ("LANG", "C.UTF-8")];
+        let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        base.into_iter().chain(self.env.iter().cloned()).collect()
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_crow-agent")), args)
     }
@@ -89,10 +97,7 @@ impl Place {
             .args(args)
             .current_dir(self.project(""))
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.home(""))
-            .env("LANG", "C.UTF-8")
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .envs(self.variables())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -1,0 +1,116 @@
+//! What the commands do.
+
+use crow_core::ids::SessionId;
+use crow_runtime::{AgentHandle, AgentHost as _, HostCommand, NewSession};
+use tokio::task::spawn_blocking;
+
+use super::{
+    command::{ALIASES, OWN, help, nearest},
+    conversation::{Conversation, Kept, Left},
+    interrupts::Place,
+};
+use crate::{CliError, run::console_style};
+
+/// The host's command that lists sessions; with an id it is the chat's own.
+const SESSIONS: &str = "sessions";
+
+impl Conversation {
+    /// Does what a command says. Returns how the person left, if so. What goes wrong is shown and the chat goes on.
+    pub(super) async fn command(
+        &mut self,
+        name: &str,
+        argument: &str,
+        place: Place,
+    ) -> Result<Option<Left>, CliError> {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = alias.map_or(name, |(_, name)| *name);
+        let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
+        let hosts = self.host.commands();
+        match name {
+            "quit" => return Ok(Some(Left::Asked)),
+            "help" => {
+                let columns = console_style(&self.environment).width;
+                self.screen.push_say(help(&self.commands(), columns));
+            }
+            _ if turns && place == Place::Work => {
+                self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
+            }
+            _ if turns => self.go_over(name, argument).await?,
+            name if hosts.iter().any(|command| command.name == name) => {
+                let id = self.handle.session_id().clone();
+                match self.host.run_command(&id, name, argument).await {
+                    Ok(text) => self.screen.push_say(text),
+                    Err(error) => self.complain(&error.into()),
+                }
+            }
+            name => self.screen.push_say(unknown(name, &self.commands())),
+        }
+        Ok(None)
+    }
+
+    /// Shows what went wrong, and what can be done.
+    pub(super) fn complain(&mut self, error: &CliError) {
+        let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        self.screen.push_say(format!("error: {}{hint}", error.message));
+    }
+
+    /// The commands in the order in which the help shows them.
+    fn commands(&self) -> Vec<HostCommand> {
+        let hosts = self.host.commands().into_iter().map(|command| match command.name {
+            SESSIONS => HostCommand {
+                argument: "[ID]",
+                description: "list the last sessions of this directory, or go over to one",
+                ..command
+            },
+            _ => command,
+        });
+        hosts.chain(OWN).collect()
+    }
+
+    async fn go_over(&mut self, name: &str, argument: &str) -> Result<(), CliError> {
+        let (opened, kept) = if name == SESSIONS {
+            (self.open(argument.to_owned()).await, Kept::Yes)
+        } else {
+            (self.create().await, Kept::NotYet)
+        };
+        match opened {
+            Ok(handle) if handle.session_id() == self.handle.session_id() => {
+                self.screen.push_say("this session is open already".to_owned());
+                Ok(())
+            }
+            Ok(handle) => self.turn_to(handle, kept).await,
+            Err(error) => {
+                self.complain(&error);
+                Ok(())
+            }
+        }
+    }
+
+    async fn open(&self, prefix: String) -> Result<AgentHandle, CliError> {
+        let store = std::sync::Arc::clone(&self.store);
+        let found = spawn_blocking(move || store.find(&prefix)).await;
+        let id: SessionId = found.map_err(|error| CliError::failed(error.to_string()))??;
+        Ok(self.host.open(&id).await?)
+    }
+
+    /// Makes a session like the one that is open.
+    async fn create(&self) -> Result<AgentHandle, CliError> {
+        let options = self.host.options(self.handle.session_id()).await?;
+        let model = options.into_iter().find(|option| option.name == "model");
+        let session = NewSession {
+            cwd: self.handle.metadata().crow().cwd,
+            model: model.map(|option| option.value),
+            permissions: Some(self.handle.policy().mode()),
+            ..NewSession::default()
+        };
+        Ok(self.host.create(session).await?)
+    }
+}
+
+fn unknown(name: &str, commands: &[HostCommand]) -> String {
+    let meant = nearest(name, commands).map(|near| format!("; did you mean /{near}?"));
+    format!(
+        "there is no command /{name}{}\n/help lists them; to tell it to the agent, begin with a blank",
+        meant.unwrap_or_default()
+    )
+}

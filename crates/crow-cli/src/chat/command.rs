@@ -1,0 +1,134 @@
+//! What a line at the prompt means.
+
+use std::fmt::Write as _;
+
+use crow_runtime::HostCommand;
+
+/// A line at the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Nothing was typed.
+    Nothing,
+    /// Words for the agent.
+    Prompt(String),
+    /// A command, without its slash, and what follows it.
+    Command { name: String, argument: String },
+}
+
+/// How alike two names are of which one is offered for the other.
+const ALIKE: f64 = 0.7;
+
+impl Entry {
+    /// Reads a line. A path is not a command, and neither is what begins with a blank.
+    pub(super) fn parse(line: &str) -> Self {
+        if line.trim().is_empty() {
+            return Self::Nothing;
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.chars().all(|character| character.is_ascii_lowercase() || character == '-')
+        };
+        match word.strip_prefix('/') {
+            Some(name) if is_name(name) => {
+                Self::Command { name: name.to_owned(), argument: rest.trim().to_owned() }
+            }
+            Some(_) | None => Self::Prompt(line.trim().to_owned()),
+        }
+    }
+}
+
+/// The chat's own commands, which stand beside those of the host.
+pub(super) const OWN: [HostCommand; 3] = [
+    HostCommand { name: "new", argument: "", description: "start a new session" },
+    HostCommand { name: "help", argument: "", description: "show this" },
+    HostCommand { name: "quit", argument: "", description: "leave; so does ctrl-d" },
+];
+/// Other names of commands.
+pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
+
+/// The keys, for the help.
+const KEYS: &str = "\
+ctrl-c      stop the agent; again: leave
+ctrl-d      leave, at an empty prompt
+up, ctrl-r  earlier prompts; one that begins with a blank is not kept
+\\ enter     a further line; a paste of several lines is one prompt
+While the agent works: what you type and enter reaches it before its next step.";
+
+/// Writes the help, in lines of at most `columns` columns where they can be broken.
+pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
+    let heads: Vec<_> = commands
+        .iter()
+        .map(|command| format!("/{} {}", command.name, command.argument).trim_end().to_owned())
+        .collect();
+    let widest = heads.iter().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (head, command) in heads.iter().zip(commands) {
+        // Writing to a string cannot fail.
+        if widest + 2 + command.description.len() < columns {
+            let _ = writeln!(text, "{head:<widest$}  {}", command.description);
+        } else {
+            let _ = writeln!(text, "{head}\n    {}", command.description);
+        }
+    }
+    text.push('\n');
+    text.push_str(KEYS);
+    text
+}
+
+/// Finds the command that was probably meant.
+pub(super) fn nearest(name: &str, commands: &[HostCommand]) -> Option<&'static str> {
+    let scored = commands
+        .iter()
+        .map(|command| (strsim::jaro_winkler(name, command.name), command.name))
+        .filter(|(score, _)| *score >= ALIKE);
+    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_nothing_a_prompt_or_a_command() {
+        let prompt = |text: &str| Entry::Prompt(text.to_owned());
+        let command = |name: &str, argument: &str| Entry::Command {
+            name: name.to_owned(),
+            argument: argument.to_owned(),
+        };
+        let table = [
+            ("", Entry::Nothing),
+            ("  \n", Entry::Nothing),
+            ("fix it", prompt("fix it")),
+            ("  fix it\n", prompt("fix it")),
+            ("/help", command("help", "")),
+            ("/model anthropic/claude  ", command("model", "anthropic/claude")),
+            ("/etc/hosts is broken, fix it", prompt("/etc/hosts is broken, fix it")),
+            ("/etc", command("etc", "")),
+            ("/Users is full", prompt("/Users is full")),
+            ("/ is full", prompt("/ is full")),
+            (" /help me", prompt("/help me")),
+            ("//", prompt("//")),
+            ("/new\nand more", command("new", "and more")),
+        ];
+        for (line, expected) in table {
+            assert_eq!(Entry::parse(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_gets_the_nearest_one() {
+        assert_eq!(nearest("hepl", &OWN), Some("help"));
+        assert_eq!(nearest("qiut", &OWN), Some("quit"));
+        assert_eq!(nearest("etc", &OWN), None);
+    }
+
+    #[test]
+    fn the_help_lists_what_there_is_and_fits() {
+        for columns in [40, 80] {
+            let text = help(&OWN, columns);
+            assert!(OWN.iter().all(|command| text.contains(&format!("/{}", command.name))));
+        }
+        assert!(help(&OWN, 80).contains("/new   start a new session\n"));
+    }
+}

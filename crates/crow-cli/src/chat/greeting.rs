@@ -1,0 +1,43 @@
+//! What stands on the screen before the first prompt, and after the last one.
+
+use std::path::Path;
+
+use crate::{Environment, render::one_line};
+
+/// What is said of the session when the chat opens.
+pub(super) struct Greeting<'a> {
+    pub(super) model: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) permissions: &'a str,
+    /// The title of a session that goes on.
+    pub(super) resumed: Option<&'a str>,
+}
+
+impl Greeting<'_> {
+    /// Writes at most four lines.
+    pub(super) fn text(&self, environment: &Environment) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let model = one_line(self.model);
+        let cwd = one_line(&below_home(self.cwd, environment));
+        let permissions = self.permissions;
+        let going_on = self.resumed.map(|title| format!("going on with: {}\n", one_line(title)));
+        format!(
+            "crow-agent {version}  {model}\n{cwd}\n{}permissions: {permissions}  /help shows commands and keys",
+            going_on.unwrap_or_default()
+        )
+    }
+}
+
+/// Says how to go on with a session.
+pub(super) fn farewell(session: &str) -> String {
+    format!("go on with: crow-agent --resume {}", one_line(session))
+}
+
+fn below_home(cwd: &Path, environment: &Environment) -> String {
+    let home = environment.var("HOME");
+    match home.and_then(|home| cwd.strip_prefix(home).ok().map(Path::to_path_buf)) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => cwd.display().to_string(),
+    }
+}

@@ -1,0 +1,57 @@
+//! Opening the chat and leaving it.
+
+use std::sync::Arc;
+
+use crow_core::model::Models;
+
+use super::{
+    conversation::{Conversation, Kept, Left, Parts},
+    modes::{Capable, Modes, Restore},
+};
+use crate::{
+    CliError, Environment,
+    args::{ChatArgs, OutputForm},
+    output::ExitCode,
+    product,
+    run::{AgentRequest, Audience, Launch, SHUTDOWN, Sink, console_style, launch},
+};
+
+/// Opens the chat and returns how the process exits.
+pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let request = AgentRequest::from(args);
+    let providers = Arc::new(product::models(environment)?);
+    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
+    let store = product::session_store(environment)?;
+    let launched = launch(Launch {
+        rules: product::rule_store(environment)?.load()?,
+        request: &request,
+        audience: Audience::Person,
+        environment,
+        store: Arc::clone(&store),
+        models: Arc::clone(&models),
+        providers: Some(providers),
+        fallback: None,
+    })
+    .await?;
+    let capable = if console_style(environment).live { Capable::Yes } else { Capable::No };
+    let terminal = Modes::read(capable)
+        .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
+    let restore = Restore(terminal.clone());
+    let mut conversation = Conversation::new(Parts {
+        launched,
+        environment: environment.clone(),
+        store,
+        models,
+        sink: Sink::new(OutputForm::Text, environment),
+        modes: terminal,
+    })?;
+    let kept = if request.resume.is_some() { Kept::Yes } else { Kept::NotYet };
+    let left = conversation.hold(kept).await;
+    conversation.close().await;
+    conversation.runtime().shutdown_all(SHUTDOWN).await;
+    drop(restore);
+    match left? {
+        Left::Asked => Ok(ExitCode::Done),
+        Left::Interrupted => Ok(ExitCode::Interrupted),
+    }
+}

@@ -1,0 +1,334 @@
+//! While the agent works: events go to the screen, what is typed goes to the agent.
+
+use std::{io, sync::Arc, time::Duration};
+
+use crow_core::{
+    event::{AgentEvent, Envelope, InputSource},
+    message::Block,
+};
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use rustix::{
+    process::{Signal, kill_current_process_group},
+    termios::{QueueSelector, tcflush},
+};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::{
+    command::Entry,
+    conversation::{Conversation, Kept, Left, failure, unwritable},
+    interrupts::{Decision, Place},
+    modes::{PASTE_OFF, PASTE_ON},
+};
+use crate::{
+    CliError,
+    output::{ExitCode, ReportBuilder},
+    render::{LiveInput, is_root},
+    run::{Effect, NOT_UNDERSTOOD, TICK, Typed, Wish, choices, is_end, learn_prices},
+};
+
+/// How long after a run the agent may take to begin with words that it has not read.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the process may take to stop.
+const STOPPED: Duration = Duration::from_millis(200);
+
+/// How far the agent is with what it was told.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    report: ReportBuilder,
+    phase: Phase,
+    /// How many inputs the agent has not read yet.
+    unread: usize,
+    /// What stands before an answer, and what was typed before the question.
+    asked: Option<(String, String)>,
+}
+
+/// Whether a run is under way.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Running,
+    /// A run ended, and what came of it is not on the screen yet.
+    Ended,
+    /// It was shown. Words that are not read begin another one.
+    Shown(Instant),
+}
+
+impl Conversation {
+    /// Shows events and takes words until the agent has nothing to do. Returns how the person left, if so.
+    pub(super) async fn follow(&mut self) -> Result<Option<Left>, CliError> {
+        self.work.phase = Phase::Running;
+        self.work.unread = 1;
+        self.resume_typing();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.is_done() {
+            self.ask_next();
+            let has_room = self.screen.has_room() && self.work.phase != Phase::Ended;
+            tokio::select! {
+                biased;
+                wish = self.signals.next() => if let Some(left) = self.on_wish(wish) {
+                    return Ok(Some(left));
+                },
+                typed = self.keyboard.read() => {
+                    let Ok(bytes) = typed else { return Ok(Some(Left::Interrupted)) };
+                    if let Some(left) = self.on_bytes(&bytes).await? {
+                        return Ok(Some(left));
+                    }
+                }
+                event = self.events.next(), if has_room => match event {
+                    Some(event) => self.take(event),
+                    None => return Err(failure(&*self.handle.ended().await)),
+                },
+                () = self.screen.pump() => return Err(unwritable()),
+                end = self.handle.ended(), if has_room => return Err(failure(&end)),
+                _ = ticks.tick() => self.screen.tick(Timestamp::now()),
+            }
+            if self.work.phase == Phase::Ended {
+                self.show_end().await;
+            }
+        }
+        self.pause_typing();
+        Ok(None)
+    }
+
+    /// Takes an event and those that wait behind it.
+    pub(super) fn take(&mut self, first: Arc<Envelope>) {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.work.report.on_event(&event);
+            if self.questions.on_event(&event.event) == Effect::Closed {
+                self.end_question();
+            }
+            self.on_progress(&event);
+            // The greeting said it.
+            if !matches!(event.event, AgentEvent::SessionStart { .. }) {
+                self.screen.push(event);
+            }
+            let goes_on = self.screen.has_room() && self.work.phase != Phase::Ended;
+            next = if goes_on { self.events.try_next() } else { None };
+        }
+    }
+
+    fn on_progress(&mut self, envelope: &Envelope) {
+        if !is_root(envelope) {
+            return;
+        }
+        if let AgentEvent::UserInput { source, .. } = &envelope.event
+            && matches!(source, InputSource::Prompt | InputSource::Steering)
+        {
+            self.work.unread = self.work.unread.saturating_sub(1);
+        }
+        if matches!(envelope.event, AgentEvent::RunStart { .. }) {
+            self.work.phase = Phase::Running;
+        }
+        if is_end(envelope) {
+            self.work.phase = Phase::Ended;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.work.phase {
+            Phase::Running | Phase::Ended => false,
+            Phase::Shown(at) => self.work.unread == 0 || at.elapsed() > PATIENCE,
+        }
+    }
+
+    async fn show_end(&mut self) {
+        learn_prices(&mut self.work.report, &*self.models).await;
+        let mut report = self.work.report.report();
+        if report.code() == ExitCode::Interrupted {
+            // Who interrupted it knows, and is still here.
+            report.error = None;
+        }
+        self.screen.push_report(report);
+        self.interrupts.reset();
+        self.work.phase = Phase::Shown(Instant::now());
+    }
+
+    fn on_wish(&mut self, wish: Wish) -> Option<Left> {
+        match wish {
+            Wish::Interrupt => match self.interrupts.press(Place::Work) {
+                Decision::Leave => Some(Left::Interrupted),
+                Decision::Stop | Decision::Warn => {
+                    self.handle.interrupt();
+                    let then =
+                        if self.work.unread > 0 { ", then it reads what you said" } else { "" };
+                    self.screen.push_say(format!("stopping{then}; ctrl-c again leaves"));
+                    None
+                }
+            },
+            Wish::End => Some(Left::Interrupted),
+            Wish::Continue => {
+                self.resume_typing();
+                None
+            }
+        }
+    }
+
+    async fn on_bytes(&mut self, bytes: &[u8]) -> Result<Option<Left>, CliError> {
+        let typed = match (bytes.is_empty(), self.modes.is_live()) {
+            // Where keys come one by one, no key ends the input.
+            (true, true) => return Ok(Some(Left::Interrupted)),
+            (true, false) => vec![Typed::EndOfInput],
+            (false, _) => self.typing.push(bytes),
+        };
+        self.show_input();
+        for typed in typed {
+            match typed {
+                Typed::Suspend => {
+                    if let Some(left) = self.suspend().await {
+                        return Ok(Some(left));
+                    }
+                }
+                Typed::EndOfInput if self.questions.is_open() => self.answer("n"),
+                Typed::EndOfInput => {}
+                Typed::Line(line) if self.questions.is_open() => self.answer(&line),
+                Typed::Line(line) => match Entry::parse(&line) {
+                    Entry::Nothing => {}
+                    Entry::Prompt(text) => self.steer(text),
+                    Entry::Command { name, argument } => {
+                        self.echo(&line);
+                        if let Some(left) = self.command(&name, &argument, Place::Work).await? {
+                            return Ok(Some(left));
+                        }
+                    }
+                },
+            }
+        }
+        self.show_input();
+        Ok(None)
+    }
+
+    /// Passes words on to the working agent.
+    fn steer(&mut self, text: String) {
+        self.interrupts.reset();
+        match self.handle.steer(vec![Block::text(text.clone())]) {
+            Ok(()) => {
+                self.work.unread += 1;
+                self.kept = Kept::Yes;
+                self.echo(&text);
+            }
+            Err(error) => {
+                self.complain(&CliError::failed(format!("not sent: {error}")));
+                self.typing.replace(text);
+            }
+        }
+    }
+
+    /// Shows what was entered. Where the terminal shows it by itself, it stands there already.
+    fn echo(&mut self, text: &str) {
+        if self.modes.is_live() {
+            self.screen.push_say(format!("> {}", text.replace('\n', "\n  ")));
+        }
+    }
+
+    /// Asks the next question when everything before it is on the screen.
+    fn ask_next(&mut self) {
+        if !self.screen.is_idle() {
+            return;
+        }
+        let Some(question) = self.questions.open_next() else { return };
+        let text = choices(&question.offers);
+        self.ask(&text);
+    }
+
+    fn ask(&mut self, text: &str) {
+        if !self.modes.is_live() {
+            // What was typed before the question was not meant for it.
+            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+            self.typing.replace(String::new());
+            self.screen.push_prompt(text.to_owned());
+            return;
+        }
+        let (offers, prompt) = text.rsplit_once('\n').unwrap_or(("", text));
+        if !offers.is_empty() {
+            self.screen.push_say(offers.to_owned());
+        }
+        let before = self.typing.replace(String::new());
+        self.work.asked = Some((prompt.to_owned(), before));
+        self.show_input();
+    }
+
+    fn answer(&mut self, line: &str) {
+        if let Some((id, answer)) = self.questions.answer(line) {
+            let asked = self.work.asked.as_ref().map(|(prompt, _)| format!("{prompt}{line}"));
+            self.put_back();
+            if let Some(asked) = asked {
+                self.screen.push_say(asked);
+            }
+            // The question may have been withdrawn by a cancel.
+            drop(self.handle.answer(&id, answer));
+            return;
+        }
+        self.screen.push_say(NOT_UNDERSTOOD.to_owned());
+        if !self.modes.is_live()
+            && let Some(question) = self.questions.open()
+        {
+            let text = choices(&question.offers);
+            self.ask(&text);
+        }
+    }
+
+    /// The question that the person looks at needs no answer any more.
+    fn end_question(&mut self) {
+        if self.modes.is_live() {
+            self.put_back();
+        } else {
+            self.screen.push_prompt("\n".to_owned());
+        }
+    }
+
+    /// Goes on with what was typed before the question.
+    fn put_back(&mut self) {
+        if let Some((_, before)) = self.work.asked.take() {
+            self.typing.replace(before);
+        }
+        self.show_input();
+    }
+
+    fn show_input(&mut self) {
+        if self.modes.is_live() {
+            let prompt = self.work.asked.as_ref().map(|(prompt, _)| prompt.clone());
+            let text = self.typing.text().to_owned();
+            self.screen.push_input(LiveInput { prompt, text });
+        }
+    }
+
+    fn resume_typing(&mut self) {
+        if self.modes.is_live() {
+            self.modes.work();
+            self.screen.push_prompt(PASTE_ON.to_owned());
+        }
+        self.show_input();
+    }
+
+    /// What is typed and not entered stays for the prompt.
+    fn pause_typing(&mut self) {
+        if self.modes.is_live() {
+            self.screen.push_input(LiveInput::default());
+            self.screen.push_prompt(PASTE_OFF.to_owned());
+        }
+    }
+
+    async fn suspend(&mut self) -> Option<Left> {
+        self.pause_typing();
+        self.screen.push_say("stopped; fg goes on".to_owned());
+        let _ = self.screen.shown().await;
+        let left = self.stop().await;
+        self.resume_typing();
+        left
+    }
+
+    /// Stops as ctrl-z does elsewhere, with the terminal as it was. Returns how a signal ended that.
+    pub(super) async fn stop(&mut self) -> Option<Left> {
+        self.modes.restore();
+        let _ = kill_current_process_group(Signal::TSTP);
+        // The stop may come a moment later, and a process that nobody could wake is not stopped at all.
+        match timeout(STOPPED, self.signals.next()).await {
+            Ok(Wish::End) => Some(Left::Interrupted),
+            Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The chat on a real pseudo-terminal.
+
+use std::{fs, process::Command};
+
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step, VendorError};
+use serde_json::json;
+
+use crate::{program::Place, terminal::Terminal};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+
+async fn opened(place: &Place) -> Terminal {
+    let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal
+}
+
+async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+fn held(text: &str, gate: &Gate) -> Step {
+    Reply::new().text(text).with(Fault::StallAfter { events: 3, gate: gate.clone() })
+}
+
+fn writes(id: &str, path: &str) -> Reply {
+    Reply::new().call(id, "write_file", &json!({"path": path, "content": "x\n"}))
+}
+
+#[tokio::test]
+async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
+    let (server, place) = with_replies([Reply::new().text("Good day to you.").into()]).await;
+    let mut terminal = opened(&place).await;
+    let greeting = terminal.screen();
+    assert!(greeting.trim_end().lines().count() <= 5, "{greeting}");
+    for part in ["crow-agent 0.", MODEL, "/project", "permissions: ask", "/help"] {
+        assert!(greeting.contains(part), "{part}: {greeting}");
+    }
+    terminal.keys("hello there\r");
+    terminal.shows("Good day to you.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    let last = terminal.exits(0).await;
+    assert!(last.contains("crow-agent --resume "), "{last}");
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("hello there"));
+}
+
+#[tokio::test]
+async fn words_typed_while_the_agent_works_reach_it_and_do_not_garble_its_answer() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("and five").into()])
+            .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    terminal.keys("go on to five");
+    // Half of the answer is on the screen, and what is typed stands below it.
+    terminal.shows("> go on to five").await;
+    terminal.keys("\r");
+    terminal.keys("half a lin");
+    gate.open();
+    terminal.shows("and five").await.prompts("half a lin").await;
+    let screen = terminal.screen();
+    assert_eq!(screen.matches("go on to five").count(), 1, "{screen}");
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    assert!(server.finish().await.unwrap()[1].body.to_string().contains("go on to five"));
+}
+
+#[tokio::test]
+async fn a_yes_holds_for_one_call() {
+    let command = json!({"command": "echo x >> a.txt"});
+    let (server, place) = with_replies([
+        Reply::new().call("c1", "bash", &command).into(),
+        Reply::new().call("c2", "bash", &command).into(),
+        Reply::new().text("Both were tried.").into(),
+    ])
+    .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("write twice\r");
+    terminal.shows("? echo x >> a.txt").await.shows("n and why:").await;
+    terminal.keys("y\r");
+    terminal
+        .sees("a second question", |screen| {
+            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
+        })
+        .await;
+    terminal.keys("n\r");
+    terminal.shows("Both were tried.").await.prompts("").await;
+    assert_eq!(fs::read_to_string(place.project("a.txt")).unwrap(), "x\n");
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn words_from_before_a_question_are_not_its_answer() {
+    let gate = Gate::new();
+    let call = writes("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let (server, place) = with_replies([call, Reply::new().text("I leave it.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("write\r");
+    gate.reached(1).await;
+    terminal.keys("yes please");
+    terminal.shows("> yes please").await;
+    gate.open();
+    terminal.shows("n and why:").await;
+    terminal.keys("what\r");
+    terminal.shows("answer y for yes").await;
+    terminal.keys("n not that file\r");
+    terminal.shows("refused by you").await.shows("I leave it.").await.prompts("yes please").await;
+    assert!(!place.project("a.txt").exists());
+    terminal.keys("\u{15}\u{4}");
+    terminal.exits(0).await;
+    assert!(server.finish().await.unwrap()[1].body.to_string().contains("not that file"));
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
+    let (server, place) =
+        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Again.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("write\r");
+    terminal.shows("n and why:").await;
+    terminal.keys("\u{3}");
+    terminal.shows("withdrawn").await.shows("interrupted").await.prompts("").await;
+    assert!(!terminal.screen().contains("error:"), "{}", terminal.screen());
+    terminal.keys("y\r");
+    terminal.shows("Again.").await.prompts("").await;
+    assert!(!place.project("a.txt").exists());
+    terminal.keys("/exit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_interrupt_while_the_agent_stops_leaves_with_130() {
+    let command = json!({"command": "trap '' TERM INT; touch started; sleep 600"});
+    let (_server, place) = with_replies([Reply::new().call("c1", "bash", &command).into()]).await;
+    let mut terminal = Terminal::start(&place, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
+    terminal.prompts("").await;
+    terminal.keys("wait\r");
+    while !place.project("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    terminal.keys("\u{3}");
+    terminal.shows("ctrl-c again leaves").await;
+    terminal.keys("\u{3}");
+    let last = terminal.exits(130).await;
+    assert!(last.contains("crow-agent --resume "), "{last}");
+}
+
+#[tokio::test]
+async fn at_the_prompt_the_first_interrupt_clears_and_the_second_leaves() {
+    let (server, place) = with_replies([]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("half");
+    terminal.prompts("half").await;
+    terminal.keys("\u{3}");
+    terminal.shows("ctrl-c again or /quit leaves").await.prompts("").await;
+    terminal.keys("\u{3}");
+    let last = terminal.exits(0).await;
+    assert!(!last.contains("--resume"), "nothing was said, so nothing stays: {last}");
+    assert!(place.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_to_end_restores_the_terminal_at_the_prompt_and_at_work() {
+    let gate = Gate::new();
+    let (_server, place) = with_replies([held("one two three", &gate)]).await;
+    for at_work in [false, true] {
+        let mut terminal = opened(&place).await;
+        if at_work {
+            terminal.keys("count\r");
+            gate.reached(1).await;
+        }
+        let pid = terminal.pid().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        terminal.exits(130).await;
+    }
+}
+
+#[tokio::test]
+async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
+    let (server, place) = with_replies([
+        writes("c1", "a.txt").into(),
+        Reply::new().text("Done, as far as I can see.").into(),
+    ])
+    .await;
+    let mut terminal = Terminal::start(&place, &["-m", MODEL], 40, "xterm-256color");
+    terminal.prompts("").await;
+    assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
+    terminal.keys("/help\r");
+    terminal.shows("step.").await.prompts("").await;
+    assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
+    terminal.keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
+    terminal.shows("allow?").await;
+    terminal.keys("y");
+    terminal.sees("the answer as it is typed", |screen| screen.ends_with('y')).await;
+    terminal.keys("\r");
+    terminal.shows("as far as I can see.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("漢字 and more"));
+}
+
+#[tokio::test]
+async fn a_terminal_that_understands_nothing_gets_plain_lines() {
+    let (server, place) =
+        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Written.").into()]).await;
+    let mut terminal = Terminal::start(&place, &["-m", MODEL], 80, "dumb");
+    terminal.prompts("").await;
+    terminal.keys("write\r");
+    terminal.shows("n and why:").await;
+    terminal.keys("y\r");
+    terminal.shows("Written.").await.prompts("").await;
+    terminal.keys("\u{3}");
+    terminal.shows("ctrl-c again or /quit leaves").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(place.project("a.txt").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn commands_show_and_set_and_what_is_not_one_is_told_to_the_agent() {
+    let (server, place) = with_replies([Reply::new().text("I see.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("/permissions read-only\r");
+    terminal.shows("permissions: read-only").await;
+    terminal.keys("/model\r");
+    terminal.shows("model: anthropic/claude-sonnet-4-5").await;
+    terminal.keys("/model nonsense\r");
+    terminal.shows("error: ").await;
+    terminal.keys("/hepl\r");
+    terminal.shows("did you mean /help?").await;
+    terminal.keys("/help\r");
+    terminal.shows("/sessions [ID]").await.shows("ctrl-c").await;
+    terminal.keys("/etc/hosts is broken\r");
+    terminal.shows("I see.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("/etc/hosts is broken"));
+}
+
+#[tokio::test]
+async fn a_paste_of_three_lines_is_one_prompt() {
+    let (server, place) = with_replies([Reply::new().text("Three lines.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
+    terminal.shows("third").await;
+    terminal.keys("\r");
+    terminal.shows("Three lines.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests.len(), 1);
+    assert!(requests[0].body.to_string().contains("first\\nsecond\\nthird"));
+}
+
+#[tokio::test]
+async fn a_session_is_gone_on_with_and_left_for_another() {
+    let (server, place) = with_replies([
+        Reply::new().text("first answer").into(),
+        Reply::new().text("second answer").into(),
+        Reply::new().text("third answer").into(),
+    ])
+    .await;
+    place.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
+    let mut terminal = Terminal::start(&place, &["--resume", "mine"], 80, "xterm");
+    terminal.shows("going on with: begin here").await.prompts("").await;
+    terminal.keys("more\r");
+    terminal.shows("second answer").await.prompts("").await;
+    terminal.keys("/new\r");
+    terminal.sees("a second greeting", |screen| screen.matches("crow-agent 0.").count() == 2).await;
+    terminal.keys("/sessions mine\r");
+    terminal.sees("a third greeting", |screen| screen.matches("crow-agent 0.").count() == 3).await;
+    terminal.prompts("").await.keys("even more\r");
+    terminal.shows("third answer").await.prompts("").await;
+    terminal.keys("/quit\r");
+    let last = terminal.exits(0).await;
+    assert!(last.contains("crow-agent --resume mine"), "{last}");
+    place.session();
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_of_the_provider_is_shown_and_the_chat_goes_on() {
+    let server = ModelServer::start([
+        Step::Error(VendorError::Authentication),
+        Step::from(Reply::new().text("Now it works.")),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut terminal = opened(&place).await;
+    terminal.keys("hello\r");
+    terminal.shows("failed").await.prompts("").await;
+    terminal.keys("hello again\r");
+    terminal.shows("Now it works.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn prompts_are_kept_for_this_user_alone_but_those_with_a_leading_blank() {
+    let (server, place) = with_replies([
+        Reply::new().text("one answer").into(),
+        Reply::new().text("two answers").into(),
+    ])
+    .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("remember me\r");
+    terminal.shows("one answer").await.prompts("").await;
+    terminal.keys(" forget me\r");
+    terminal.shows("two answers").await.prompts("").await;
+    terminal.keys("\u{1b}[A");
+    terminal.prompts("remember me").await;
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    let file = place.home(".local/share/crow-agent/prompts");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("remember me") && !text.contains("forget me"), "{text}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_resized_terminal_is_filled_anew() {
+    let gate = Gate::new();
+    let (server, place) = with_replies([held("one two three", &gate)]).await;
+    let mut terminal = opened(&place).await;
+    terminal.resize(30);
+    terminal.keys("count to three\r");
+    gate.reached(1).await;
+    terminal.keys(&"x".repeat(60));
+    gate.open();
+    terminal.shows("three").await;
+    // The model of the screen joins lines that the terminal itself broke.
+    terminal.prompts(&"x".repeat(60)).await;
+    terminal.keys("\u{7f}");
+    terminal.prompts(&"x".repeat(59)).await;
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_terminal_the_help_is_shown_and_a_flag_of_the_chat_is_refused() {
+    let place = Place::new();
+    let ran = place.run(&[]).await;
+    assert!(ran.exited(2).err.contains("Usage: crow-agent"), "{}", ran.err);
+    let ran = place.run(&["--model", MODEL]).await;
+    assert!(ran.exited(2).err.contains("needs a terminal"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn without_a_key_one_screen_says_how_to_get_going() {
+    let mut place = Place::new();
+    for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
+        place.set(name, "127.0.0.1:9");
+    }
+    let terminal = Terminal::start(&place, &[], 80, "xterm");
+    let screen = terminal.exits(3).await;
+    assert!(screen.contains("ANTHROPIC_API_KEY"), "{screen}");
+}

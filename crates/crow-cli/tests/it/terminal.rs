@@ -1,0 +1,140 @@
+//! The program on a pseudo-terminal, as a person sees it.
+
+use std::{
+    io::{Read as _, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use tokio::{sync::watch, task::spawn_blocking, time::timeout};
+
+use crate::program::Place;
+
+/// How long something may take to appear.
+const PATIENCE: Duration = Duration::from_secs(15);
+const ROWS: u16 = 40;
+
+/// A terminal with the program in it.
+pub(crate) struct Terminal {
+    master: Box<dyn MasterPty + Send>,
+    /// Keeps the terminal open after the program, so that its modes can be read.
+    slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    parser: Arc<Mutex<vt100::Parser>>,
+    changes: watch::Receiver<usize>,
+    modes: String,
+}
+
+impl Terminal {
+    /// Starts the program on a terminal of so many columns.
+    pub(crate) fn start(place: &Place, args: &[&str], columns: u16, term: &str) -> Self {
+        let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let modes = format!("{:?}", pair.master.get_termios().unwrap());
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_crow-agent"));
+        command.args(args);
+        command.cwd(place.project(""));
+        command.env_clear();
+        command.env("TERM", term);
+        for (name, value) in place.variables() {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let keys = pair.master.take_writer().unwrap();
+        let rows = std::num::NonZeroU16::new(ROWS).unwrap();
+        let cols = std::num::NonZeroU16::new(columns).unwrap();
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 1000)));
+        let (told, changes) = watch::channel(0);
+        let shared = Arc::clone(&parser);
+        // The thread ends with the terminal.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut bytes) {
+                shared.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..length]);
+                told.send_modify(|count| *count += length);
+            }
+        });
+        Self { master: pair.master, slave: Some(pair.slave), keys, child, parser, changes, modes }
+    }
+
+    /// Types.
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Returns what is on the screen.
+    pub(crate) fn screen(&self) -> String {
+        self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
+    }
+
+    /// Returns how many lines went on in the next row because they were too long.
+    pub(crate) fn broken_lines(&self) -> usize {
+        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..ROWS).filter(|row| parser.screen().row_wrapped(*row)).count()
+    }
+
+    /// Waits until the screen shows something.
+    pub(crate) async fn shows(&mut self, text: &str) -> &mut Self {
+        self.sees(text, |screen| screen.contains(text)).await
+    }
+
+    /// Waits until the last line is a prompt with so much typed.
+    pub(crate) async fn prompts(&mut self, typed: &str) -> &mut Self {
+        let expected = format!("> {typed}");
+        self.sees(&format!("a prompt with {typed:?}"), |screen| {
+            screen.lines().last().is_some_and(|line| line.trim_end() == expected.trim_end())
+        })
+        .await
+    }
+
+    /// Waits until the screen is as it should be.
+    pub(crate) async fn sees(&mut self, what: &str, expected: impl Fn(&str) -> bool) -> &mut Self {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.changes.borrow_and_update();
+            if expected(self.screen().trim_end()) {
+                return self;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let changed = timeout(left, self.changes.changed()).await;
+            if !matches!(changed, Ok(Ok(()))) {
+                assert!(expected(self.screen().trim_end()), "not seen: {what}\n{}", self.screen());
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    pub(crate) fn resize(&self, columns: u16) {
+        let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let cols = std::num::NonZeroU16::new(columns).unwrap();
+        let rows = std::num::NonZeroU16::new(ROWS).unwrap();
+        self.parser.lock().unwrap().screen_mut().set_size(rows, cols);
+        self.master.resize(size).unwrap();
+    }
+
+    /// Waits for the end of the program; the terminal must be as it was.
+    pub(crate) async fn exits(mut self, code: u32) -> String {
+        let waiting = spawn_blocking(move || {
+            let status = self.child.wait().unwrap();
+            (self, status.exit_code())
+        });
+        let (mut terminal, exited) =
+            timeout(PATIENCE, waiting).await.expect("it does not end").unwrap();
+        let modes = format!("{:?}", terminal.master.get_termios().unwrap());
+        // Without its last user the terminal ends, and the reader with it when it has read all.
+        terminal.slave = None;
+        while terminal.changes.changed().await.is_ok() {}
+        assert_eq!(exited, code, "{}", terminal.screen());
+        assert_eq!(modes, terminal.modes, "the terminal is not as it was");
+        let pastes = terminal.parser.lock().unwrap().screen().bracketed_paste();
+        assert!(!pastes, "the terminal still marks pastes");
+        terminal.screen()
+    }
+}
