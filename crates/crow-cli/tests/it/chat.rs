@@ -96,6 +96,43 @@ async fn a_yes_holds_for_one_call() {
 }
 
 #[tokio::test]
+async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
+    let call = |id: &str, command: &str| {
+        Reply::new().call(id, "bash", &json!({"command": command})).into()
+    };
+    let (server, place) = with_replies([
+        call("c1", "cargo check --quiet > /dev/null"),
+        call("c2", "cargo check --offline; echo ran > b.txt"),
+        call("c3", "cargo check --offline; true"),
+        Reply::new().text("All were tried.").into(),
+        call("c4", "cargo check --version"),
+        Reply::new().text("Once more.").into(),
+    ])
+    .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("check it\r");
+    terminal.shows("a = yes, and").await.shows("n and why:").await;
+    terminal.keys("a\r");
+    // Only what goes beyond it is asked about.
+    terminal
+        .sees("a second question", |screen| {
+            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
+        })
+        .await;
+    terminal.keys("n\r");
+    terminal.shows("All were tried.").await.prompts("").await;
+    assert!(!place.project("b.txt").exists());
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let session = place.session();
+    let id = session.file_name().unwrap().to_str().unwrap();
+    let ran = place.run(&["run", "again", "--resume", id, "-o", "json"]).await;
+    let result = ran.result();
+    assert_eq!(result["refusals"], json!([]), "{result}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
 async fn words_from_before_a_question_are_not_its_answer() {
     let gate = Gate::new();
     let call = writes("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
