@@ -62,6 +62,8 @@ pub(crate) struct ProductHost {
     permissions: PermissionMode,
     runtime: AgentRuntime,
     open: Mutex<HashMap<SessionId, OpenSession>>,
+    /// Held while a session is opened: whoever asks for it meanwhile gets the same one.
+    opening: tokio::sync::Mutex<()>,
 }
 
 /// A session that is open. It stays so until it is closed, whoever else holds a handle.
@@ -94,6 +96,7 @@ impl ProductHost {
             permissions: parts.permissions,
             runtime: AgentRuntime::new(config),
             open: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
         }
     }
 
@@ -113,6 +116,7 @@ impl ProductHost {
         id: &SessionId,
         model: Option<&str>,
     ) -> Result<AgentHandle, HostError> {
+        let _opening = self.opening.lock().await;
         if let Some(handle) = self.runtime.get(id) {
             if let Some(model) = model {
                 self.set_option(id, MODEL, model).await?;
