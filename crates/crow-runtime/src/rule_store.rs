@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -52,6 +52,9 @@ pub enum RuleStoreError {
         source: io::Error,
     },
 }
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 1024 * 1024;
 
 /// The file of the user's rules, and that of the administrator's, which no other rule can widen.
 #[derive(Debug, Clone)]
@@ -116,13 +119,28 @@ impl RuleStore {
 }
 
 fn read(path: &Path) -> Result<RuleSet, RuleStoreError> {
-    let text = match fs::read_to_string(path) {
+    let text = match read_bounded(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RuleSet::default()),
         Err(source) => return Err(RuleStoreError::Read { path: path.to_path_buf(), source }),
     };
     let rules = RuleSet::from_json(&text);
     rules.map_err(|source| RuleStoreError::Rules { path: path.to_path_buf(), source })
+}
+
+/// Reads a file that is one, and no more of it than rules can be.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    if metadata.len() > LARGEST {
+        let message = format!("it has {} bytes, and rules have at most {LARGEST}", metadata.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Writes beside the file and puts the new one in its place, so that no reader sees half of it.

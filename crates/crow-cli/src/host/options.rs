@@ -18,8 +18,8 @@ pub(super) const COMMANDS: [HostCommand; 3] = [
     },
     HostCommand {
         name: PERMISSIONS,
-        argument: "[MODE]",
-        description: "show what happens to calls that change something, or set it",
+        argument: "[MODE|forget]",
+        description: "show what happens to calls that change something, set it, or forget what was allowed for the session",
     },
     HostCommand {
         name: "sessions",
@@ -84,6 +84,19 @@ pub(super) fn show(option: &SessionOption) -> String {
         let _ = writeln!(text, "{marker} {:<14} {}", choice.value, choice.description);
     }
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Says what was allowed for the rest of the session, if anything.
+pub(super) fn granted(handle: &AgentHandle) -> String {
+    let policy = handle.policy();
+    let granted: Vec<_> = policy.granted().map(|rule| format!("  {}", rule.id)).collect();
+    if granted.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nallowed for this session (`/permissions forget` takes it back):\n{}",
+        granted.join("\n")
+    )
 }
 
 pub(super) fn parse_mode(value: &str) -> Result<PermissionMode, HostError> {

@@ -302,7 +302,15 @@ impl AgentHost for ProductHost {
                 let sessions = self.list(filter).await?;
                 Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
-            (MODEL | PERMISSIONS, "") => Ok(options::show(&self.option(&handle, name)?)),
+            (PERMISSIONS, "") => {
+                let mode = options::show(&options::permissions_option(&handle));
+                Ok(mode + &options::granted(&handle))
+            }
+            (PERMISSIONS, "forget") => {
+                blocking(move || handle.forget_grants()).await??;
+                Ok("what was allowed for this session is asked about again".to_owned())
+            }
+            (MODEL, "") => Ok(options::show(&self.option(&handle, name)?)),
             (MODEL | PERMISSIONS, value) => {
                 self.set_option(id, name, value).await?;
                 Ok(format!("{name}: {value}"))

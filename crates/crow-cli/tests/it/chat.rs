@@ -122,6 +122,8 @@ async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
     terminal.keys("n\r");
     terminal.shows("All were tried.").await.prompts("").await;
     assert!(!place.project("b.txt").exists());
+    terminal.keys("/permissions\r");
+    terminal.shows("granted command cargo check").await.prompts("").await;
     terminal.keys("/quit\r");
     terminal.exits(0).await;
     let session = place.session();

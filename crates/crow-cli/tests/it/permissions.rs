@@ -5,7 +5,7 @@ use std::fs;
 use crow_testkit::{Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::program::Place;
+use crate::{program::Place, terminal::Terminal};
 
 const RULES: &str = r#"{"version": 1, "rules": [
   {"id": "tests", "matcher": {"command_prefix": ["cargo", "test"]}, "decision": "allow"},
@@ -98,4 +98,32 @@ async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
         .collect();
     assert!(ends[0]["denial"].is_null() && ends[1]["denial"]["source"] == "policy", "{ends:?}");
     assert!(!place.project("made").exists());
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_the_session_can_be_taken_back_for_good() {
+    let call = |id: &str| Reply::new().call(id, "bash", &json!({"command": "cargo check"}));
+    let server = ModelServer::start([
+        call("c1"),
+        Reply::new().text("It was tried."),
+        call("c2"),
+        Reply::new().text("It was refused."),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let model = "anthropic/claude-sonnet-4-5";
+    let mut terminal = Terminal::start(&place, &["-m", model], 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal.keys("check it\r");
+    terminal.shows("n and why:").await;
+    terminal.keys("a\r");
+    terminal.shows("It was tried.").await.prompts("").await;
+    terminal.keys("/permissions forget\r");
+    terminal.shows("asked about again").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let session = place.session();
+    let id = session.file_name().unwrap().to_str().unwrap();
+    place.run(&["run", "again", "--resume", id, "-o", "json"]).await.exited(6);
+    server.finish().await.unwrap();
 }

@@ -142,6 +142,11 @@ impl PermissionPolicy {
         self.rules.iter().map(|held| &held.rule)
     }
 
+    /// Returns what was granted for the rest of a session.
+    pub fn granted(&self) -> impl Iterator<Item = &PermissionRule> {
+        self.rules.iter().filter(|held| held.granted_in.is_some()).map(|held| &held.rule)
+    }
+
     /// Decides about a call.
     pub fn decide(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Decision {
         let evaluation = self.evaluate(facts, workspace);

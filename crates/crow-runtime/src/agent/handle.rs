@@ -228,6 +228,19 @@ impl AgentHandle {
         self.shared.tree.change_policy(|policy| policy.set_mode(mode));
     }
 
+    /// Takes back what was allowed for the rest of the session: it is asked about again, also after a resume. Blocks.
+    pub fn forget_grants(&self) -> Result<(), SessionError> {
+        let tree = &self.shared.tree;
+        tree.change_policy(|policy| policy.clear_session_rules(tree.root.id()));
+        let forgotten = tree.root.between(|last| last);
+        self.change_metadata(|metadata| {
+            let mut crow = metadata.crow();
+            crow.grants_forgotten = forgotten;
+            metadata.set_crow(&crow);
+            Ok(())
+        })
+    }
+
     fn observe(&self, from: ObserveFrom) -> Observer {
         let only = (self.shared.depth > 0)
             .then(|| OneAgent::new(self.shared.id.clone(), self.shared.end.subscribe()));

@@ -102,6 +102,7 @@ impl AgentSession {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            grants_forgotten: 0,
         });
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {

@@ -57,6 +57,14 @@ pub struct CrowMetadata {
     /// Tokens so far.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// What was allowed for the rest of the session up to this event was taken back since.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub grants_forgotten: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 const CROW: &str = "crow";
@@ -79,6 +87,7 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            grants_forgotten: 0,
         })
     }
 
@@ -125,6 +134,7 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            grants_forgotten: 0,
         });
         Some(metadata)
     }

@@ -57,6 +57,8 @@ pub(crate) struct Family {
     pub(crate) grants: Vec<Grant>,
     /// The last number that one of the logs holds: the count is shared by all.
     last_seq: u64,
+    /// Up to this event nothing that was allowed holds any more.
+    forgotten: u64,
 }
 
 impl Family {
@@ -66,7 +68,7 @@ impl Family {
         metadata: &SessionMetadata,
         events: &[Envelope],
     ) -> Self {
-        let mut family = Self::default();
+        let mut family = Self { forgotten: metadata.crow().grants_forgotten, ..Self::default() };
         family.take(events);
         let mut open = metadata.child_session_ids.clone();
         while let Some(id) = open.pop() {
@@ -94,7 +96,9 @@ impl Family {
         for event in events {
             self.last_seq = self.last_seq.max(event.seq.unwrap_or(0));
             let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
-            if let PermissionAnswer::AllowSession { grants } = answer {
+            if let PermissionAnswer::AllowSession { grants } = answer
+                && event.seq > Some(self.forgotten)
+            {
                 self.grants.extend(grants.iter().cloned());
             }
         }

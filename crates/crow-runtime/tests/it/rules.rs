@@ -75,3 +75,18 @@ fn a_rule_that_holds_a_function_is_not_saved_and_the_file_stays_as_it_was() {
     assert!(error.to_string().contains("own"), "{error}");
     assert_eq!(store.load().unwrap().user, kept);
 }
+
+#[test]
+fn what_is_no_file_or_too_large_to_be_rules_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("large.json");
+    fs::write(&large, " ".repeat(1024 * 1024 + 1)).unwrap();
+    for (path, expected) in [
+        (large.as_path(), "at most"),
+        (folder.path(), "not a file"),
+        (std::path::Path::new("/dev/zero"), "not a file"),
+    ] {
+        let error = RuleStore::new(path).load().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
