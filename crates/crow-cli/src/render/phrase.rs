@@ -141,7 +141,7 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
         ProviderErrorKind::Quota => "quota used up",
         ProviderErrorKind::Overloaded => "overloaded",
         ProviderErrorKind::Server => "server error",
-        ProviderErrorKind::Network => "cannot be reached",
+        ProviderErrorKind::Network => "the connection failed",
         ProviderErrorKind::Timeout => "stopped sending",
         ProviderErrorKind::Truncated => "reply broke off",
         ProviderErrorKind::Refusal => "model refused",

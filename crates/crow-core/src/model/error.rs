@@ -119,7 +119,7 @@ impl fmt::Display for ProviderError {
             ProviderErrorKind::Quota => "the quota or credit is used up",
             ProviderErrorKind::Overloaded => "the provider is overloaded",
             ProviderErrorKind::Server => "the provider failed",
-            ProviderErrorKind::Network => "the provider cannot be reached",
+            ProviderErrorKind::Network => "the connection to the provider failed",
             ProviderErrorKind::Timeout => "the provider stopped sending",
             ProviderErrorKind::Truncated => "the reply broke off",
             ProviderErrorKind::Refusal => "the model refused",
