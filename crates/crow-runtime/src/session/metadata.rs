@@ -6,6 +6,7 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     ids::{CallId, SessionId},
     model::ModelRef,
+    permission::PermissionMode,
     usage::TokenUsage,
 };
 use jiff::Timestamp;
@@ -57,6 +58,9 @@ pub struct CrowMetadata {
     /// Tokens so far.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// What happens in this session to calls of which no rule speaks; none where the configuration says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<PermissionMode>,
 }
 
 const CROW: &str = "crow";
@@ -79,6 +83,7 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            permissions: None,
         })
     }
 
@@ -96,6 +101,11 @@ impl SessionMetadata {
         if let Ok(value) = serde_json::to_value(crow) {
             self.metadata.insert(CROW.to_owned(), value);
         }
+    }
+
+    /// Keeps a permission mode for the session, or leaves it to the configuration.
+    pub(crate) fn set_permission_mode(&mut self, mode: Option<PermissionMode>) {
+        self.set_crow(&CrowMetadata { permissions: mode, ..self.crow() });
     }
 
     /// Makes a header from what a log says: its first line and the time of its last.
@@ -125,6 +135,7 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            permissions: None,
         });
         Some(metadata)
     }
