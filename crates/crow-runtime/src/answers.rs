@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     ids::RequestId,
+    permission::GrantOffer,
 };
 use tokio::sync::oneshot;
 
@@ -28,6 +29,12 @@ pub enum AnswerError {
     /// Somebody answered before.
     #[error("question {id} is answered already")]
     Answered {
+        /// The question.
+        id: RequestId,
+    },
+    /// The answer allows what none of the question's offers holds. The question stays open.
+    #[error("question {id} does not offer what the answer allows")]
+    NotOffered {
         /// The question.
         id: RequestId,
     },
@@ -97,6 +104,10 @@ impl Answers {
         answer: PermissionAnswer,
     ) -> Result<(), AnswerError> {
         let mut questions = self.lock();
+        let asked = questions.open.iter().find(|question| question.request.id == *id);
+        if asked.is_some_and(|question| !is_offered(&question.request.offers, &answer)) {
+            return Err(AnswerError::NotOffered { id: id.clone() });
+        }
         if let Some(question) = questions.take(id) {
             // Under the lock: whoever waits can withdraw the question before this or after this.
             let sent = question.answer.send(answer).is_ok();
@@ -144,6 +155,16 @@ impl OpenQuestion<'_> {
         }
     }
 
+    /// Withdraws the question, or returns the answer that was taken before.
+    pub(crate) fn withdraw(mut self) -> Option<PermissionAnswer> {
+        let mut questions = self.answers.lock();
+        if questions.take(&self.id).is_some() {
+            questions.close(&self.id, Closed::Withdrawn);
+        }
+        drop(questions);
+        self.answer.try_recv().ok()
+    }
+
     /// Closes the question because of an answer, and returns the one that counts: one that came through a handle meanwhile
     /// was taken already.
     pub(crate) fn close_answered(mut self, answer: PermissionAnswer) -> PermissionAnswer {
@@ -153,6 +174,18 @@ impl OpenQuestion<'_> {
         }
         drop(questions);
         self.answer.try_recv().unwrap_or(answer)
+    }
+}
+
+/// Returns whether all that an answer allows beyond the one call stands in offers.
+pub(crate) fn is_offered(offers: &[GrantOffer], answer: &PermissionAnswer) -> bool {
+    match answer {
+        PermissionAnswer::AllowSession { grants } => {
+            grants.iter().all(|grant| offers.iter().any(|offer| offer.grants.contains(grant)))
+        }
+        PermissionAnswer::AllowOnce
+        | PermissionAnswer::Deny { .. }
+        | PermissionAnswer::Nobody { .. } => true,
     }
 }
 

@@ -21,7 +21,8 @@ pub struct RuntimeConfig {
     pub models: Arc<dyn Models>,
     /// Which calls may run.
     pub policy: PermissionPolicy,
-    /// Who answers questions about calls.
+    /// Who answers questions about calls. Where an answer allows more than what was offered, it allows the one call, and
+    /// the user is told.
     pub answerer: Arc<dyn Answerer>,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: BTreeMap<String, String>,

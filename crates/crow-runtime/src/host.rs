@@ -107,7 +107,7 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
     /// Makes a session and starts its agent. The session is stored when this returns.
     async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError>;
 
-    /// Returns the handle of a session's agent; starts the agent if it does not run.
+    /// Returns the handle of a session's agent; starts the agent if it does not run. Two that ask at once get the same one.
     async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError>;
 
     /// Returns the headers of root sessions, the last updated first.

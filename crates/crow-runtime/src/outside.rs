@@ -9,83 +9,124 @@ use async_trait::async_trait;
 use crow_core::{
     capability::OutsideCalls, event::AgentEvent, ids::CallId, message::calls_of, tool::ToolResult,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// The open calls of an agent, and who takes a result that comes for one from outside.
+/// The open calls of an agent, and the results that came for them from outside.
 #[derive(Debug, Default)]
-pub(crate) struct CallDesk(Mutex<BTreeMap<CallId, Taker>>);
+pub(crate) struct CallDesk {
+    calls: Mutex<BTreeMap<CallId, Taker>>,
+    /// Woken when a result comes for a call that nobody claimed.
+    unclaimed: Notify,
+}
 
 /// Who takes the result of an open call.
 #[derive(Debug)]
 enum Taker {
-    /// The loop, which runs the call by its own means.
-    Loop,
-    /// The call, which does not wait yet.
-    Call,
+    /// Not known yet: the pipeline when it is given the call, or the loop when it receives. A result is kept for both.
+    Unclaimed(Option<Box<ToolResult>>),
+    /// The call, which does not wait yet. A result that came early is kept.
+    Call(Option<Box<ToolResult>>),
     /// The call, which waits.
     Waiting(oneshot::Sender<ToolResult>),
-    /// The call, for which this result came early.
-    Early(Box<ToolResult>),
-    /// Nobody: the call has a result or was cancelled.
+    /// Nobody: the call is run inside, has its result, or was cancelled.
     Nobody,
 }
 
-/// What became of a result from outside.
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    /// The call that waited for it has it.
-    Delivered,
-    /// The call is open and nothing waits: the loop takes results itself.
-    ToLoop(Box<ToolResult>),
-    /// No such call is open.
-    NotOpen,
+/// Where a call is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunBy {
+    /// Outside: its tool waits for the result.
+    Outside,
+    /// Its tool.
+    Inside,
 }
+
+/// No open call waits for a result from outside.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotOpen;
 
 impl CallDesk {
     /// Keeps count of the open calls.
     pub(crate) fn on_event(&self, event: &AgentEvent) {
         if let AgentEvent::Reply { blocks, .. } = event {
-            self.lock().extend(calls_of(blocks).map(|call| (call.id.clone(), Taker::Loop)));
+            let open = calls_of(blocks).map(|call| (call.id.clone(), Taker::Unclaimed(None)));
+            self.lock().extend(open);
         }
         if let AgentEvent::CallEnd { call_id, .. } = event {
             self.lock().remove(call_id);
         }
     }
 
-    /// Takes a result that comes from outside.
-    pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Delivery {
+    /// Takes a result that comes from outside. Each open call takes one.
+    pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Result<(), NotOpen> {
         let mut calls = self.lock();
-        let Some(taker) = calls.get_mut(call_id) else { return Delivery::NotOpen };
-        match std::mem::replace(taker, Taker::Nobody) {
-            Taker::Loop => {
-                *taker = Taker::Loop;
-                Delivery::ToLoop(Box::new(result))
+        let taker = calls.get_mut(call_id).ok_or(NotOpen)?;
+        match taker {
+            Taker::Unclaimed(early @ None) => {
+                *early = Some(Box::new(result));
+                self.unclaimed.notify_one();
+                Ok(())
             }
-            Taker::Call => {
-                *taker = Taker::Early(Box::new(result));
-                Delivery::Delivered
+            Taker::Call(early @ None) => {
+                *early = Some(Box::new(result));
+                Ok(())
             }
-            Taker::Waiting(waiting) => match waiting.send(result) {
-                Ok(()) => Delivery::Delivered,
-                // Whoever waited was dropped.
-                Err(_) => Delivery::NotOpen,
+            Taker::Waiting(_) => match std::mem::replace(taker, Taker::Nobody) {
+                // An error means that whoever waited was dropped.
+                Taker::Waiting(waiting) => waiting.send(result).map_err(|_| NotOpen),
+                Taker::Unclaimed(_) | Taker::Call(_) | Taker::Nobody => Err(NotOpen),
             },
-            Taker::Early(first) => {
-                *taker = Taker::Early(first);
-                Delivery::NotOpen
-            }
-            Taker::Nobody => Delivery::NotOpen,
+            Taker::Unclaimed(Some(_)) | Taker::Call(Some(_)) | Taker::Nobody => Err(NotOpen),
         }
+    }
+
+    /// Says who runs a call that the pipeline was given. Returns whether a result from outside came already that nobody
+    /// will take.
+    pub(crate) fn claim(&self, call_id: &CallId, by: RunBy) -> bool {
+        let mut calls = self.lock();
+        let Some(taker) = calls.get_mut(call_id) else { return false };
+        let Taker::Unclaimed(early) = taker else { return false };
+        let early = early.take();
+        match by {
+            RunBy::Outside => {
+                *taker = Taker::Call(early);
+                false
+            }
+            RunBy::Inside => {
+                *taker = Taker::Nobody;
+                early.is_some()
+            }
+        }
+    }
+
+    /// Waits for a result of a call that nobody claimed. Nothing is lost if it is dropped while it waits.
+    pub(crate) async fn unclaimed(&self) -> (CallId, Box<ToolResult>) {
+        loop {
+            if let Some(taken) = self.take_unclaimed() {
+                return taken;
+            }
+            self.unclaimed.notified().await;
+        }
+    }
+
+    fn take_unclaimed(&self) -> Option<(CallId, Box<ToolResult>)> {
+        self.lock().iter_mut().find_map(|(call_id, taker)| {
+            let Taker::Unclaimed(early) = taker else { return None };
+            let result = early.take()?;
+            *taker = Taker::Nobody;
+            Some((call_id.clone(), result))
+        })
     }
 
     /// Takes a result that came early, or a place to wait for one.
     fn wait(&self, call_id: &CallId) -> Result<ToolResult, oneshot::Receiver<ToolResult>> {
         let mut calls = self.lock();
         if let Some(taker) = calls.get_mut(call_id)
-            && let Taker::Early(_) = taker
-            && let Taker::Early(result) = std::mem::replace(taker, Taker::Nobody)
+            && let Taker::Unclaimed(early) | Taker::Call(early) = taker
+            && let Some(result) = early.take()
         {
+            *taker = Taker::Nobody;
             return Ok(*result);
         }
         let (sender, receiver) = oneshot::channel();
@@ -94,15 +135,19 @@ impl CallDesk {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<CallId, Taker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl OutsideCalls for CallDesk {
     fn expect(&self, call_id: &CallId) {
-        if let Some(taker @ Taker::Loop) = self.lock().get_mut(call_id) {
-            *taker = Taker::Call;
+        let mut calls = self.lock();
+        let Some(taker) = calls.get_mut(call_id) else { return };
+        match taker {
+            Taker::Unclaimed(early) => *taker = Taker::Call(early.take()),
+            Taker::Nobody => *taker = Taker::Call(None),
+            Taker::Call(_) | Taker::Waiting(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! What all agents of one root session share while they run.
 
 use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
+    Arc, Mutex, MutexGuard, PoisonError, RwLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -18,9 +18,17 @@ pub(crate) struct Tree {
     pub(crate) answers: Answers,
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
-    sessions: Mutex<Vec<SessionId>>,
+    sessions: Mutex<Vec<KnownSession>>,
     /// How many spawned agents run below the root.
     running: AtomicUsize,
+}
+
+/// A session of the tree.
+#[derive(Debug)]
+struct KnownSession {
+    id: SessionId,
+    /// No durable event of the session has a number above this one. None while events may come.
+    ended_at: Option<u64>,
 }
 
 /// What a spawned agent holds while it runs. Whoever drops it counts the agent out.
@@ -39,16 +47,35 @@ impl Tree {
         }
     }
 
-    /// Returns the sessions of the tree.
-    pub(crate) fn sessions(&self) -> Vec<SessionId> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the sessions that may hold durable events with a number above `seq`.
+    pub(crate) fn sessions_after(&self, seq: u64) -> Vec<SessionId> {
+        let sessions = self.known();
+        let may_hold = |known: &&KnownSession| known.ended_at.is_none_or(|last| last > seq);
+        sessions.iter().filter(may_hold).map(|known| known.id.clone()).collect()
     }
 
+    /// Adds a session whose agent runs.
     pub(crate) fn add_session(&self, id: &SessionId) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if !sessions.contains(id) {
-            sessions.push(id.clone());
+        self.known().push(KnownSession { id: id.clone(), ended_at: None });
+    }
+
+    /// Adds a session of an earlier process.
+    pub(crate) fn add_ended_session(&self, id: &SessionId) {
+        let ended_at = Some(self.root.between(|now| now));
+        self.known().push(KnownSession { id: id.clone(), ended_at });
+    }
+
+    /// Notes that a session gets no more events.
+    pub(crate) fn end_session(&self, id: &SessionId) {
+        let now = self.root.between(|now| now);
+        if let Some(known) = self.known().iter_mut().find(|known| known.id == *id) {
+            known.ended_at = Some(now);
         }
+        self.outlet.forget_reply(id);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<KnownSession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a spawned agent in, unless `limit` of them run already.

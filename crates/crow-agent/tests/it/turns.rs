@@ -253,6 +253,19 @@ async fn steering_reaches_the_model_before_its_next_call() {
 }
 
 #[tokio::test]
+async fn words_that_an_interrupt_finds_unread_stand_before_the_next_prompt() {
+    let script = [reply([text("ok")]), reply([text("ok")])];
+    let mut harness = AgentHarness::start(ScriptedModel::new(script), options(vec![]));
+    harness.run("one").await;
+    harness.handle.steer(vec![Block::text("unread")]).unwrap();
+    harness.handle.interrupt();
+    harness.run("two").await;
+    let outline = harness.model.requests()[1].outline().join("\n");
+    let (unread, two) = (outline.find("unread").unwrap(), outline.find("two").unwrap());
+    assert!(unread < two, "{outline}");
+}
+
+#[tokio::test]
 async fn a_reply_cut_in_a_call_is_not_run() {
     let cut = reply([call("a", "look", json!({})), call("b", "look", json!({}))])
         .stopping(StopReason::MaxTokens);

@@ -220,7 +220,7 @@ impl AgentHost for ProductHost {
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
         let handle = self.start(session, model);
         if let Some(mode) = new.permissions.filter(|mode| *mode != self.permissions) {
-            handle.set_permission_mode(mode);
+            handle.set_permission_mode(mode)?;
         }
         Ok(handle)
     }
@@ -278,7 +278,7 @@ impl AgentHost for ProductHost {
                 let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
                 open.agent.send_replace(builder(model, self.max_steps));
             }
-            PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?),
+            PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?)?,
             name => return Err(unknown("option", name)),
         }
         Ok(())

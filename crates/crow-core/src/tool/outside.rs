@@ -39,6 +39,10 @@ impl Tool for OutsideTool {
         self.category
     }
 
+    fn runs_outside(&self) -> bool {
+        true
+    }
+
     /// What happens outside is not known here.
     async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         if let Some(outside) = &ctx.agent.outside {

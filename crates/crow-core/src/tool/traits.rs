@@ -95,6 +95,11 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Returns whether calls are run outside: their results come through the agent's handle, also before the call waits.
+    fn runs_outside(&self) -> bool {
+        false
+    }
+
     /// Checks arguments against what the tool takes. The text goes to the model.
     fn check(&self, input: &Value) -> Result<(), String> {
         let _ = input;

@@ -98,7 +98,7 @@ impl AgentInternals {
     /// It is shut down when `owner` is cancelled: the token of a call or a run, or
     /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and goes on
     /// when nobody holds a handle of it. Its events come out in the stream of the root. Fails when children stand too deep or too many run, see
-    /// [`ChildLimits`](crate::ChildLimits).
+    /// [`ChildLimits`](crate::ChildLimits), and when the runtime was dropped.
     pub async fn spawn_child<F, Fut>(
         &mut self,
         spec: ChildSpec,
@@ -160,7 +160,7 @@ impl AgentInternals {
         &mut self,
         spec: &ChildSpec,
     ) -> Result<(Arc<Inner>, AgentSession), AgentError> {
-        let inner = self.runtime.upgrade().ok_or(AgentError::Closed)?;
+        let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
         let info = &spec.model.info;
         let id = SessionId::new(self.config.ids.next_id());
         let session = SessionSpec {

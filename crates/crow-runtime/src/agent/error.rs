@@ -37,6 +37,9 @@ pub enum AgentError {
     /// Nobody holds a handle any more, or the runtime shuts down.
     #[error("the agent was shut down")]
     Closed,
+    /// The runtime was dropped: it starts no agents any more.
+    #[error("the runtime of the agent is gone")]
+    RuntimeGone,
     /// The agent's state cannot become that.
     #[error("an agent that is {from:?} cannot become {to:?}")]
     IllegalState {

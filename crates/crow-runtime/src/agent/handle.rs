@@ -14,13 +14,12 @@ use crow_core::{
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
     AnswerError, EventStream, Observer, SessionError, SessionMetadata, SessionStore,
     events::{ObserveFrom, OneAgent},
-    outside::Delivery,
+    outside::NotOpen,
 };
 
 /// How many inputs may wait.
@@ -46,7 +45,6 @@ pub struct AgentEnd {
 pub struct AgentHandle {
     pub(super) shared: Arc<Shared>,
     pub(super) input: mpsc::Sender<InputMessage>,
-    pub(super) steering: mpsc::Sender<Vec<Block>>,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) ids: Arc<dyn IdSource>,
 }
@@ -59,28 +57,35 @@ impl AgentHandle {
         // The run is known before the agent can take its input.
         let mut runs = self.shared.runs();
         self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
-        runs.waiting.push((run_id.clone(), token));
+        runs.ask_for(run_id.clone(), token);
         Ok(run_id)
     }
 
     /// Says something in the middle of a run: the agent reads it before the next model call. Between runs it starts one.
+    ///
+    /// What an interrupt finds unread starts no run: it stands before the words of the next one, unless it is
+    /// [taken back](Self::take_back_steering).
     pub fn steer(&self, content: Vec<Block>) -> Result<(), HandleError> {
         self.refuse_after_end()?;
-        self.steering.try_send(content).map_err(|error| self.refusal(&error))
+        let full = |_| HandleError::Full { capacity: INPUT_QUEUE };
+        self.shared.steer(content).map_err(full)
     }
 
-    /// Gives the result of a call that was run outside: to the call if it waits for it, else to the loop.
+    /// Takes back what was said by [`steer`](Self::steer) and is unread, the oldest first: the agent will not read it.
+    pub fn take_back_steering(&self) -> Vec<Vec<Block>> {
+        self.shared.runs().take_steering()
+    }
+
+    /// Gives the result of a call that was run outside: to the call, which may not wait for it yet, or to a loop that
+    /// runs calls by its own means. Each call takes one result.
     pub fn send_tool_result(&self, call_id: CallId, result: ToolResult) -> Result<(), HandleError> {
         self.refuse_after_end()?;
-        match self.shared.calls.deliver(&call_id, result) {
-            Delivery::Delivered => Ok(()),
-            Delivery::ToLoop(result) => self.send(InputMessage::ToolResult { call_id, result }),
-            Delivery::NotOpen => Err(HandleError::CallNotOpen { call_id }),
-        }
+        let delivered = self.shared.calls.deliver(&call_id, result);
+        delivered.map_err(|NotOpen| HandleError::CallNotOpen { call_id })
     }
 
     /// Answers a question about a call, of this agent or of another one of the same root session. The first answer
-    /// counts.
+    /// counts. One that allows what was not offered is refused.
     pub fn answer(&self, id: &RequestId, answer: PermissionAnswer) -> Result<(), AnswerError> {
         self.shared.tree.answers.answer(id, answer)
     }
@@ -90,13 +95,10 @@ impl AgentHandle {
         self.shared.tree.answers.list()
     }
 
-    /// Cancels the run under way and those that wait in the queue.
+    /// Cancels the run under way and those that wait in the queue. What was said in the middle of them and is unread
+    /// starts no run, see [`steer`](Self::steer).
     pub fn interrupt(&self) {
-        {
-            let runs = self.shared.runs();
-            runs.current.iter().for_each(CancellationToken::cancel);
-            runs.waiting.iter().for_each(|(_, token)| token.cancel());
-        }
+        self.shared.runs().interrupt();
         if *self.shared.state.borrow() != AgentState::Idle
             && let Some(recorder) = self.shared.recorder.upgrade()
         {
@@ -200,11 +202,9 @@ impl AgentHandle {
         let Some(recorder) = self.shared.recorder.upgrade() else {
             return Err(SessionError::Closed { id: self.shared.id.clone() });
         };
-        let metadata = {
-            let mut metadata = self.shared.metadata();
-            change(&mut metadata)?;
-            metadata.clone()
-        };
+        // Written under the lock: of two changes the later one is written last.
+        let mut metadata = self.shared.metadata();
+        change(&mut metadata)?;
         recorder.save_metadata(&metadata)
     }
 
@@ -223,9 +223,19 @@ impl AgentHandle {
         self.shared.tree.with_policy(PermissionPolicy::clone)
     }
 
-    /// Sets what happens to calls of which no rule speaks, from the next call on.
-    pub fn set_permission_mode(&self, mode: PermissionMode) {
+    /// Sets what happens to calls of which no rule speaks, from the next call on, for all agents of this root session.
+    ///
+    /// The root's handle also keeps it in the session's header, where it holds for the session when it is opened again.
+    /// It holds for now even if the header cannot be written. Blocks.
+    pub fn set_permission_mode(&self, mode: PermissionMode) -> Result<(), SessionError> {
         self.shared.tree.change_policy(|policy| policy.set_mode(mode));
+        if self.shared.depth > 0 {
+            return Ok(());
+        }
+        self.change_metadata(|metadata| {
+            metadata.set_permission_mode(Some(mode));
+            Ok(())
+        })
     }
 
     /// Takes back what was allowed for the rest of the session: it is asked about again, also after a resume. Blocks.
@@ -254,7 +264,8 @@ impl AgentHandle {
 
     /// What is sent after shutdown would be taken by nobody.
     fn refuse_after_end(&self) -> Result<(), HandleError> {
-        if self.shared.session_token.is_cancelled() || self.shared.state.borrow().is_end() {
+        let is_over = || self.input.is_closed() || self.shared.state.borrow().is_end();
+        if self.shared.session_token.is_cancelled() || is_over() {
             return Err(HandleError::Ended { id: self.shared.id.clone() });
         }
         Ok(())
@@ -275,7 +286,6 @@ impl AgentHandle {
 pub(super) struct WeakHandle {
     shared: Arc<Shared>,
     input: mpsc::WeakSender<InputMessage>,
-    steering: mpsc::WeakSender<Vec<Block>>,
     store: Arc<dyn SessionStore>,
     ids: Arc<dyn IdSource>,
 }
@@ -285,7 +295,6 @@ impl WeakHandle {
         Self {
             shared: Arc::clone(&handle.shared),
             input: handle.input.downgrade(),
-            steering: handle.steering.downgrade(),
             store: Arc::clone(&handle.store),
             ids: Arc::clone(&handle.ids),
         }
@@ -299,7 +308,6 @@ impl WeakHandle {
         Some(AgentHandle {
             shared: Arc::clone(&self.shared),
             input: self.input.upgrade()?,
-            steering: self.steering.upgrade()?,
             store: Arc::clone(&self.store),
             ids: Arc::clone(&self.ids),
         })

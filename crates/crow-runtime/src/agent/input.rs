@@ -23,7 +23,7 @@ pub enum InputMessage {
         /// The words.
         content: Vec<Block>,
     },
-    /// The result of a call that was run outside.
+    /// The result of an open call that was run outside and was not given to [`AgentInternals::call`](crate::AgentInternals::call).
     ToolResult {
         /// The call.
         call_id: CallId,

@@ -35,7 +35,6 @@ pub struct AgentInternals {
     pub(crate) reach: Reach,
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
-    steering: mpsc::Receiver<Vec<Block>>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
     pub(super) tasks: TaskTracker,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
@@ -51,7 +50,6 @@ pub(super) struct Parts {
     pub abilities: Abilities,
     pub tools: ToolState,
     pub input: mpsc::Receiver<InputMessage>,
-    pub steering: mpsc::Receiver<Vec<Block>>,
     pub tasks: TaskTracker,
 }
 
@@ -70,7 +68,8 @@ impl AgentInternals {
         let crow = metadata.crow();
         let scratch = parts.config.store.scratch(&metadata.session_id);
         if let Some(folder) = &scratch {
-            // An agent may read what its own commands printed, and so may the others of the tree.
+            // An agent may read what its own commands printed, and so may the others of the tree, also when it has ended:
+            // its parent reads what it left.
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
         let ToolState { file_views, todo, resources } = parts.tools;
@@ -98,7 +97,6 @@ impl AgentInternals {
             reach: Reach::default(),
             history: parts.history,
             input: parts.input,
-            steering: parts.steering,
             conversation: None,
             tasks: parts.tasks,
             syncing: None,
@@ -146,8 +144,10 @@ impl AgentInternals {
         tokio::select! {
             biased;
             () = self.shared.session_token.cancelled() => Err(AgentError::Closed),
-            Some(content) = self.steering.recv() => {
-                let run_id = RunId::new(self.config.ids.next_id());
+            (call_id, result) = self.shared.calls.unclaimed() => {
+                Ok(InputMessage::ToolResult { call_id, result })
+            }
+            (run_id, content) = self.shared.steered(self.config.ids.as_ref()) => {
                 Ok(InputMessage::Steering { run_id, content })
             }
             message = self.input.recv() => message.ok_or(AgentError::Closed),
@@ -222,11 +222,12 @@ impl AgentInternals {
     /// Takes what was said in the middle of the run, if anything, into the history.
     pub async fn take_steering(&mut self) -> Result<bool, AgentError> {
         let mut any = false;
-        while let Ok(content) = self.steering.try_recv() {
+        loop {
+            let next = self.shared.runs().next_steering();
+            let Some(content) = next else { return Ok(any) };
             self.say(InputSource::Steering, None, content).await?;
             any = true;
         }
-        Ok(any)
     }
 
     /// Sets what the agent is doing. Fails, and changes nothing, where [`AgentState::may_become`] does not hold; the ends
@@ -327,15 +328,14 @@ impl AgentInternals {
     }
 
     pub(super) fn save_metadata(&self) -> Result<(), AgentError> {
-        let metadata = {
-            let mut metadata = self.shared.metadata();
-            metadata.updated_at = self.config.clock.now();
-            let mut crow = metadata.crow();
-            crow.turns = self.history.turns();
-            crow.usage = self.history.usage();
-            metadata.set_crow(&crow);
-            metadata.clone()
-        };
+        let now = self.config.clock.now();
+        // Written under the lock: of two changes the later one is written last.
+        let mut metadata = self.shared.metadata();
+        metadata.updated_at = now;
+        let mut crow = metadata.crow();
+        crow.turns = self.history.turns();
+        crow.usage = self.history.usage();
+        metadata.set_crow(&crow);
         Ok(self.recorder.save_metadata(&metadata)?)
     }
 }

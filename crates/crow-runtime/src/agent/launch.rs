@@ -53,7 +53,6 @@ impl Launch {
         let config = &inner.config;
         let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
-        let (steering, steering_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder = Arc::new(Recorder::new(
             &session.metadata,
             Arc::clone(&tree),
@@ -73,7 +72,6 @@ impl Launch {
         let handle = AgentHandle {
             shared: Arc::clone(&shared),
             input,
-            steering,
             store: Arc::clone(&config.store),
             ids: Arc::clone(&config.ids),
         };
@@ -86,7 +84,6 @@ impl Launch {
             abilities: session.abilities,
             tools: session.tools,
             input: input_rx,
-            steering: steering_rx,
             tasks: inner.tasks.clone(),
         });
         let (runtime, tasks) = (Arc::downgrade(inner), inner.tasks.clone());
@@ -100,29 +97,76 @@ impl Launch {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let Self { runtime, tasks, shared, recorder, internals } = self;
-        if let Some(inner) = runtime.upgrade() {
+        let inner = runtime.upgrade();
+        let is_refused = inner.as_ref().is_none_or(|inner| inner.is_over());
+        if let Some(inner) = inner {
             inner.agents().insert(shared.id.clone(), WeakHandle::new(handle));
         }
+        let is_child = parent.is_some();
+        let ending = Ending { runtime, shared: Arc::clone(&shared), is_child, end: None };
         tasks.spawn(async move {
-            let work = run_caught(&shared, async move { agent(internals).await });
+            // Dropped last, whatever happens to the rest: the session is free before its end is told.
+            let (mut ending, recorder) = (ending, recorder);
+            let work = run_caught(&shared, async move {
+                if is_refused { Err(AgentError::Closed) } else { agent(internals).await }
+            });
             let result = match &parent {
                 Some(parent) => with_parent(&shared, &parent.session_token, work).await,
                 None => work.await,
             };
-            end_children(&shared).await;
-            let end = Arc::new(seal(&shared, recorder, result).await);
+            // A part of the program may panic in these too: a clock, a store.
+            let sealing = async {
+                end_children(&shared).await;
+                seal(&shared, recorder, result).await
+            };
+            let sealed = AssertUnwindSafe(sealing).catch_unwind().await;
+            let end = Arc::new(sealed.unwrap_or_else(|panic| {
+                AgentEnd::failed(&shared, format!("the end of the agent panicked: {}", panic_message(panic.as_ref())))
+            }));
+            ending.end = Some(Arc::clone(&end));
             if let Some(parent) = parent {
-                parent.on_child_end(&shared, &end).await;
-            } else {
-                shared.tree.outlet.close();
+                let telling = AssertUnwindSafe(parent.on_child_end(&shared, &end)).catch_unwind();
+                if let Err(panic) = telling.await {
+                    let message = panic_message(panic.as_ref());
+                    tracing::error!(session = %shared.id, message, "the end of a child could not be told");
+                }
             }
-            if let Some(inner) = runtime.upgrade() {
-                inner.forget(&shared);
-            }
-            // Whatever still hangs on the agent has no owner any more.
-            shared.session_token.cancel();
-            shared.end.send_replace(Some(end));
         });
+    }
+}
+
+/// Lets go of an agent when its task is over, in whatever way: it is not known any more, and whoever waits for its end
+/// learns of it.
+struct Ending {
+    runtime: Weak<Inner>,
+    shared: Arc<Shared>,
+    is_child: bool,
+    end: Option<Arc<AgentEnd>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Self { runtime, shared, is_child, end } = self;
+        let end = end.take();
+        let end = end.unwrap_or_else(|| {
+            Arc::new(AgentEnd::failed(shared, "the task of the agent was dropped"))
+        });
+        shared.state.send_if_modified(|state| {
+            let is_open = !state.is_end();
+            if is_open {
+                *state = end.result.clone().map_or_else(AgentState::Error, |()| AgentState::Done);
+            }
+            is_open
+        });
+        if !*is_child {
+            shared.tree.outlet.close();
+        }
+        if let Some(inner) = runtime.upgrade() {
+            inner.forget(shared);
+        }
+        // Whatever still hangs on the agent has no owner any more.
+        shared.session_token.cancel();
+        shared.end.send_replace(Some(end));
     }
 }
 
@@ -177,6 +221,16 @@ async fn seal(
     shared.state.send_replace(state.clone());
     recorder.tell(AgentEvent::StateChange { state }, &shared.session_token).await;
     drop(recorder);
-    let Outcome { text, files_modified, usage } = shared.outcome().clone();
-    AgentEnd { session_id: shared.id.clone(), result, text, files_modified, usage }
+    AgentEnd::new(shared, result)
+}
+
+impl AgentEnd {
+    fn new(shared: &Shared, result: Result<(), String>) -> Self {
+        let Outcome { text, files_modified, usage } = shared.outcome().clone();
+        Self { session_id: shared.id.clone(), result, text, files_modified, usage }
+    }
+
+    fn failed(shared: &Shared, error: impl Into<String>) -> Self {
+        Self::new(shared, Err(error.into()))
+    }
 }

@@ -62,7 +62,10 @@ impl AgentRuntime {
     }
 
     /// Starts an agent in a session. It ends when its function returns, and is asked to when it is shut down or when no
-    /// handle is left. After [`shutdown_all`](Self::shutdown_all) it ends at once.
+    /// handle is left. After [`shutdown_all`](Self::shutdown_all) it ends at once, and its function is not run.
+    ///
+    /// A permission mode that the session keeps stands above that of the configuration, see
+    /// [`AgentSession::set_permission_mode`].
     pub fn spawn<F, Fut>(&self, session: AgentSession, agent: F) -> AgentHandle
     where
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
@@ -70,8 +73,14 @@ impl AgentRuntime {
     {
         let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
         tree.add_session(session.id());
-        session.family.descendants.iter().for_each(|id| tree.add_session(id));
-        tree.change_policy(|policy| policy.grant(session.root.id(), &session.family.grants));
+        session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
+        let mode = session.metadata.crow().permissions;
+        tree.change_policy(|policy| {
+            if let Some(mode) = mode {
+                policy.set_mode(mode);
+            }
+            policy.grant(session.root.id(), &session.family.grants);
+        });
         let place = Place {
             tree: Arc::new(tree),
             depth: 0,
@@ -139,6 +148,11 @@ impl AgentRuntime {
 }
 
 impl Inner {
+    /// Whether all agents were asked to end: none is started any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
     /// Forgets an agent that has ended, and not one that goes on with its session.
     pub(super) fn forget(&self, ended: &Arc<Shared>) {
         let mut agents = self.agents();

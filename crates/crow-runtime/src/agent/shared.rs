@@ -1,20 +1,21 @@
 //! What handle and agent share.
 
 use std::{
+    collections::VecDeque,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use crow_core::{
     event::{AgentEvent, AgentState, ParentCall},
-    ids::{RunId, SessionId},
-    message::ReplyContent,
+    ids::{IdSource, RunId, SessionId},
+    message::{Block, ReplyContent},
     usage::TokenUsage,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentEnd, AgentHandle};
+use super::{AgentEnd, AgentHandle, handle::INPUT_QUEUE};
 use crate::{SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
 
 /// What handle and agent share.
@@ -30,7 +31,7 @@ pub(crate) struct Shared {
     pub(super) driver: Option<Arc<Self>>,
     /// Gone when the agent has ended: the session is free then.
     pub(super) recorder: Weak<Recorder>,
-    pub(super) calls: Arc<CallDesk>,
+    pub(crate) calls: Arc<CallDesk>,
     pub(super) state: watch::Sender<AgentState>,
     pub(super) end: watch::Sender<Option<Arc<AgentEnd>>>,
     pub(super) metadata: Mutex<SessionMetadata>,
@@ -38,18 +39,59 @@ pub(crate) struct Shared {
     pub(super) session_token: CancellationToken,
     /// Cancelled when the agent did not end by itself. Cancels those of the agents below.
     pub(super) abort_token: CancellationToken,
-    pub(super) runs: Mutex<Runs>,
+    runs: Mutex<Runs>,
+    /// Woken when words come that may start a run.
+    steered: Notify,
     /// The agents that this one started; those of a driven one are with its driver, whose task ends them.
     children: Mutex<Vec<AgentHandle>>,
     pub(super) outcome: Mutex<Outcome>,
 }
 
-/// The tokens of runs: the one under way, and those that wait in the queue. An interrupt cancels them all.
+/// The tokens of runs: the one under way, and those that wait to begin. An interrupt cancels them all.
 #[derive(Debug)]
 pub(super) struct Runs {
     /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
-    pub(super) current: Option<CancellationToken>,
-    pub(super) waiting: Vec<(RunId, CancellationToken)>,
+    current: Option<CancellationToken>,
+    /// Runs that were asked for and did not begin, the oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as
+    /// many that the agent received may still begin, and older ones are forgotten.
+    waiting: VecDeque<(RunId, CancellationToken)>,
+    /// What was said in the middle of runs and is unread.
+    steering: VecDeque<Vec<Block>>,
+    /// How many of the first of them an interrupt found unread: they start no run.
+    held: usize,
+}
+
+/// The queue for words in the middle of runs is full.
+#[derive(Debug)]
+pub(super) struct SteeringFull;
+
+impl Runs {
+    /// Makes the token of a run that is asked for.
+    pub(super) fn ask_for(&mut self, id: RunId, token: CancellationToken) {
+        if self.waiting.len() == 2 * INPUT_QUEUE {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((id, token));
+    }
+
+    /// Cancels all runs. What is unread from here on waits for the next one.
+    pub(super) fn interrupt(&mut self) {
+        self.current.iter().for_each(CancellationToken::cancel);
+        self.waiting.iter().for_each(|(_, token)| token.cancel());
+        self.held = self.steering.len();
+    }
+
+    /// Takes all that is unread.
+    pub(super) fn take_steering(&mut self) -> Vec<Vec<Block>> {
+        self.held = 0;
+        self.steering.drain(..).collect()
+    }
+
+    /// Takes the oldest words that are unread.
+    pub(super) fn next_steering(&mut self) -> Option<Vec<Block>> {
+        self.held = self.held.saturating_sub(1);
+        self.steering.pop_front()
+    }
 }
 
 /// What came of the agent so far.
@@ -99,7 +141,13 @@ impl Shared {
             metadata: Mutex::new(metadata),
             session_token,
             abort_token,
-            runs: Mutex::new(Runs { current, waiting: Vec::new() }),
+            runs: Mutex::new(Runs {
+                current,
+                waiting: VecDeque::new(),
+                steering: VecDeque::new(),
+                held: 0,
+            }),
+            steered: Notify::new(),
             children: Mutex::default(),
             outcome: Mutex::default(),
         }
@@ -133,10 +181,39 @@ impl Shared {
         let base = self.base_token();
         let mut runs = self.runs();
         let place = runs.waiting.iter().position(|(run, _)| run == id);
-        let token =
-            place.map_or_else(|| base.child_token(), |place| runs.waiting.swap_remove(place).1);
+        let token = place
+            .and_then(|place| runs.waiting.remove(place))
+            .map_or_else(|| base.child_token(), |(_, token)| token);
         runs.current = Some(token.clone());
         token
+    }
+
+    /// Keeps words until the agent reads them.
+    pub(super) fn steer(&self, content: Vec<Block>) -> Result<(), SteeringFull> {
+        let mut runs = self.runs();
+        if runs.steering.len() == INPUT_QUEUE {
+            return Err(SteeringFull);
+        }
+        runs.steering.push_back(content);
+        self.steered.notify_one();
+        Ok(())
+    }
+
+    /// Waits for words that start a run, which can be interrupted from here on. Nothing is lost if it is dropped while it
+    /// waits.
+    pub(super) async fn steered(&self, ids: &dyn IdSource) -> (RunId, Vec<Block>) {
+        loop {
+            {
+                let mut runs = self.runs();
+                let first_new = runs.held;
+                if let Some(content) = runs.steering.remove(first_new) {
+                    let id = RunId::new(ids.next_id());
+                    runs.ask_for(id.clone(), self.session_token.child_token());
+                    return (id, content);
+                }
+            }
+            self.steered.notified().await;
+        }
     }
 
     pub(super) fn metadata(&self) -> MutexGuard<'_, SessionMetadata> {

@@ -189,7 +189,7 @@ impl Observer {
 impl Reread {
     async fn read(&mut self, store: &Arc<dyn SessionStore>, tree: &Tree) -> Read {
         let reading = self.reading.get_or_insert_with(|| {
-            let (store, sessions) = (Arc::clone(store), tree.sessions());
+            let (store, sessions) = (Arc::clone(store), tree.sessions_after(self.after));
             let range = (self.after, self.until);
             tokio::task::spawn_blocking(move || read_between(store.as_ref(), &sessions, range))
         });

@@ -48,6 +48,10 @@ impl OpenReplies {
         }
     }
 
+    pub(super) fn forget(&mut self, session: &SessionId) {
+        self.0.remove(session);
+    }
+
     pub(super) fn to_vec(&self) -> Vec<OpenReply> {
         self.0.values().cloned().collect()
     }

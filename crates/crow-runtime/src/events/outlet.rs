@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crow_core::event::Envelope;
+use crow_core::{event::Envelope, ids::SessionId};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +97,11 @@ impl Outlet {
         let mut live = self.live();
         live.ring = None;
         live.stream = None;
+    }
+
+    /// Forgets what an agent that is gone left open.
+    pub(crate) fn forget_reply(&self, session: &SessionId) {
+        self.live().open.forget(session);
     }
 
     /// Waits for a place in the main stream, but not on past a cancel. Nobody is waited for before the stream is taken.

@@ -127,3 +127,10 @@ impl Recorder {
         self.round.store(0, Ordering::Relaxed);
     }
 }
+
+impl Drop for Recorder {
+    /// The session of this agent gets no more events.
+    fn drop(&mut self) {
+        self.tree.end_session(&self.session_id);
+    }
+}

@@ -2,7 +2,7 @@
 
 use crow_core::{
     call::{InvalidCall, ResolvedCall, resolve},
-    event::AgentState,
+    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     history::HistoryError,
     ids::{CallId, ReplyId},
     message::ToolCall,
@@ -13,7 +13,7 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AgentError, AgentInternals};
+use crate::{AgentError, AgentInternals, outside::RunBy};
 
 /// How many reading calls run side by side.
 pub(super) const PARALLEL_READS: usize = 8;
@@ -61,7 +61,11 @@ impl AgentInternals {
         }
         self.set_state(AgentState::Processing).await?;
         let mut done = Vec::with_capacity(calls.len());
-        let mut calls = calls.into_iter().map(|call| Understood::new(tools, call)).peekable();
+        let calls: Vec<_> = calls.into_iter().map(|call| Understood::new(tools, call)).collect();
+        for call in &calls {
+            self.claim(call).await?;
+        }
+        let mut calls = calls.into_iter().peekable();
         while let Some(call) = calls.next() {
             let mut batch = vec![call];
             if batch.iter().all(Understood::is_read) {
@@ -74,6 +78,19 @@ impl AgentInternals {
             done.append(&mut self.call_batch(tools, reply_id, batch, cancel).await?);
         }
         Ok(done)
+    }
+
+    /// Says who runs a call before the first one runs: a result from outside may come at any time.
+    async fn claim(&mut self, call: &Understood) -> Result<(), AgentError> {
+        let call_id = &call.call.id;
+        if !self.shared.calls.claim(call_id, call.run_by()) {
+            return Ok(());
+        }
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        let text = format!(
+            "a result for call {call_id} came from outside and is not used; this agent runs the call itself"
+        );
+        self.emit(AgentEvent::Notice { level, audience, text }).await
     }
 
     async fn call_batch(
@@ -113,6 +130,13 @@ impl Understood {
             None => resolve(tools, &call).map_err(Unfit::Invalid),
         };
         Self { call, meaning }
+    }
+
+    fn run_by(&self) -> RunBy {
+        match &self.meaning {
+            Ok(resolved) if resolved.tool.runs_outside() => RunBy::Outside,
+            Ok(_) | Err(_) => RunBy::Inside,
+        }
     }
 
     fn is_read(&self) -> bool {

@@ -4,8 +4,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use crow_core::{
     call::ResolvedCall,
-    capability::{PermissionAnswer, PermissionRequest},
-    event::{AgentEvent, AgentState},
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
     tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolResult},
@@ -18,7 +18,7 @@ use super::{
     ExecutedCall,
     call::{Understood, Unfit},
 };
-use crate::{AgentError, AgentInternals, Reach, agent::panic_message};
+use crate::{AgentError, AgentInternals, Reach, agent::panic_message, answers::is_offered};
 
 /// A call on its way.
 pub(super) enum Prepared {
@@ -210,16 +210,20 @@ impl AgentInternals {
             biased;
             () = cancel.cancelled() => None,
             answer = question.answered() => Some(answer),
-            answer = answerer.ask(request) => Some(answer),
+            answer = asked(answerer.as_ref(), request) => Some(answer),
+        };
+        let answer = match answer {
+            Some(answer) => Some(question.close_answered(answer)),
+            // An answer that was taken before counts: whoever gave it was told so.
+            None => question.withdraw(),
         };
         let Some(answer) = answer else {
-            drop(question);
             let call_id = ctx.call_id.clone();
             self.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
             self.set_state(AgentState::Processing).await?;
             return Ok(Err(Refused::Tool(ToolError::Cancelled)));
         };
-        let answer = question.close_answered(answer);
+        let answer = self.within_offers(&ask, answer).await?;
         if let PermissionAnswer::AllowSession { grants } = &answer {
             tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
         }
@@ -231,6 +235,22 @@ impl AgentInternals {
         };
         self.emit(decision).await?;
         Ok(ask.answered(answer).map_err(Refused::Denied))
+    }
+
+    /// Makes a yes that allows more than what was offered a yes to the one call.
+    async fn within_offers(
+        &mut self,
+        ask: &Ask,
+        answer: PermissionAnswer,
+    ) -> Result<PermissionAnswer, AgentError> {
+        if is_offered(&ask.offers, &answer) {
+            return Ok(answer);
+        }
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        let text = "the answer allowed more than what was offered; it holds for this call alone"
+            .to_owned();
+        self.emit(AgentEvent::Notice { level, audience, text }).await?;
+        Ok(PermissionAnswer::AllowOnce)
     }
 
     async fn answered(
@@ -259,7 +279,7 @@ impl AgentInternals {
 }
 
 /// The answer to a call that a cancel kept from running.
-fn not_run() -> ToolResult {
+pub(super) fn not_run() -> ToolResult {
     let mut result = ToolResult::cancelled();
     "The call was not run: the run was cancelled before it began.".clone_into(&mut result.output);
     result
@@ -269,6 +289,14 @@ fn not_run() -> ToolResult {
 enum Refused {
     Denied(Denial),
     Tool(ToolError),
+}
+
+/// Asks the answerer. A panic in it is no answer.
+async fn asked(answerer: &dyn Answerer, request: PermissionRequest) -> PermissionAnswer {
+    let caught = AssertUnwindSafe(async { answerer.ask(request).await }).catch_unwind().await;
+    caught.unwrap_or_else(|panic| PermissionAnswer::Nobody {
+        hint: format!("the answerer broke down: {}", panic_message(panic.as_ref())),
+    })
 }
 
 /// Runs a tool's planning: a panic in it is an error of the tool, and a cancel ends it.

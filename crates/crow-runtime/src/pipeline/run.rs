@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ExecutedCall,
     bound::bound_output,
-    prepare::{Prepared, ReadyCall},
+    prepare::{Prepared, ReadyCall, not_run},
 };
 use crate::{AgentError, AgentInternals, agent::panic_message};
 
@@ -24,6 +24,8 @@ const PROGRESS_QUEUE: usize = 64;
 /// How long a call may take to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
 
+/// What a running call says of itself.
+type Report = (CallId, String);
 type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
 
 impl AgentInternals {
@@ -41,6 +43,11 @@ impl AgentInternals {
         for (index, prepared) in batch.into_iter().enumerate() {
             match prepared {
                 Prepared::Answered(answer) => executed.push(*answer),
+                Prepared::Ready(ready) if cancel.is_cancelled() => {
+                    let call = ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
+                    self.record_end(reply_id, &call).await?;
+                    executed.push(call);
+                }
                 Prepared::Ready(ready) => {
                     self.record_start(reply_id, &ready).await?;
                     executed.push(cancelled_until_done(&ready));
@@ -53,11 +60,12 @@ impl AgentInternals {
         tokio::pin!(patience);
         loop {
             tokio::select! {
+                // Calls first: one that reports without pause must not keep others, or itself, from ending.
                 biased;
-                Some((call_id, output)) = reports.recv() => self.emit(AgentEvent::CallProgress { call_id, output }).await?,
                 finished = running.next() => match finished {
                     None => break,
                     Some((index, result, duration_ms)) => {
+                        self.pass_on(&mut reports).await?;
                         if let Some(call) = executed.get_mut(index) {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
@@ -68,6 +76,7 @@ impl AgentInternals {
                     }
                 },
                 () = &mut patience => break,
+                Some(report) = reports.recv() => self.report(report).await?,
             }
         }
         drop(running);
@@ -77,6 +86,22 @@ impl AgentInternals {
             self.record_end(reply_id, call).await?;
         }
         Ok(executed)
+    }
+
+    /// Passes on what waits, so that a call's reports stand before its end.
+    async fn pass_on(&mut self, reports: &mut mpsc::Receiver<Report>) -> Result<(), AgentError> {
+        for _ in 0..PROGRESS_QUEUE {
+            let Ok(report) = reports.try_recv() else { break };
+            self.report(report).await?;
+        }
+        Ok(())
+    }
+
+    async fn report(&mut self, (call_id, output): Report) -> Result<(), AgentError> {
+        if self.history().is_open(&call_id) {
+            self.emit(AgentEvent::CallProgress { call_id, output }).await?;
+        }
+        Ok(())
     }
 
     async fn record_start(
@@ -101,7 +126,7 @@ impl AgentInternals {
         tools: &'a ToolRegistry,
         index: usize,
         ready: ReadyCall,
-        report: mpsc::Sender<(CallId, String)>,
+        report: mpsc::Sender<Report>,
     ) -> RunningCall<'a> {
         let ReadyCall { resolved, plan, permit, mut ctx } = ready;
         let call_id = ctx.call_id.clone();

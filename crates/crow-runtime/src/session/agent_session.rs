@@ -3,10 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
+    capability::PermissionAnswer,
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
+    permission::PermissionMode,
     usage::TokenUsage,
 };
 use serde_json::Map;
@@ -36,6 +38,8 @@ pub struct SessionSpec {
     pub parent: Option<ParentCall>,
     /// The root that a child belongs to; none for a root.
     pub root: Option<RootSession>,
+    /// What happens in the session to calls of which no rule speaks; none leaves it to the configuration.
+    pub permissions: Option<PermissionMode>,
 }
 
 impl SessionSpec {
@@ -50,6 +54,7 @@ impl SessionSpec {
             role: AgentRole::Primary,
             parent: None,
             root: None,
+            permissions: None,
         }
     }
 }
@@ -103,6 +108,7 @@ impl AgentSession {
             turns: 0,
             usage: TokenUsage::default(),
             grants_forgotten: 0,
+            permissions: spec.permissions,
         });
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
@@ -148,7 +154,8 @@ impl AgentSession {
 
     /// Makes a new session with the history of another one, which may be in use, and opens it. Blocks.
     ///
-    /// Children stay with the original. What is open in it is open in the copy too, until its agent closes it.
+    /// Children stay with the original, and so does what the user allowed for the rest of it. What is open in it is open in
+    /// the copy too, until its agent closes it.
     pub fn fork(
         config: &RuntimeConfig,
         id: &SessionId,
@@ -167,7 +174,8 @@ impl AgentSession {
         crow.role = AgentRole::Primary;
         metadata.set_crow(&crow);
         let mut log = config.store.create(&metadata)?;
-        let written = events.into_iter().try_for_each(|event| {
+        let written = events.into_iter().try_for_each(|mut event| {
+            allow_once(&mut event.event);
             let (session_id, root_id) = (fork.clone(), fork.clone());
             let role = AgentRole::Primary;
             log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
@@ -180,13 +188,18 @@ impl AgentSession {
         Self::open(config, &fork, abilities)
     }
 
-    /// Opens a session as its only writer. Blocks.
+    /// Opens a root session as its only writer. Blocks.
     pub fn open(
         config: &RuntimeConfig,
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
         let OpenedSession { stored, log, torn_bytes } = config.store.open(id)?;
+        if stored.metadata.parent_session_id.is_some() {
+            // Two counters for one root would give out each number twice.
+            let root = stored.metadata.crow().root_id;
+            return Err(SessionError::IsChild { id: id.clone(), root });
+        }
         if torn_bytes > 0 {
             tracing::warn!(session = %id, torn_bytes, "the last line of the log was torn and was cut off");
         }
@@ -216,6 +229,18 @@ impl AgentSession {
     /// Returns how many bytes of a torn last line were cut off when the session was opened.
     pub fn torn_bytes(&self) -> usize {
         self.torn_bytes
+    }
+
+    /// Keeps a permission mode in the session's header, or leaves it to the configuration. Blocks.
+    ///
+    /// Whoever is told by the user what is permitted says so here before the agent is spawned: what the session kept from
+    /// earlier would hold otherwise.
+    pub fn set_permission_mode(
+        &mut self,
+        mode: Option<PermissionMode>,
+    ) -> Result<(), SessionError> {
+        self.metadata.set_permission_mode(mode);
+        self.log.save_metadata(&self.metadata)
     }
 
     /// Sets the model that the session goes on with. Another one than before is recorded as a switch. Blocks.
@@ -259,6 +284,15 @@ impl AgentSession {
 fn remove_half(config: &RuntimeConfig, id: &SessionId) {
     if let Err(error) = config.store.remove(id) {
         tracing::warn!(session = %id, %error, "half a session stays behind");
+    }
+}
+
+/// Takes from a decision what it would allow beyond its call.
+fn allow_once(event: &mut AgentEvent) {
+    if let AgentEvent::PermissionDecision { answer, .. } = event
+        && let PermissionAnswer::AllowSession { .. } = answer
+    {
+        *answer = PermissionAnswer::AllowOnce;
     }
 }
 

@@ -46,6 +46,15 @@ pub enum SessionError {
         /// The process, if it left its number.
         pid: Option<u32>,
     },
+    /// An agent of another session started it: its events are counted with those of its root, so it cannot be gone on
+    /// with alone.
+    #[error("session {id} belongs to session {root}; open that one, or fork this one")]
+    IsChild {
+        /// The session.
+        id: SessionId,
+        /// Its root.
+        root: SessionId,
+    },
     /// The agent of the session has ended: nothing is written any more.
     #[error("session {id} is closed")]
     Closed {

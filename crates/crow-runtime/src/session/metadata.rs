@@ -6,6 +6,7 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     ids::{CallId, SessionId},
     model::ModelRef,
+    permission::PermissionMode,
     usage::TokenUsage,
 };
 use jiff::Timestamp;
@@ -60,6 +61,9 @@ pub struct CrowMetadata {
     /// What was allowed for the rest of the session up to this event was taken back since.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub grants_forgotten: u64,
+    /// What happens in this session to calls of which no rule speaks; none where the configuration says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<PermissionMode>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -88,6 +92,7 @@ impl SessionMetadata {
             turns: 0,
             usage: TokenUsage::default(),
             grants_forgotten: 0,
+            permissions: None,
         })
     }
 
@@ -105,6 +110,11 @@ impl SessionMetadata {
         if let Ok(value) = serde_json::to_value(crow) {
             self.metadata.insert(CROW.to_owned(), value);
         }
+    }
+
+    /// Keeps a permission mode for the session, or leaves it to the configuration.
+    pub(crate) fn set_permission_mode(&mut self, mode: Option<PermissionMode>) {
+        self.set_crow(&CrowMetadata { permissions: mode, ..self.crow() });
     }
 
     /// Makes a header from what a log says: its first line and the time of its last.
@@ -135,6 +145,7 @@ impl SessionMetadata {
             turns: 0,
             usage: TokenUsage::default(),
             grants_forgotten: 0,
+            permissions: None,
         });
         Some(metadata)
     }

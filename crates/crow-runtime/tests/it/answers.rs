@@ -6,17 +6,18 @@ use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::AgentEvent,
     ids::{CallId, RequestId},
-    permission::PermissionMode,
+    model::Abilities,
+    permission::{Grant, PermissionMode},
     tool::ToolResult,
 };
-use crow_runtime::AnswerError;
+use crow_runtime::{AgentSession, AnswerError, HandleAnswerer};
 use crow_testkit::harness::AgentHarness;
 
-use crate::support::{HandlesAnswer, SOON, deploying};
+use crate::support::{SOON, deploying, idle};
 
 /// Starts an agent and returns it with the question that it waits for.
 async fn asking() -> (AgentHarness, RequestId) {
-    let mut agent = deploying(PermissionMode::Ask, Arc::new(HandlesAnswer));
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
     let AgentEvent::PermissionRequest { request_id, .. } = &seen.last().unwrap().event else {
@@ -114,4 +115,90 @@ async fn an_answer_that_was_taken_counts_even_if_another_one_comes_at_that_momen
         panic!("no decision")
     };
     assert_eq!(*answer, PermissionAnswer::AllowOnce);
+}
+
+fn deploys() -> PermissionAnswer {
+    PermissionAnswer::AllowSession { grants: vec![Grant::Tool("deploy".to_owned())] }
+}
+
+fn anything() -> PermissionAnswer {
+    PermissionAnswer::AllowSession { grants: vec![Grant::Tool("bash".to_owned())] }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_taken_after_an_interrupt_is_recorded_and_what_it_grants_holds() {
+    let (mut agent, id) = asking().await;
+    agent.handle.interrupt();
+    agent.handle.answer(&id, deploys()).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    let decided = |event: &AgentEvent| matches!(event, AgentEvent::PermissionDecision { answer, .. } if *answer == deploys());
+    assert!(seen.iter().any(|event| decided(&event.event)), "{seen:?}");
+    assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::PermissionWithdrawn { .. })));
+    assert_eq!(agent.handle.policy().rules().count(), 1);
+    assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::CallStart { .. })), "it was run");
+}
+
+#[tokio::test]
+async fn a_grant_that_was_not_offered_is_refused_and_the_question_stays_open() {
+    let (agent, id) = asking().await;
+    let refused = agent.handle.answer(&id, anything());
+    assert_eq!(refused, Err(AnswerError::NotOffered { id: id.clone() }));
+    assert_eq!(agent.handle.open_questions().len(), 1);
+    assert_eq!(agent.handle.policy().rules().count(), 0);
+    assert_eq!(agent.handle.answer(&id, deploys()), Ok(()));
+}
+
+/// Allows more than what is offered.
+#[derive(Debug)]
+struct Generous;
+
+#[async_trait::async_trait]
+impl Answerer for Generous {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        anything()
+    }
+}
+
+#[tokio::test]
+async fn a_grant_of_an_answerer_that_was_not_offered_allows_the_one_call_and_the_user_is_told() {
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(Generous));
+    agent.handle.send_input(Vec::new()).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
+    let once = |event: &AgentEvent| {
+        matches!(event, AgentEvent::PermissionDecision { answer: PermissionAnswer::AllowOnce, .. })
+    };
+    assert!(seen.iter().any(|event| once(&event.event)));
+    assert!(seen.iter().any(|event| matches!(event.event, AgentEvent::Notice { .. })));
+    assert_eq!(agent.handle.policy().rules().count(), 0);
+}
+
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait::async_trait]
+impl Answerer for Broken {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        panic!("boom")
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_an_answerer_denies_the_call_and_the_agent_goes_on() {
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(Broken));
+    agent.handle.send_input(Vec::new()).unwrap();
+    let seen = agent.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
+    assert!(matches!(&seen.last().unwrap().event, AgentEvent::CallEnd { denial: Some(_), .. }));
+    agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_a_session_holds_when_it_is_opened_again_and_not_in_a_fork() {
+    let (mut agent, id) = asking().await;
+    agent.handle.answer(&id, deploys()).unwrap();
+    agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
+    agent.runtime.shutdown(agent.handle.session_id(), SOON).await;
+    let (config, id) = (agent.runtime.config(), agent.handle.session_id());
+    let rules = |session| agent.runtime.spawn(session, idle).policy().rules().count();
+    assert_eq!(rules(AgentSession::fork(config, id, Abilities::default()).unwrap()), 0);
+    assert_eq!(rules(AgentSession::open(config, id, Abilities::default()).unwrap()), 1);
 }

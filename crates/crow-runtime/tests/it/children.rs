@@ -8,7 +8,7 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentError, AgentHandle, AgentInternals, AgentSession, ChildLimits, RuntimeConfig,
-    ShutdownReport,
+    SessionError, ShutdownReport,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
@@ -316,4 +316,36 @@ async fn children_work_beside_their_parent_and_beside_each_other() {
     assert_eq!(handle.ended().await.result, Ok(()));
     let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seqs, (2..=5 * (MANY as u64 / 3) + 5).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_session_of_a_child_cannot_be_opened_alone_and_can_be_forked() {
+    let config = RuntimeConfig::default();
+    let (_runtime, handle) = spawn_with(config.clone(), |mut root: AgentInternals| async move {
+        let owner = root.session_token().clone();
+        let helper = root.spawn_child(child("helper"), &owner, |_| async { Ok(()) }).await?;
+        helper.ended().await;
+        idle(root).await
+    });
+    let mut stream = handle.stream().unwrap();
+    while !matches!(stream.next().await.unwrap().event, AgentEvent::SubagentEnd { .. }) {}
+    let id = handle.child_sessions().remove(0);
+    let abilities = crow_core::model::Abilities::default();
+    let refused = AgentSession::open(&config, &id, abilities);
+    let Err(SessionError::IsChild { id: told, root }) = refused else { panic!("{refused:?}") };
+    assert_eq!((&told, &root), (&id, handle.session_id()));
+    AgentSession::fork(&config, &id, abilities).unwrap();
+}
+
+#[tokio::test]
+async fn a_child_that_is_asked_for_when_the_runtime_is_gone_is_a_failure() {
+    let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        root.receive().await?;
+        let owner = root.session_token().clone();
+        start(&mut root, &owner).await.map(drop)
+    });
+    drop(runtime);
+    handle.send_input(Vec::new()).unwrap();
+    let end = handle.ended().await;
+    assert_eq!(end.result, Err("the runtime of the agent is gone".to_owned()));
 }

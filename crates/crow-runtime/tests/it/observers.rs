@@ -1,5 +1,7 @@
 //! What listeners see.
 
+use std::sync::Arc;
+
 use crow_core::{
     event::{AgentEvent, AgentState},
     ids::RunId,
@@ -267,4 +269,42 @@ async fn an_observer_that_outlives_the_agent_reads_to_the_end_and_no_further() {
     handle.ended().await;
     drop((handle, runtime));
     assert_eq!(seqs(&rest(observer).await), [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_reply_that_a_driven_child_left_open_is_not_shown_when_the_child_is_gone() {
+    let (is_gone, gone) = tokio::sync::oneshot::channel();
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let mut voice = root.child(child("voice")).await?;
+        voice.emit(delta("r", 0, "half a sentence")).await?;
+        drop(voice);
+        is_gone.send(()).unwrap();
+        root.receive().await.map(drop)
+    });
+    gone.await.unwrap();
+    let observer = handle.subscribe();
+    handle.send_input(Vec::new()).unwrap();
+    let seen = rest(observer).await;
+    assert!(!seen.iter().any(|seen| matches!(seen, Observed::OpenReply(_))), "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_observer_that_lags_does_not_read_logs_that_hold_nothing_of_what_it_missed() {
+    let config = RuntimeConfig::default();
+    let store = Arc::clone(&config.store);
+    let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
+        let voice = root.child(child("voice")).await?;
+        drop(voice);
+        root.receive().await?;
+        emit_notices(&mut root, MANY).await
+    });
+    while handle.child_sessions().is_empty() || store.remove(&handle.child_sessions()[0]).is_err() {
+        tokio::task::yield_now().await;
+    }
+    let observer = handle.subscribe();
+    handle.send_input(Vec::new()).unwrap();
+    handle.ended().await;
+    let seen = rest(observer).await;
+    assert!(seen.iter().any(|seen| matches!(seen, Observed::Lagged { .. })));
+    assert!(!seen.iter().any(|seen| matches!(seen, Observed::Lost(_))), "a log was missed");
 }

@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use crow_core::{
-    event::AgentEvent,
+    event::{AgentEvent, Envelope},
     ids::{CallId, ReplyId},
-    message::{Origin, ReplyBlock},
+    message::{Origin, ReplyBlock, ReplyContent},
     model::StopReason,
-    permission::PermissionMode,
+    permission::{PermissionMode, PermissionPolicy},
     tool::{ToolResult, ToolStatus},
+    turn::RequestedCall,
 };
-use crow_runtime::{AgentInternals, HandleError, InputMessage};
+use crow_runtime::{AgentInternals, HandleAnswerer, HandleError, InputMessage, RuntimeConfig};
 use crow_testkit::scripted::call;
+use futures_util::StreamExt as _;
 use serde_json::json;
+use tokio::sync::Notify;
 
-use crate::support::{HandlesAnswer, SOON, deploying, spawn};
+use crate::support::{
+    SOON, deploy_tools, deploying, deploying_twice, spawn, spawn_with, stream_rest,
+};
 
 fn id() -> CallId {
     CallId::new("c1")
@@ -26,7 +31,7 @@ fn refused() -> Result<(), HandleError> {
 
 #[tokio::test]
 async fn a_result_goes_to_the_call_that_waits_for_it() {
-    let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandlesAnswer));
+    let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     agent
         .until(|event| {
@@ -44,7 +49,7 @@ async fn a_result_goes_to_the_call_that_waits_for_it() {
 
 #[tokio::test]
 async fn a_result_that_comes_before_the_call_waits_is_kept_and_a_second_one_is_refused() {
-    let mut agent = deploying(PermissionMode::Ask, Arc::new(HandlesAnswer));
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
     agent.handle.send_tool_result(id(), ToolResult::success("first")).unwrap();
@@ -63,13 +68,13 @@ async fn a_result_that_comes_before_the_call_waits_is_kept_and_a_second_one_is_r
 
 #[tokio::test]
 async fn a_result_for_a_call_that_nobody_made_is_refused() {
-    let agent = deploying(PermissionMode::FullAuto, Arc::new(HandlesAnswer));
+    let agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("x")), refused());
 }
 
 #[tokio::test]
 async fn a_result_for_a_call_that_was_cancelled_or_answered_is_refused() {
-    let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandlesAnswer));
+    let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     agent
         .until(|event| {
@@ -88,7 +93,7 @@ async fn a_result_for_a_call_that_was_cancelled_or_answered_is_refused() {
 
 #[tokio::test]
 async fn a_result_for_an_agent_that_has_ended_is_refused() {
-    let agent = deploying(PermissionMode::FullAuto, Arc::new(HandlesAnswer));
+    let agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.runtime.shutdown(agent.handle.session_id(), SOON).await;
     let refused = agent.handle.send_tool_result(id(), ToolResult::success("late"));
     assert!(matches!(refused, Err(HandleError::Ended { .. })));
@@ -125,4 +130,64 @@ async fn a_loop_that_runs_calls_by_its_own_means_receives_their_results() {
     handle.send_tool_result(id(), ToolResult::success("done")).unwrap();
     assert_eq!(handle.ended().await.result, Ok(()));
     assert!(handle.history().unwrap().open_calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_result_for_a_later_call_of_the_reply_is_kept_until_that_call_asks_for_it() {
+    let mut agent = deploying_twice(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
+    agent.handle.send_input(Vec::new()).unwrap();
+    agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
+    agent.handle.send_tool_result(CallId::new("c2"), ToolResult::success("two")).unwrap();
+    agent.handle.send_tool_result(id(), ToolResult::success("one")).unwrap();
+    agent
+        .until(
+            |event| matches!(event, AgentEvent::CallEnd { result, .. } if result.output == "one"),
+        )
+        .await;
+    agent
+        .until(
+            |event| matches!(event, AgentEvent::CallEnd { result, .. } if result.output == "two"),
+        )
+        .await;
+    agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+}
+
+/// Starts an agent that asks for a call of `tool` and runs it only when a result came from outside. Returns the events.
+async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
+    let go = Arc::new(Notify::new());
+    let gate = Arc::clone(&go);
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..RuntimeConfig::default() };
+    let (_runtime, handle) = spawn_with(config, move |mut internals: AgentInternals| async move {
+        let reply_id = ReplyId::new("r");
+        let block = call("c1", tool, json!({}));
+        let ReplyContent::Call(asked) = block.content.clone() else { panic!("no call") };
+        internals.emit(asks(&reply_id, vec![block])).await?;
+        gate.notified().await;
+        let calls = vec![RequestedCall { call: asked, refusal: None }];
+        let cancel = internals.session_token().clone();
+        internals.call(&deploy_tools(), &reply_id, calls, &cancel).await.map(drop)
+    });
+    let mut stream = handle.stream().unwrap();
+    while !matches!(stream.next().await.unwrap().event, AgentEvent::Reply { .. }) {}
+    handle.send_tool_result(id(), ToolResult::success("early")).unwrap();
+    go.notify_one();
+    let seen = tokio::time::timeout(SOON, stream_rest(stream)).await.unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+    seen
+}
+
+#[tokio::test]
+async fn a_result_that_comes_between_the_reply_and_its_calls_is_kept() {
+    let seen = result_before_call("deploy").await;
+    assert!(seen.iter().any(|event| matches!(&event.event, AgentEvent::CallEnd { result, .. } if result.output == "early")));
+}
+
+#[tokio::test]
+async fn a_result_from_outside_for_a_call_that_is_run_inside_is_not_used_and_the_user_is_told() {
+    let seen = result_before_call("no_such_tool").await;
+    assert!(seen.iter().any(
+        |event| matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("c1"))
+    ));
+    assert!(!seen.iter().any(|event| matches!(&event.event, AgentEvent::CallEnd { result, .. } if result.output == "early")));
 }

@@ -2,38 +2,35 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
 use crow_core::{
+    capability::Clock,
     event::{AgentEvent, AgentState},
     ids::RunId,
     message::Block,
+    permission::{PermissionMode, PermissionPolicy},
+    tool::{
+        CallPlan, Progress, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult,
+    },
 };
 use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, HandleError, InputMessage,
-    RuntimeConfig, SessionError, SessionSpec, ShutdownReport,
+    AgentError, AgentInternals, HandleError, InputMessage, RuntimeConfig, SessionError,
+    ShutdownReport,
+};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{ScriptedModel, call, reply, text},
 };
 use futures_util::StreamExt as _;
+use serde_json::json;
 
-const SOON: Duration = Duration::from_secs(1);
-
-fn spawn<F, Fut>(agent: F) -> (AgentRuntime, AgentHandle)
-where
-    F: FnOnce(AgentInternals) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
-{
-    let config = RuntimeConfig::default();
-    let session =
-        AgentSession::create(&config, SessionSpec::new("own", "none/none".parse().unwrap(), "/"))
-            .unwrap();
-    let runtime = AgentRuntime::new(config);
-    let handle = runtime.spawn(session, agent);
-    (runtime, handle)
-}
+use crate::support::{SOON, idle, spawn, spawn_with};
 
 async fn echo(mut internals: AgentInternals) -> Result<(), AgentError> {
     loop {
@@ -178,4 +175,187 @@ async fn values_of_the_program_are_kept_in_the_header_and_ours_are_not_overwritt
     let metadata = handle.metadata().metadata;
     assert_eq!((&metadata["ticket"], &metadata["owner"]), (&7.into(), &"me".into()));
     assert!(matches!(handle.set_title("late"), Err(SessionError::Closed { .. })));
+}
+
+#[tokio::test]
+async fn words_that_an_interrupt_finds_unread_start_no_run_and_stand_before_the_next_prompt() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let message = internals.receive().await?;
+        assert!(matches!(message, InputMessage::UserInput { .. }), "{message:?}");
+        assert!(internals.take_steering().await?);
+        Ok(())
+    });
+    handle.steer(vec![Block::text("unread")]).unwrap();
+    handle.interrupt();
+    handle.send_input(Vec::new()).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn words_after_an_interrupt_start_a_run_of_their_own() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let InputMessage::Steering { content, .. } = internals.receive().await? else {
+            panic!("no steering")
+        };
+        assert_eq!(content, [Block::text("new")]);
+        assert!(internals.take_steering().await?, "what was unread is gone");
+        assert!(!internals.take_steering().await?);
+        Ok(())
+    });
+    handle.steer(vec![Block::text("unread")]).unwrap();
+    handle.interrupt();
+    handle.steer(vec![Block::text("new")]).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn unread_words_can_be_taken_back_and_are_not_read_then() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        internals.receive().await?;
+        assert!(!internals.take_steering().await?);
+        Ok(())
+    });
+    for words in ["one", "two"] {
+        handle.steer(vec![Block::text(words)]).unwrap();
+    }
+    handle.interrupt();
+    let back = handle.take_back_steering();
+    assert_eq!(back, [[Block::text("one")], [Block::text("two")]]);
+    handle.send_input(Vec::new()).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn more_words_than_the_queue_holds_are_refused() {
+    let (_runtime, handle) = spawn(|internals: AgentInternals| async move {
+        std::future::pending::<()>().await;
+        drop(internals);
+        Ok(())
+    });
+    let taken = (0..100).take_while(|_| handle.steer(Vec::new()).is_ok()).count();
+    assert_eq!(taken, 16);
+    assert_eq!(handle.steer(Vec::new()), Err(HandleError::Full { capacity: 16 }));
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_a_run_that_words_asked_for_before_it_begins() {
+    let (received, is_received) = tokio::sync::oneshot::channel();
+    let (interrupted, is_interrupted) = tokio::sync::oneshot::channel::<()>();
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let InputMessage::Steering { run_id, .. } = internals.receive().await? else {
+            panic!("no steering")
+        };
+        received.send(()).unwrap();
+        is_interrupted.await.unwrap();
+        assert!(internals.start_run(run_id).await?.cancel.is_cancelled());
+        Ok(())
+    });
+    handle.steer(vec![Block::text("go")]).unwrap();
+    is_received.await.unwrap();
+    handle.interrupt();
+    interrupted.send(()).unwrap();
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn inputs_that_were_received_and_begin_no_run_are_forgotten() {
+    let (_runtime, handle) = spawn(idle);
+    for _ in 0..500 {
+        handle.send_input(Vec::new()).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let kept = format!("{handle:?}").matches("RunId(").count();
+    assert!((1..=32).contains(&kept), "{kept} are kept");
+}
+
+#[tokio::test]
+async fn of_two_changes_of_a_header_at_once_none_is_lost_on_its_way_to_the_store() {
+    let config = RuntimeConfig::default();
+    let store = Arc::clone(&config.store);
+    let (_runtime, handle) = spawn_with(config, idle);
+    for round in 0..2000 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| handle.set_metadata("one", round.into()).unwrap());
+            handle.set_metadata("two", round.into()).unwrap();
+        });
+        let stored = store.read(handle.session_id()).unwrap().metadata;
+        assert_eq!(stored, handle.metadata());
+    }
+}
+
+/// A clock that lets a call report whenever an event is made: there is always a report that waits.
+#[derive(Debug, Clone, Default)]
+struct Chatty(Arc<OnceLock<Progress>>);
+
+impl Clock for Chatty {
+    fn now(&self) -> jiff::Timestamp {
+        if let Some(progress) = self.0.get() {
+            progress.report("line\n".to_owned());
+        }
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// How often the call is to be looked after before it ends.
+const LOOKS: usize = 50;
+
+#[async_trait::async_trait]
+impl Tool for Chatty {
+    fn name(&self) -> &'static str {
+        "chatty"
+    }
+
+    fn description(&self) -> &'static str {
+        "Talks."
+    }
+
+    fn parameters_schema(&self) -> serde_json::Value {
+        json!({"type": "object"})
+    }
+
+    fn category(&self) -> ToolCategory {
+        ToolCategory::Execute
+    }
+
+    async fn plan(&self, _: &serde_json::Value, _: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::inert("chatty"))
+    }
+
+    async fn execute(&self, _: serde_json::Value, _: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        self.0.set(ctx.progress.clone()).unwrap();
+        ctx.progress.report("the first\n".to_owned());
+        let mut left = LOOKS;
+        std::future::poll_fn(|polled| {
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            left -= 1;
+            polled.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        ToolResult::success("ok")
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_reports_without_a_pause_is_not_kept_from_ending_by_its_reports() {
+    let (mut tools, chatty) = (ToolRegistry::new(), Chatty::default());
+    tools.register(chatty.clone());
+    let model =
+        ScriptedModel::new([reply([call("c1", "chatty", json!({}))]), reply([text("done")])]);
+    let runtime = RuntimeConfig { clock: Arc::new(chatty), ..RuntimeConfig::default() };
+    let policy = Some(PermissionPolicy::new(PermissionMode::FullAuto));
+    let options = HarnessOptions { tools, policy, runtime, ..HarnessOptions::default() };
+    let mut agent = AgentHarness::start(model, options);
+    agent.handle.send_input(Vec::new()).unwrap();
+    let ended = agent.until(|event| matches!(event, AgentEvent::CallEnd { .. }));
+    let seen = tokio::time::timeout(SOON, ended).await.expect("its reports keep it from ending");
+    let reports = seen.iter().filter(|e| matches!(e.event, AgentEvent::CallProgress { .. }));
+    let count = reports.count();
+    assert!((1..10 * LOOKS).contains(&count), "{count} reports came before the call");
 }

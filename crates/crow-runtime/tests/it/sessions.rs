@@ -14,12 +14,15 @@ use crow_core::{
     ids::{CallId, MessageId, SessionId},
     message::Block,
     model::Abilities,
+    permission::{PermissionMode, PermissionPolicy},
 };
 use crow_runtime::{
-    AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter, SessionSpec,
-    SessionStore,
+    AgentRuntime, AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter,
+    SessionSpec, SessionStore,
 };
 use tempfile::TempDir;
+
+use crate::support::{SOON, idle};
 
 struct Place {
     folder: TempDir,
@@ -342,4 +345,47 @@ fn another_model_is_recorded_as_a_switch() {
         stored.events[1..].iter().map(|line| &line.event).collect::<Vec<_>>(),
         [&AgentEvent::Switch { change }]
     );
+}
+
+async fn mode_of(config: &RuntimeConfig, session: AgentSession) -> PermissionMode {
+    let runtime = AgentRuntime::new(config.clone());
+    let handle = runtime.spawn(session, idle);
+    let mode = handle.policy().mode();
+    runtime.shutdown(handle.session_id(), SOON).await;
+    mode
+}
+
+#[tokio::test]
+async fn a_permission_mode_that_was_set_holds_when_the_session_is_opened_again_and_in_a_fork() {
+    let config = RuntimeConfig::default();
+    let runtime = AgentRuntime::new(config.clone());
+    let session = AgentSession::create(&config, spec("s1")).unwrap();
+    let handle = runtime.spawn(session, idle);
+    handle.set_permission_mode(PermissionMode::ReadOnly).unwrap();
+    runtime.shutdown(handle.session_id(), SOON).await;
+    let (id, abilities) = (handle.session_id(), Abilities::default());
+    let forked = AgentSession::fork(&config, id, abilities).unwrap();
+    assert_eq!(mode_of(&config, forked).await, PermissionMode::ReadOnly);
+    let opened = AgentSession::open(&config, id, abilities).unwrap();
+    assert_eq!(mode_of(&config, opened).await, PermissionMode::ReadOnly);
+}
+
+#[tokio::test]
+async fn a_permission_mode_can_be_given_at_birth_and_the_caller_stands_above_the_kept_one() {
+    let config = RuntimeConfig::default();
+    let born = SessionSpec { permissions: Some(PermissionMode::FullAuto), ..spec("s1") };
+    let session = AgentSession::create(&config, born).unwrap();
+    assert_eq!(mode_of(&config, session).await, PermissionMode::FullAuto);
+    let mut session =
+        AgentSession::open(&config, &SessionId::new("s1"), Abilities::default()).unwrap();
+    session.set_permission_mode(Some(PermissionMode::ReadOnly)).unwrap();
+    assert_eq!(mode_of(&config, session).await, PermissionMode::ReadOnly);
+}
+
+#[tokio::test]
+async fn a_session_that_keeps_no_permission_mode_has_that_of_the_configuration() {
+    let policy = PermissionPolicy::new(PermissionMode::AcceptEdits);
+    let config = RuntimeConfig { policy, ..RuntimeConfig::default() };
+    let session = AgentSession::create(&config, spec("s1")).unwrap();
+    assert_eq!(mode_of(&config, session).await, PermissionMode::AcceptEdits);
 }

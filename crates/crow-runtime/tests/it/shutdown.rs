@@ -89,11 +89,11 @@ async fn an_agent_that_went_on_with_a_session_is_not_forgotten_with_the_one_befo
 }
 
 #[tokio::test]
-async fn an_agent_that_is_started_after_the_end_of_the_runtime_ends_at_once() {
+async fn an_agent_that_is_started_after_the_end_of_the_runtime_is_not_run_and_ends_at_once() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     runtime.shutdown_all(SOON).await;
-    let handle = runtime.spawn(create(&config), idle);
+    let handle = runtime.spawn(create(&config), |_internals| async { panic!("it was run") });
     assert_eq!(handle.ended().await.result, Ok(()));
 }
 
@@ -196,4 +196,38 @@ async fn a_hundred_agents_are_interrupted_and_shut_down_while_their_listeners_ar
     assert_eq!(runtime.shutdown_all(patience).await, ShutdownReport::default());
     readers.join_all().await;
     assert_eq!((stuck.len(), dead.len()), (AGENTS / 4, AGENTS / 4 + AGENTS));
+}
+
+/// Tells the time until it breaks.
+#[derive(Debug, Default)]
+struct Fragile(std::sync::atomic::AtomicBool);
+
+impl crow_core::capability::Clock for Fragile {
+    fn now(&self) -> jiff::Timestamp {
+        assert!(!self.0.load(std::sync::atomic::Ordering::Relaxed), "the clock is broken");
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test]
+async fn an_agent_whose_session_cannot_be_sealed_because_of_a_panic_ends_all_the_same() {
+    let clock = Arc::new(Fragile::default());
+    let config = RuntimeConfig { clock: Arc::clone(&clock) as _, ..RuntimeConfig::default() };
+    let (runtime, handle) = spawn_with(config, |mut internals: AgentInternals| async move {
+        internals.receive().await?;
+        internals.emit(notice("never seen")).await
+    });
+    let mut observer = handle.subscribe();
+    clock.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    handle.send_input(Vec::new()).unwrap();
+    let end = tokio::time::timeout(SOON, handle.ended()).await.expect("it never ended");
+    assert!(end.result.as_ref().unwrap_err().contains("the clock is broken"), "{end:?}");
+    assert!(matches!(handle.state(), AgentState::Error(_)));
+    assert!(!runtime.is_running(handle.session_id()));
+    assert!(observer.next().await.is_none(), "the streams stay open");
+    assert_eq!(runtime.shutdown_all(SOON).await, ShutdownReport::default());
 }

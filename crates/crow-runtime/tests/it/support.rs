@@ -2,9 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use crow_core::{
-    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    capability::Answerer,
     event::{AgentEvent, AgentRole, Envelope, NoticeAudience, NoticeLevel},
     ids::ReplyId,
     model::ToolDefinition,
@@ -114,21 +113,8 @@ pub(crate) fn seqs(seen: &[Observed]) -> Vec<u64> {
     events(seen).iter().filter_map(|event| event.seq).collect()
 }
 
-/// Leaves answers to handles.
-#[derive(Debug)]
-pub(crate) struct HandlesAnswer;
-
-#[async_trait]
-impl Answerer for HandlesAnswer {
-    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
-        std::future::pending().await
-    }
-}
-
-/// Starts an agent whose model asks for `deploy`, a tool that is run outside, and then says that it is done.
-pub(crate) fn deploying(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
-    let model =
-        ScriptedModel::new([reply([call("c1", "deploy", json!({}))]), reply([text("done")])]);
+/// `deploy`, a tool that is run outside.
+pub(crate) fn deploy_tools() -> ToolRegistry {
     let definition = ToolDefinition {
         name: "deploy".to_owned(),
         description: "Deploys.".to_owned(),
@@ -136,13 +122,32 @@ pub(crate) fn deploying(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> Ag
     };
     let mut tools = ToolRegistry::new();
     tools.register(OutsideTool::new(definition, ToolCategory::Execute));
+    tools
+}
+
+/// Starts an agent whose model asks for `deploy`, and then says that it is done.
+pub(crate) fn deploying(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
+    deploying_ids(["c1"], mode, answerer)
+}
+
+/// Starts one whose model asks for it twice in one reply.
+pub(crate) fn deploying_twice(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
+    deploying_ids(["c1", "c2"], mode, answerer)
+}
+
+fn deploying_ids<const N: usize>(
+    ids: [&str; N],
+    mode: PermissionMode,
+    answerer: Arc<dyn Answerer>,
+) -> AgentHarness {
+    let calls = ids.map(|id| call(id, "deploy", json!({})));
     let options = HarnessOptions {
-        tools,
+        tools: deploy_tools(),
         runtime: RuntimeConfig { answerer, ..RuntimeConfig::default() },
         policy: Some(PermissionPolicy::new(mode)),
         ..HarnessOptions::default()
     };
-    AgentHarness::start(model, options)
+    AgentHarness::start(ScriptedModel::new([reply(calls), reply([text("done")])]), options)
 }
 
 /// Reads the main stream to its end.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crow_core::{event::AgentEvent, ids::SessionId, message::Block};
+use crow_core::{event::AgentEvent, ids::SessionId, message::Block, permission::PermissionMode};
 use crow_runtime::{
     AgentHandle, AgentHost, HostError, NewSession, SessionError, SessionFilter, SessionMetadata,
 };
@@ -17,12 +17,16 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     check_options(host, &id).await;
     check_commands(host, &id).await;
     let entries = handle.history().unwrap().entries().len();
+    let mode = other_than(handle.policy().mode());
+    handle.set_permission_mode(mode).unwrap();
     drop(handle);
     host.close(&id).await.unwrap();
     assert_not_open(host, &id).await;
-    let opened = host.open(&id).await.unwrap();
+    let opened = opened_twice(host, &id).await;
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
+    assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
     let fork = host.fork(&id).await.unwrap();
+    assert_eq!(fork.policy().mode(), mode, "a fork is permitted the same");
     assert_ne!(fork.session_id(), &id);
     assert_eq!(fork.history().unwrap().entries().len(), entries, "a fork has the same history");
     for id in [&id, fork.session_id()] {
@@ -56,6 +60,19 @@ async fn run(handle: &AgentHandle) {
             return;
         }
     }
+}
+
+/// Opens a session twice at once: both get the one agent.
+async fn opened_twice(host: &dyn AgentHost, id: &SessionId) -> AgentHandle {
+    let (one, other) = tokio::join!(host.open(id), host.open(id));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    one.set_title("by one").unwrap();
+    assert_eq!(other.metadata().crow().title, "by one", "a session has one agent");
+    one
+}
+
+fn other_than(mode: PermissionMode) -> PermissionMode {
+    if mode == PermissionMode::ReadOnly { PermissionMode::Ask } else { PermissionMode::ReadOnly }
 }
 
 async fn check_title(host: &dyn AgentHost, cwd: &Path, id: &SessionId) {

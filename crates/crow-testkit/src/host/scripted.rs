@@ -85,7 +85,7 @@ impl AgentHost for ScriptedHost {
         };
         let handle = self.start(AgentSession::create(self.runtime.config(), spec)?);
         if let Some(mode) = new.permissions {
-            handle.set_permission_mode(mode);
+            handle.set_permission_mode(mode)?;
         }
         Ok(handle)
     }
@@ -147,8 +147,7 @@ impl AgentHost for ScriptedHost {
         let Some(mode) = mode else {
             return Err(HostError::Refused { message: format!("no {name}"), hint: String::new() });
         };
-        handle.set_permission_mode(mode);
-        Ok(())
+        Ok(handle.set_permission_mode(mode)?)
     }
 
     fn commands(&self) -> Vec<HostCommand> {
