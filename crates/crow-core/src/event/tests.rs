@@ -208,8 +208,10 @@ fn calls() -> Vec<AgentEvent> {
             title: "run ls".into(),
             subject: Subject::Command(CommandLine {
                 text: "ls > a".into(),
+                folder: None,
                 meaning: CommandMeaning::Commands(vec![SimpleCommand {
                     words: vec![Word::Literal("ls".into())],
+                    wrappers: Vec::new(),
                     assignments: vec!["LANG".into()],
                     redirects: vec![Redirect {
                         access: Access::Write,

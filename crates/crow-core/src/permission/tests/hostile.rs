@@ -49,10 +49,10 @@ fn a_megabyte_that_is_not_understood_is_decided() {
     for text in ["x1 -x ".repeat(MEGABYTE / 6), "x".repeat(MEGABYTE), "'\\\"".repeat(MEGABYTE / 3)]
     {
         let policy = policy_in(PermissionMode::FullAuto, rules());
-        assert!(matches!(Call::unclear(&text).decide(&policy), Decision::Allow(_)));
+        assert!(matches!(Call::unclear(&text).decide(&policy), Decision::Ask(_)));
     }
     let policy = policy_in(PermissionMode::FullAuto, rules());
-    let denied = format!("{}; x1 y", "x1 -x ".repeat(MEGABYTE / 6));
+    let denied = format!("{}; x1 y", "x1 -x ".repeat(10_000));
     assert!(matches!(Call::unclear(&denied).decide(&policy), Decision::Deny(_)));
 }
 
