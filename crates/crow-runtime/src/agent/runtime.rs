@@ -68,7 +68,7 @@ impl AgentRuntime {
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
+        let tree = Tree::new(session.root.clone(), session.policy.clone());
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_session(id));
         tree.change_policy(|policy| policy.grant(session.root.id(), &session.family.grants));

@@ -1,13 +1,18 @@
 //! A session that an agent works in.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
+    permission::PermissionPolicy,
     usage::TokenUsage,
+    workspace::Workspace,
 };
 use serde_json::Map;
 
@@ -15,7 +20,7 @@ use super::{
     CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
     StoredSession, ToolState,
 };
-use crate::RuntimeConfig;
+use crate::{RuntimeConfig, resolve_rules};
 
 /// What a new session is to be.
 #[derive(Debug, Clone)]
@@ -65,6 +70,8 @@ pub struct AgentSession {
     torn_bytes: usize,
     pub(crate) family: Family,
     pub(crate) tools: ToolState,
+    /// The policy that an agent of its own starts with.
+    pub(crate) policy: PermissionPolicy,
 }
 
 impl AgentSession {
@@ -103,6 +110,7 @@ impl AgentSession {
             turns: 0,
             usage: TokenUsage::default(),
         });
+        let policy = policy(config, &spec.cwd);
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
             format_version: FORMAT_VERSION,
@@ -142,6 +150,7 @@ impl AgentSession {
             torn_bytes: 0,
             family: Family::default(),
             tools: ToolState::default(),
+            policy,
         })
     }
 
@@ -194,7 +203,8 @@ impl AgentSession {
         let StoredSession { metadata, events } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools })
+        let policy = policy(config, &metadata.crow().cwd);
+        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools, policy })
     }
 
     /// Returns the session's id.
@@ -264,4 +274,9 @@ fn remove_half(config: &RuntimeConfig, id: &SessionId) {
 /// Words the switch to another model.
 pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
+}
+
+/// The policy as it holds in a working directory.
+fn policy(config: &RuntimeConfig, cwd: &Path) -> PermissionPolicy {
+    resolve_rules(config.policy.clone(), &Workspace::new(cwd))
 }
