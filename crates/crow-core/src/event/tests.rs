@@ -157,6 +157,7 @@ fn calls() -> Vec<AgentEvent> {
         call_id: call_id(),
         answer,
     };
+    let target = Word::Computed("$a".into());
     let mut result = ToolResult::success("done");
     result.metadata = ToolMetadata {
         files_modified: vec!["/p/a".into()],
@@ -213,10 +214,7 @@ fn calls() -> Vec<AgentEvent> {
                     words: vec![Word::Literal("ls".into())],
                     wrappers: Vec::new(),
                     assignments: vec!["LANG".into()],
-                    redirects: vec![Redirect {
-                        access: Access::Write,
-                        target: Word::Computed("$a".into()),
-                    }],
+                    redirects: vec![Redirect { access: Access::Write, target }],
                 }]),
             }),
             reason: "it runs a command".into(),

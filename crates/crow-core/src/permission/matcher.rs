@@ -67,6 +67,8 @@ impl RuleMatcher {
 }
 
 /// A pattern of a rule. Its size and the text that it is held against are bounded, and with them the time.
+///
+/// `\w` stands for thousands of letters and takes half of the size; `(?-u:\w)`, the ASCII ones, takes next to none.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RuleRegex(Regex);

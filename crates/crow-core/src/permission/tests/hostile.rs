@@ -84,9 +84,12 @@ fn a_pattern_is_not_held_against_a_text_that_is_too_long() {
         assert_eq!(Call::bash(text).outcome(&policy_in(mode, [rule.clone()])), wanted, "{rule:?}");
     }
     RuleRegex::new("[01]*1[01]{5000}x").expect_err("too big");
-    for pattern in
-        [r"^git\s+(push|pull)\b.*--force", r"\.(pem|key)$", r"(?i)^rm\s+-[rf]+\s", r"\w+\s\w+"]
-    {
+    for pattern in [
+        r"^git\s+(push|pull)\b.*--force",
+        r"\.(pem|key)$",
+        r"(?i)^rm\s+-[rf]+\s",
+        r"(?-u:\w)+\s(?-u:\w)+",
+    ] {
         RuleRegex::new(pattern).expect(pattern);
     }
 }
