@@ -66,6 +66,7 @@ fn main() {
     let unclear = CallPlan {
         subject: Subject::Command(CommandLine {
             text: "make -x ".repeat(1 << 17),
+            folder: None,
             meaning: CommandMeaning::Unclear("it is odd".to_owned()),
         }),
         ..one
@@ -101,6 +102,7 @@ fn command_line(commands: &[&str]) -> CallPlan {
         effects: Effects::Unknown,
         subject: Subject::Command(CommandLine {
             text: commands.join("; "),
+            folder: None,
             meaning: CommandMeaning::Commands(commands.iter().map(command).collect()),
         }),
     }

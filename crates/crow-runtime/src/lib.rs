@@ -52,6 +52,7 @@ mod ids;
 mod outside;
 mod pipeline;
 mod process;
+mod rule_links;
 mod rule_store;
 mod session;
 mod tree;
@@ -68,6 +69,7 @@ pub use host::{AgentHost, HostCommand, HostError, NewSession, OptionChoice, Sess
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::ProcessRunner;
+pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
     AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, ReservedKey, RootSession,

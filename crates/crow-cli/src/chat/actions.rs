@@ -90,7 +90,9 @@ impl Conversation {
         let store = std::sync::Arc::clone(&self.store);
         let found = spawn_blocking(move || store.find(&prefix)).await;
         let id: SessionId = found.map_err(|error| CliError::failed(error.to_string()))??;
-        Ok(self.host.open(&id).await?)
+        // What the person permits here holds there too, whatever that session was left with.
+        let mode = self.handle.policy().mode();
+        Ok(self.host.open_with(&id, None, Some(mode)).await?)
     }
 
     /// Makes a session like the one that is open.

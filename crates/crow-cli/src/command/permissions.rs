@@ -1,6 +1,6 @@
 //! `permissions list` and `permissions explain`.
 
-use std::{cmp::Reverse, fmt::Write as _, path::PathBuf};
+use std::{cmp::Reverse, fmt::Write as _};
 
 use crow_core::{
     ids::{CallId, SessionId},
@@ -14,7 +14,7 @@ use crow_core::{
     },
     workspace::Workspace,
 };
-use crow_runtime::StoredRules;
+use crow_runtime::{StoredRules, resolve_path, resolve_rules};
 use crow_tools::read_command_line;
 use serde_json::{Value, json};
 
@@ -143,8 +143,9 @@ pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<E
     let StoredRules { managed, user } = product::rule_store(environment)?.load()?;
     let mode = PermissionMode::from(args.permissions);
     let policy = PermissionPolicy::new(mode).with_rules(managed).with_rules(user);
-    let cwd = working_directory(args.cwd.as_deref(), environment)?;
-    let call = Call::read(&args.call, &Workspace::new(cwd.clone()));
+    let workspace = Workspace::new(working_directory(args.cwd.as_deref(), environment)?);
+    let policy = resolve_rules(policy, &workspace);
+    let call = Call::read(&args.call, &workspace);
     let facts = CallFacts {
         call_id: &CallId::new("explain"),
         session_id: &SessionId::new("explain"),
@@ -155,7 +156,7 @@ pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<E
         requires_permission: call.requires_permission,
         plan: &call.plan,
     };
-    let explanation = policy.explain(facts, &Workspace::new(cwd));
+    let explanation = policy.explain(facts, &workspace);
     match args.output {
         OutputForm::Text => write_out(tell(&call, &explanation).as_bytes()),
         OutputForm::Json => write_out(format!("{}\n", to_json(&call, &explanation)).as_bytes()),
@@ -207,23 +208,12 @@ fn plan(tool: &str, category: ToolCategory, path: &str, workspace: &Workspace) -
             return CallPlan { title, effects, subject: Subject::Nothing };
         }
     };
-    let path = resolved(&workspace.resolve(if path.is_empty() { "FILE" } else { path }));
+    let path = resolve_path(&workspace.resolve(if path.is_empty() { "FILE" } else { path }));
     CallPlan {
         title: format!("{tool} {}", workspace.display(&path)),
         effects: Effects::Paths(vec![PathEffect { path: path.clone(), access }]),
         subject: Subject::Path(path),
     }
-}
-
-/// Resolves links as far as the path exists: permission is decided on what a path leads to.
-fn resolved(path: &std::path::Path) -> PathBuf {
-    for known in path.ancestors() {
-        if let Ok(real) = known.canonicalize() {
-            let rest = path.strip_prefix(known).unwrap_or(path);
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_path_buf()
 }
 
 fn tell(call: &Call, explanation: &Explanation) -> String {

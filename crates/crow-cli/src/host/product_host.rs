@@ -110,16 +110,20 @@ impl ProductHost {
         self.opened().get(id).and_then(|open| open.agent.borrow().model().warning.clone())
     }
 
-    /// Opens a session with another model than the one that it was left with.
+    /// Opens a session with another model, or other permissions, than those that it was left with.
     pub(crate) async fn open_with(
         &self,
         id: &SessionId,
         model: Option<&str>,
+        permissions: Option<PermissionMode>,
     ) -> Result<AgentHandle, HostError> {
         let _opening = self.opening.lock().await;
         if let Some(handle) = self.runtime.get(id) {
             if let Some(model) = model {
                 self.set_option(id, MODEL, model).await?;
+            }
+            if let Some(mode) = permissions {
+                handle.set_permission_mode(mode)?;
             }
             return Ok(handle);
         }
@@ -137,6 +141,9 @@ impl ProductHost {
         let session = blocking(move || {
             let mut session = AgentSession::open(&config, &wanted, abilities)?;
             session.set_model(&config, &reference, abilities)?;
+            if permissions.is_some() {
+                session.set_permission_mode(permissions)?;
+            }
             Ok::<_, HostError>(session)
         })
         .await??;
@@ -214,19 +221,16 @@ impl AgentHost for ProductHost {
         let spec = SessionSpec {
             id: new.id,
             abilities: model.info.abilities,
+            permissions: Some(new.permissions.unwrap_or(self.permissions)),
             ..SessionSpec::new(AGENT, reference, &new.cwd)
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        let handle = self.start(session, model);
-        if let Some(mode) = new.permissions.filter(|mode| *mode != self.permissions) {
-            handle.set_permission_mode(mode)?;
-        }
-        Ok(handle)
+        Ok(self.start(session, model))
     }
 
     async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        self.open_with(id, None).await
+        self.open_with(id, None, None).await
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {

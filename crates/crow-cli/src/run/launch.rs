@@ -69,7 +69,8 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let handle = match &request.resume {
         Some(prefix) => {
             let id = store.find(prefix)?;
-            host.open_with(&id, request.model.as_deref()).await?
+            let permissions = Some(request.permissions.into());
+            host.open_with(&id, request.model.as_deref(), permissions).await?
         }
         None => {
             host.create(NewSession {

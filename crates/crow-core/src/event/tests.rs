@@ -157,6 +157,7 @@ fn calls() -> Vec<AgentEvent> {
         call_id: call_id(),
         answer,
     };
+    let target = Word::Computed("$a".into());
     let mut result = ToolResult::success("done");
     result.metadata = ToolMetadata {
         files_modified: vec!["/p/a".into()],
@@ -208,13 +209,12 @@ fn calls() -> Vec<AgentEvent> {
             title: "run ls".into(),
             subject: Subject::Command(CommandLine {
                 text: "ls > a".into(),
+                folder: None,
                 meaning: CommandMeaning::Commands(vec![SimpleCommand {
                     words: vec![Word::Literal("ls".into())],
+                    wrappers: Vec::new(),
                     assignments: vec!["LANG".into()],
-                    redirects: vec![Redirect {
-                        access: Access::Write,
-                        target: Word::Computed("$a".into()),
-                    }],
+                    redirects: vec![Redirect { access: Access::Write, target }],
                 }]),
             }),
             reason: "it runs a command".into(),

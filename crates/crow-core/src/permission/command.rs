@@ -1,30 +1,57 @@
 //! How rules see a command.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, path::Path};
 
-use super::{part::Match, place::Place};
+use super::{RuleRegex, part::Match, place::Place, prefix::is_script_runner};
 use crate::{
-    tool::{Access, Redirect, SimpleCommand, Word},
+    tool::{Access, CommandLine, Redirect, SimpleCommand, Word},
     workspace::Workspace,
 };
+
+/// What is known of the folder that a command runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// The workspace's working directory.
+    Cwd,
+    /// Another one in the workspace, or one that the line went to.
+    Other,
+    /// The line starts outside the workspace.
+    Outside,
+}
+
+impl Folder {
+    /// Returns what is known for all commands of a line: in a loop what is written later may run earlier.
+    pub(super) fn of(line: &CommandLine, workspace: &Workspace) -> Self {
+        match &line.folder {
+            Some(folder) if !workspace.contains(folder) => Self::Outside,
+            Some(folder) if folder != workspace.cwd() => Self::Other,
+            Some(_) | None if line.may_change_folder() => Self::Other,
+            Some(_) | None => Self::Cwd,
+        }
+    }
+}
 
 /// A command that rules are held against. What several of them look at is worked out once.
 #[derive(Debug)]
 pub(super) struct CommandPart<'a> {
     pub(super) command: &'a SimpleCommand,
+    folder: Folder,
     /// The program as it is called, and its last name.
     program: Option<(&'a str, &'a str)>,
     text: OnceCell<String>,
+    wrapped: OnceCell<String>,
     redirects: OnceCell<Vec<(Place<'static>, Access)>>,
 }
 
 impl<'a> CommandPart<'a> {
-    pub(super) fn new(command: &'a SimpleCommand) -> Self {
+    pub(super) fn new(command: &'a SimpleCommand, folder: Folder) -> Self {
         let program = command.words.first().and_then(Word::as_literal);
         Self {
             command,
+            folder,
             program: program.map(|program| (program, base_name(program))),
             text: OnceCell::new(),
+            wrapped: OnceCell::new(),
             redirects: OnceCell::new(),
         }
     }
@@ -33,30 +60,90 @@ impl<'a> CommandPart<'a> {
     ///
     /// The program is also known by its last name (`/bin/rm` is `rm`), and options with their values may stand between
     /// the words (`git -C folder push`). A word that is only known when the line runs may be the one that is looked for.
+    /// Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`.
     pub(super) fn begins_with(&self, prefix: &[String]) -> Match {
-        let (Some((program, last_name)), Some((wanted, rest))) =
-            (self.program, prefix.split_first())
-        else {
-            return Match::No;
-        };
-        if program != wanted && last_name != wanted {
-            return Match::No;
+        let Some((wanted, rest)) = prefix.split_first() else { return Match::No };
+        let words = self.command.wrappers.iter().chain(&self.command.words);
+        for (at, wrapper) in self.command.wrappers.iter().enumerate() {
+            if wrapper.as_literal().is_some_and(|wrapper| is_named(wrapper, wanted)) {
+                let found = continues_with(words.clone().skip(at + 1).map(Word::as_literal), rest);
+                if found != Match::No {
+                    return found;
+                }
+            }
         }
-        continues_with(self.command.words.iter().skip(1).map(Word::as_literal), rest)
+        match (self.program, self.command.words.split_first()) {
+            (Some((program, _)), Some((_, words))) if is_named(program, wanted) => {
+                continues_with(words.iter().map(Word::as_literal), rest)
+            }
+            (None, Some(_)) => Match::Maybe,
+            (_, _) => Match::No,
+        }
+    }
+
+    /// Returns whether a pattern of a rule that denies or asks is found in it, also where the program is written with
+    /// its folder or only started by others.
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+        let is_unknown = self.program.is_none() && !self.command.words.is_empty();
+        let found = [Some(self.text()), self.text_without_folder(), self.wrapped_text()]
+            .into_iter()
+            .flatten()
+            .map(|text| regex.find_in(text))
+            .fold(Match::No, Match::or);
+        if is_unknown { found.or(Match::Maybe) } else { found }
+    }
+
+    /// Returns whether it begins with exactly these words, and has nothing about it that they do not say.
+    pub(super) fn is_covered_by_prefix(&self, prefix: &[String]) -> bool {
+        let words = self.command.words.iter();
+        !prefix.is_empty()
+            && self.command.words.len() >= prefix.len()
+            && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
+            && is_plain(self.command)
+            && self.is_same_program(prefix.get(1).map(String::as_str))
+    }
+
+    /// Returns whether a pattern allows it: all of it is known, and nothing is about it that its words do not say.
+    pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
+        let script = self.command.words.get(1).and_then(Word::as_literal);
+        is_known(self.command)
+            && is_plain(self.command)
+            && self.is_same_program(script)
+            && regex.find_in(self.text()) == Match::Yes
+    }
+
+    /// Returns whether the words mean what they meant when the rule was made: a program or script that is named by a
+    /// relative path is another one in another folder.
+    fn is_same_program(&self, script: Option<&str>) -> bool {
+        let Some((program, last_name)) = self.program else { return false };
+        let is_absolute = |path: &str| Path::new(path).is_absolute();
+        let is_relative = program.contains('/') && !is_absolute(program)
+            || is_script_runner(last_name) && script.is_some_and(|script| !is_absolute(script));
+        match self.folder {
+            Folder::Cwd => true,
+            Folder::Other => !is_relative,
+            Folder::Outside => false,
+        }
+    }
+
+    /// The words joined by blanks, and before them those of the commands that only start it, if there are any.
+    fn wrapped_text(&self) -> Option<&str> {
+        if self.command.wrappers.is_empty() {
+            return None;
+        }
+        let text = self
+            .wrapped
+            .get_or_init(|| joined(self.command.wrappers.iter().chain(&self.command.words)));
+        Some(text)
     }
 
     /// The words joined by blanks.
     pub(super) fn text(&self) -> &str {
-        self.text.get_or_init(|| {
-            let words = self.command.words.iter().map(|word| match word {
-                Word::Literal(word) | Word::Computed(word) => word.as_str(),
-            });
-            words.collect::<Vec<_>>().join(" ")
-        })
+        self.text.get_or_init(|| joined(self.command.words.iter()))
     }
 
     /// The same text without the program's folder, if it has one.
-    pub(super) fn text_without_folder(&self) -> Option<&str> {
+    fn text_without_folder(&self) -> Option<&str> {
         let (program, last_name) = self.program?;
         let folder = program.len() - last_name.len();
         if folder == 0 { None } else { self.text().get(folder..) }
@@ -96,12 +183,18 @@ const HARMLESS_VARIABLES: [&str; 14] = [
 const HARMLESS_COMMANDS: [&str; 12] =
     [":", "[", "cd", "echo", "exit", "false", "printf", "pwd", "sleep", "test", "true", "wait"];
 
-/// Returns whether a command begins with exactly these words, and has nothing about it that they do not say.
-pub(super) fn is_covered_by(command: &SimpleCommand, prefix: &[String]) -> bool {
-    !prefix.is_empty()
-        && command.words.len() >= prefix.len()
-        && command.words.iter().zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
-        && is_plain(command)
+/// Those among them that can set a variable, or run what is in its index: their words must be known.
+const NAMING_COMMANDS: [&str; 4] = ["[", "printf", "test", "wait"];
+
+fn joined<'a>(words: impl Iterator<Item = &'a Word>) -> String {
+    let words = words.map(|word| match word {
+        Word::Literal(word) | Word::Computed(word) => word.as_str(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn is_named(program: &str, wanted: &str) -> bool {
+    program == wanted || base_name(program) == wanted
 }
 
 /// Returns whether the words hold these in this order, with only options and their values between them.
@@ -133,7 +226,7 @@ pub(super) fn continues_with<'a>(
 
 /// Returns whether a command does nothing that its words do not say: it changes no file by a redirect and sets no
 /// variable that could make a program do something else.
-pub(super) fn is_plain(command: &SimpleCommand) -> bool {
+fn is_plain(command: &SimpleCommand) -> bool {
     command.redirects.iter().all(|redirect| !writes(redirect))
         && command.assignments.iter().all(|name| HARMLESS_VARIABLES.contains(&name.as_str()))
 }
@@ -144,7 +237,20 @@ pub(super) fn is_harmless(command: &SimpleCommand) -> bool {
         None => !command.assignments.is_empty() || !command.redirects.is_empty(),
         Some(word) => word.as_literal().is_some_and(|word| HARMLESS_COMMANDS.contains(&word)),
     };
-    program && is_plain(command) && !command.words.iter().any(hides_a_command)
+    program
+        && is_plain(command)
+        && !names_a_variable(command)
+        && !command.words.iter().any(hides_a_command)
+}
+
+/// Returns whether a command may name a variable, which `printf -v` sets and `test -v` evaluates.
+fn names_a_variable(command: &SimpleCommand) -> bool {
+    let Some((Word::Literal(program), words)) = command.words.split_first() else { return false };
+    let may_name = |word: &Word| {
+        word.as_literal()
+            .is_none_or(|word| ["-v", "-R", "-p"].iter().any(|it| word.starts_with(it)))
+    };
+    NAMING_COMMANDS.contains(&program.as_str()) && words.iter().any(may_name)
 }
 
 /// Returns the program's name without its folder.
@@ -153,7 +259,7 @@ pub(super) fn base_name(program: &str) -> &str {
 }
 
 /// Returns whether all words are known, and the first of them is one word also when they are joined.
-pub(super) fn is_known(command: &SimpleCommand) -> bool {
+fn is_known(command: &SimpleCommand) -> bool {
     let program = command.words.first().and_then(Word::as_literal);
     program.is_some_and(|program| !program.contains(char::is_whitespace))
         && command.words.iter().all(|word| word.as_literal().is_some())

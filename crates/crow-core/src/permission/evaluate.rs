@@ -43,8 +43,8 @@ struct Weighed<'a, 'r> {
     part: Part<'a>,
     /// The strongest rule that allows or asks.
     best: Option<&'r PermissionRule>,
-    /// Whether a denial may speak of it: then no narrow rule allows it.
-    doubtful: bool,
+    /// A denial that may speak of it: then nothing allows it but the user.
+    doubt: Option<&'r PermissionRule>,
 }
 
 impl<'a, 'r> Evaluation<'a, 'r> {
@@ -55,7 +55,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         facts: CallFacts<'a>,
     ) -> Self {
         let parts = parts(&facts, setting.workspace, setting.readable);
-        let parts = parts.into_iter().map(|part| Weighed { part, best: None, doubtful: false });
+        let parts = parts.into_iter().map(|part| Weighed { part, best: None, doubt: None });
         let mut evaluation =
             Self { setting, facts, parts: parts.collect(), denial: None, matched: Vec::new() };
         let rules = rules.filter(|rule| rule.holds_for(&facts));
@@ -83,6 +83,9 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             (RuleDecision::Deny, reason, Vec::new())
         } else if let Some((rule, place)) = question {
             (RuleDecision::AskUser, self.reason(rule, place), vec![rule])
+        } else if let Some((rule, place)) = self.doubt() {
+            let reason = format!("it is not known whether {}", self.reason(rule, place));
+            (RuleDecision::AskUser, reason, vec![rule])
         } else if let Some(deciders) = self.permission() {
             (RuleDecision::Allow, reason_to_allow(&deciders), deciders)
         } else {
@@ -105,6 +108,9 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     pub(super) fn would_be_allowed_by(&self, further: &[PermissionRule]) -> bool {
         self.parts.iter().all(|weighed| {
             let covering = further.iter().filter(|rule| self.covers(weighed, rule));
+            if weighed.doubt.is_some() {
+                return false;
+            }
             let best =
                 covering.chain(weighed.best).max_by(|one, other| one.rank().cmp(&other.rank()));
             best.map_or(weighed.passes_along(), |rule| rule.decision == RuleDecision::Allow)
@@ -116,16 +122,15 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let whole = speaks_of_call(rule, &self.facts);
         let mut matched = false;
         for (place, weighed) in self.parts.iter_mut().enumerate() {
-            let found = match whole {
-                Some(true) => Match::Yes,
-                Some(false) => Match::No,
-                None => weighed.part.is_touched_by(&rule.matcher, self.setting.workspace),
-            };
+            let found = whole.unwrap_or_else(|| {
+                weighed.part.is_touched_by(&rule.matcher, self.setting.workspace)
+            });
             match (found, rule.decision) {
                 (Match::No, _) => continue,
                 (Match::Maybe, RuleDecision::Deny) => {
-                    weighed.doubtful = true;
-                    continue;
+                    if weighed.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
+                        weighed.doubt = Some(rule);
+                    }
                 }
                 (Match::Yes, RuleDecision::Deny) => {
                     if self.denial.is_none_or(|(denial, _)| rule.rank() > denial.rank()) {
@@ -172,6 +177,13 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         asking.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
     }
 
+    /// Returns the strongest denial of which it is not known whether it speaks of the call.
+    fn doubt(&self) -> Option<(&'r PermissionRule, usize)> {
+        let parts = self.parts.iter().enumerate();
+        let doubts = parts.filter_map(|(place, weighed)| Some((weighed.doubt?, place)));
+        doubts.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
+    }
+
     /// Returns the rules that together allow every part that needs it.
     fn permission(&self) -> Option<Vec<&'r PermissionRule>> {
         let mut deciders: Vec<&'r PermissionRule> = Vec::new();
@@ -209,12 +221,13 @@ impl<'r> Weighed<'_, 'r> {
     fn is_covered_by(
         &self,
         rule: &PermissionRule,
-        whole: Option<bool>,
+        whole: Option<Match>,
         workspace: &Workspace,
     ) -> bool {
         match whole {
-            Some(speaks) => speaks && self.part.is_open(),
-            None => !self.doubtful && self.part.is_covered_by(&rule.matcher, workspace),
+            _ if self.doubt.is_some() => false,
+            Some(speaks) => speaks == Match::Yes && self.part.is_open(),
+            None => self.part.is_covered_by(&rule.matcher, workspace),
         }
     }
 
@@ -226,7 +239,7 @@ impl<'r> Weighed<'_, 'r> {
 
     /// Returns whether it needs no rule of its own beside parts that are allowed.
     fn passes_along(&self) -> bool {
-        self.best.is_none() && !self.doubtful && self.part.is_free()
+        self.best.is_none() && self.doubt.is_none() && self.part.is_free()
     }
 
     fn is_allowed(&self) -> bool {
@@ -243,11 +256,11 @@ fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
 }
 
 /// Returns whether a rule speaks of the whole call, or nothing if it speaks of parts.
-fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<bool> {
+fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<Match> {
     match &rule.matcher {
-        RuleMatcher::All => Some(true),
-        RuleMatcher::ToolName(name) => Some(name == facts.tool),
-        RuleMatcher::ToolCategory(category) => Some(*category == facts.category),
+        RuleMatcher::All => Some(Match::Yes),
+        RuleMatcher::ToolName(name) => Some(name.eq_ignore_ascii_case(facts.tool).into()),
+        RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
         RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,
     }

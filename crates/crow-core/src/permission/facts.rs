@@ -13,7 +13,8 @@ use crate::{
 pub struct CallFacts<'a> {
     /// The call.
     pub call_id: &'a CallId,
-    /// The session of the agent that wants to make it.
+    /// The session that it belongs to, by the id that users know: for an agent that another one started, that of the
+    /// first one of them.
     pub session_id: &'a SessionId,
     /// That agent's name.
     pub agent: &'a str,

@@ -1,11 +1,16 @@
 //! What a rule speaks of.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::CallFacts;
+use super::{CallFacts, part::Match};
 use crate::tool::{Access, ToolCategory};
 
 /// What a rule speaks of.
@@ -16,7 +21,7 @@ use crate::tool::{Access, ToolCategory};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RuleMatcher {
-    /// Every call of this tool.
+    /// Every call of this tool. Upper and lower case are one.
     #[serde(alias = "ToolName")]
     ToolName(String),
     /// Every call of tools of this category.
@@ -26,7 +31,8 @@ pub enum RuleMatcher {
     #[serde(alias = "CommandPrefix")]
     CommandPrefix(Vec<String>),
     /// Commands (their words joined by blanks) and paths (absolute, or as seen from the working directory) in which
-    /// the pattern is found.
+    /// the pattern is found. Longer ones than 16 KiB are not looked into: no pattern allows them, and one that denies or
+    /// asks lets the user be asked.
     #[serde(alias = "Regex")]
     Regex(RuleRegex),
     /// A file, or everything below a folder.
@@ -60,7 +66,9 @@ impl RuleMatcher {
     }
 }
 
-/// A pattern of a rule. It matches in time linear in the text, and its size is bounded when it is made.
+/// A pattern of a rule. Its size and the text that it is held against are bounded, and with them the time.
+///
+/// `\w` stands for thousands of letters and takes half of the size; `(?-u:\w)`, the ASCII ones, takes next to none.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RuleRegex(Regex);
@@ -78,13 +86,17 @@ pub struct RegexError {
 
 impl RuleRegex {
     /// The most memory that a compiled pattern may take.
-    const SIZE_LIMIT: usize = 1 << 20;
+    const SIZE_LIMIT: usize = 1 << 16;
+    /// The most memory for what is remembered while it is looked for.
+    const CACHE_LIMIT: usize = 1 << 20;
+    /// The longest text that it is held against.
+    const LONGEST_TEXT: usize = 16 * 1024;
 
     /// Compiles a pattern. A pattern that is broken, or that explodes, is an error.
     pub fn new(pattern: &str) -> Result<Self, RegexError> {
         RegexBuilder::new(pattern)
             .size_limit(Self::SIZE_LIMIT)
-            .dfa_size_limit(Self::SIZE_LIMIT)
+            .dfa_size_limit(Self::CACHE_LIMIT)
             .nest_limit(100)
             .build()
             .map(Self)
@@ -96,8 +108,9 @@ impl RuleRegex {
         self.0.as_str()
     }
 
-    pub(super) fn finds(&self, text: &str) -> bool {
-        self.0.is_match(text)
+    /// Looks for the pattern. In a text that is too long it may be.
+    pub(super) fn find_in(&self, text: &str) -> Match {
+        if text.len() > Self::LONGEST_TEXT { Match::Maybe } else { self.0.is_match(text).into() }
     }
 }
 
@@ -139,6 +152,10 @@ type Matches = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
 
 impl CustomMatcher {
     /// Makes a matcher of a function. The name is for people: errors and explanations show it.
+    ///
+    /// The function is called while a decision is drawn, for calls of several agents at once. It must not call back into
+    /// the policy that it belongs to, which may be locked. Where it panics, a rule that allows does not, and one that
+    /// denies or asks lets the user be asked.
     pub fn new(
         name: impl Into<String>,
         matches: impl Fn(&CallFacts<'_>) -> bool + Send + Sync + 'static,
@@ -151,8 +168,9 @@ impl CustomMatcher {
         &self.name
     }
 
-    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> bool {
-        (self.matches)(facts)
+    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> Match {
+        let matches = AssertUnwindSafe(|| (self.matches)(facts));
+        catch_unwind(matches).map_or(Match::Maybe, Match::from)
     }
 }
 

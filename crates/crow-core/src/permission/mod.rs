@@ -28,6 +28,7 @@
 //!         effects: Effects::Unknown,
 //!         subject: Subject::Command(CommandLine {
 //!             text: line.to_owned(),
+//!             folder: None,
 //!             meaning: CommandMeaning::Commands(vec![command]),
 //!         }),
 //!     };

@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::PathBuf};
 
 use super::{
     CallFacts, RuleMatcher,
-    command::{CommandPart, is_covered_by, is_harmless, is_known, is_plain},
+    command::{CommandPart, Folder, is_harmless},
     matcher::shortened,
     place::Place,
     reach::{Reach, is_protected},
@@ -31,12 +31,25 @@ pub(super) enum Part<'a> {
 }
 
 /// Whether a rule that denies or asks speaks of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     No,
-    /// It depends on a word that is only known when the line runs.
+    /// It depends on a word that is only known when the line runs, or there is too much to look at.
     Maybe,
     Yes,
+}
+
+impl Match {
+    /// Returns the surer of two.
+    pub(super) fn or(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl From<bool> for Match {
+    fn from(is_match: bool) -> Self {
+        if is_match { Self::Yes } else { Self::No }
+    }
 }
 
 /// Takes a call apart. There is at least one part.
@@ -50,9 +63,9 @@ pub(super) fn parts<'a>(
         match &line.meaning {
             CommandMeaning::Unclear(_) => parts.push(Part::Line(UnclearLine::new(&line.text))),
             CommandMeaning::Commands(commands) => {
-                parts.extend(
-                    commands.iter().map(|command| Part::Command(CommandPart::new(command))),
-                );
+                let folder = Folder::of(line, workspace);
+                let part = |command| Part::Command(CommandPart::new(command, folder));
+                parts.extend(commands.iter().map(part));
             }
         }
     }
@@ -103,11 +116,9 @@ impl Part<'_> {
     pub(super) fn is_covered_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> bool {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
-                is_covered_by(part.command, prefix)
+                part.is_covered_by_prefix(prefix)
             }
-            (Self::Command(part), RuleMatcher::Regex(regex)) => {
-                is_known(part.command) && is_plain(part.command) && regex.finds(part.text())
-            }
+            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_covered_by_regex(regex),
             (
                 Self::Path { place, access, .. },
                 RuleMatcher::Path { access: named_access, path: named },
@@ -119,7 +130,7 @@ impl Part<'_> {
                         || is_protected(named, workspace))
             }
             (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
-                !reach.is_guarded() && place.is_found_by(regex)
+                !reach.is_guarded() && place.is_found_by(regex) == Match::Yes
             }
             (
                 Self::Call
@@ -134,24 +145,20 @@ impl Part<'_> {
 
     /// Returns whether a narrow rule that denies or asks speaks of this part.
     pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> Match {
-        let yes = match (self, matcher) {
-            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
-                return part.begins_with(prefix);
-            }
-            (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => return line.mentions(prefix),
-            (Self::Command(part), RuleMatcher::Regex(regex)) => {
-                regex.finds(part.text())
-                    || part.text_without_folder().is_some_and(|text| regex.finds(text))
-            }
+        match (self, matcher) {
+            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.begins_with(prefix),
+            (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
+            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_found_by(regex),
             (Self::Line(line), RuleMatcher::Regex(regex)) => line.is_found_by(regex),
             (Self::Command(part), RuleMatcher::Path { access, path }) => part
                 .redirects(workspace)
                 .iter()
-                .any(|(place, redirected)| redirected == access && place.lies_in(path)),
+                .any(|(place, redirected)| redirected == access && place.lies_in(path))
+                .into(),
             (
                 Self::Path { place, access, .. } | Self::Subject { place, access },
                 RuleMatcher::Path { access: named_access, path: named },
-            ) => access == named_access && place.lies_in(named),
+            ) => (access == named_access && place.lies_in(named)).into(),
             (Self::Path { place, .. } | Self::Subject { place, .. }, RuleMatcher::Regex(regex)) => {
                 place.is_found_by(regex)
             }
@@ -162,9 +169,8 @@ impl Part<'_> {
                 | Self::Path { .. }
                 | Self::Subject { .. },
                 _,
-            ) => false,
-        };
-        if yes { Match::Yes } else { Match::No }
+            ) => Match::No,
+        }
     }
 
     /// Names the part in a sentence.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RuleRegex, reach::is_protected};
+use super::{RuleRegex, part::Match, reach::is_protected};
 use crate::workspace::Workspace;
 
 /// A path that rules are held against.
@@ -61,8 +61,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> bool {
-        regex.finds(&self.path.to_string_lossy()) || regex.finds(&self.shown)
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+        regex.find_in(&self.path.to_string_lossy()).or(regex.find_in(&self.shown))
     }
 }
 

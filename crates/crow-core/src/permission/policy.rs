@@ -30,8 +30,11 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 ///
 /// A shell line that is not understood is never allowed by a prefix or pattern, nor is a command whose program is only
 /// known when the line runs, that redirects output into a file, or that sets a variable which could make a program do
-/// something else. Where a word that is only known when the line runs could be the one that a denial looks for, no prefix
-/// or pattern allows the command.
+/// something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
+/// named by a relative path where the line starts in another folder than the working directory or may change it.
+///
+/// Where a word that is only known when the line runs could be the one that a denial looks for, or a text is too long to
+/// be looked into, the user is asked in every mode, whatever allows it.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,

@@ -74,6 +74,11 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     }
 }
 
+/// Returns whether a program runs the script that its first argument names.
+pub(super) fn is_script_runner(program: &str) -> bool {
+    matches!(shape(program), Shape::Script)
+}
+
 /// `--version` and the like, alone.
 fn asks_only(command: &SimpleCommand) -> bool {
     let [_, word] = command.words.as_slice() else { return false };

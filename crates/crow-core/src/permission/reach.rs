@@ -35,9 +35,12 @@ impl Reach {
                 ) => Self::Anything,
             };
         };
-        let inside = paths.iter().all(|effect| {
-            workspace.contains(&effect.path) || may_read(effect.access, &effect.path, readable)
-        });
+        // Paths say nothing about what a program does, or what is sent elsewhere.
+        if matches!(facts.category, ToolCategory::Execute | ToolCategory::Network) {
+            return Self::Anything;
+        }
+        let inside =
+            paths.iter().all(|effect| is_inside(&effect.path, effect.access, workspace, readable));
         let writes = paths.iter().any(|effect| effect.access == Access::Write);
         let protected = paths
             .iter()
@@ -58,7 +61,7 @@ impl Reach {
         workspace: &Workspace,
         readable: &[PathBuf],
     ) -> Self {
-        let inside = workspace.contains(path) || may_read(access, path, readable);
+        let inside = is_inside(path, access, workspace, readable);
         match (access, inside) {
             (Access::Read, true) => Self::ReadInside,
             (Access::Read, false) => Self::ReadOutside,
@@ -117,8 +120,17 @@ pub(super) fn by_mode(
     }
 }
 
-fn may_read(access: Access, path: &Path, readable: &[PathBuf]) -> bool {
-    access == Access::Read && readable.iter().any(|folder| path.starts_with(folder))
+/// Whether a path lies in the workspace or may be read. One that is relative, or goes up again, may lie anywhere.
+fn is_inside(path: &Path, access: Access, workspace: &Workspace, readable: &[PathBuf]) -> bool {
+    let is_clear = path.is_absolute()
+        && !path
+            .as_os_str()
+            .as_encoded_bytes()
+            .split(|byte| std::path::is_separator(char::from(*byte)))
+            .any(|part| part == b"." || part == b"..");
+    let may_read =
+        || access == Access::Read && readable.iter().any(|folder| path.starts_with(folder));
+    is_clear && (workspace.contains(path) || may_read())
 }
 
 /// Folders whose files start programs or rule over agents. Changes of them are asked about also where edits pass.

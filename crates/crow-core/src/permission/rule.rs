@@ -51,7 +51,7 @@ pub enum RuleScope {
     /// For the agent of this name.
     #[serde(alias = "Agent")]
     Agent(String),
-    /// For this session alone.
+    /// For this session alone, and for all agents that are started in it.
     #[serde(alias = "Session")]
     Session(SessionId),
     /// By the person who uses the agent.

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{PermissionRule, RuleMatcher, place::uniform};
+use super::{PermissionRule, RuleMatcher, RuleScope, place::uniform};
 
 /// Rules that came together: of one file, of one agent. All of them are sound and no two have the same id.
 ///
@@ -160,10 +160,36 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
     if rule.id.is_empty() {
         return Err(RuleError::Unsound { id: String::new(), problem: "its id is empty" });
     }
+    match &rule.scope {
+        RuleScope::Agent(name) if name.is_empty() => {
+            return Err(RuleError::Unsound { id: rule.id, problem: "the agent has no name" });
+        }
+        RuleScope::Session(session) if session.as_str().is_empty() => {
+            return Err(RuleError::Unsound { id: rule.id, problem: "the session has no id" });
+        }
+        RuleScope::Managed
+        | RuleScope::Global
+        | RuleScope::User
+        | RuleScope::Agent(_)
+        | RuleScope::Session(_) => {}
+    }
     let problem = match &rule.matcher {
-        RuleMatcher::ToolName(name) if name.is_empty() => Some("the tool has no name"),
+        RuleMatcher::ToolName(name) if name.trim().is_empty() => Some("the tool has no name"),
         RuleMatcher::CommandPrefix(words) if words.first().is_none_or(String::is_empty) => {
             Some("the command has no first word")
+        }
+        RuleMatcher::CommandPrefix(words) if words.iter().any(String::is_empty) => {
+            Some("a word of the command is empty")
+        }
+        RuleMatcher::CommandPrefix(words)
+            if words.first().is_some_and(|word| word.contains(char::is_whitespace)) =>
+        {
+            Some(
+                "there is a blank in the first word of the command; write `git push` as two words: [\"git\", \"push\"]",
+            )
+        }
+        RuleMatcher::Path { path, .. } if path.to_string_lossy().starts_with('~') => {
+            Some("`~` is not known in a path; write the folder out")
         }
         RuleMatcher::Path { path, .. } if !is_clean(path) => {
             Some("the path is empty or has `.` or `..` in it")

@@ -23,6 +23,9 @@ struct Words {
 }
 
 impl<'a> UnclearLine<'a> {
+    /// The longest text that is looked into. Rules that deny or ask may speak of longer ones.
+    const LONGEST: usize = 64 * 1024;
+
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, bare: OnceCell::new(), words: OnceCell::new() }
     }
@@ -32,6 +35,9 @@ impl<'a> UnclearLine<'a> {
         /// Bounds the work on a line that repeats the program: nobody gives this many options.
         const LONGEST_LOOK: usize = 16;
 
+        if self.is_too_long() {
+            return Match::Maybe;
+        }
         let words = self.words.get_or_init(|| Words::of(self.bare()));
         let Some((program, rest)) = prefix.split_first() else { return Match::No };
         let places = words.places.get(program).map_or(&[][..], Vec::as_slice);
@@ -43,10 +49,17 @@ impl<'a> UnclearLine<'a> {
     }
 
     /// Returns whether a pattern is found in the line, as it is or in what may be one of its commands.
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> bool {
-        let bare = self.bare();
-        regex.finds(self.text)
-            || bare.split(is_separator).any(|command| regex.finds(command.trim()))
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+        if self.is_too_long() {
+            return Match::Maybe;
+        }
+        let pieces = self.bare().split(is_separator);
+        let found = pieces.map(|command| regex.find_in(command.trim()));
+        found.fold(regex.find_in(self.text), Match::or)
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.text.len() > Self::LONGEST
     }
 
     /// The line without the marks that the shell takes away: `r''m` runs `rm`.

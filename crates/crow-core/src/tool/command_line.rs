@@ -1,5 +1,7 @@
 //! A shell line, and what is understood of it.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +10,31 @@ use serde::{Deserialize, Serialize};
 pub struct CommandLine {
     /// The line as the shell gets it.
     pub text: String,
+    /// Where it starts, if that is not the workspace's working directory. Absolute and resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
     /// What it would run.
     #[serde(flatten)]
     pub meaning: CommandMeaning,
+}
+
+impl CommandLine {
+    /// Returns whether it may leave the folder that it starts in, at any time.
+    pub fn may_change_folder(&self) -> bool {
+        const MOVERS: [&str; 8] =
+            ["cd", "pushd", "popd", "source", ".", "eval", "command", "builtin"];
+
+        match &self.meaning {
+            CommandMeaning::Unclear(_) => true,
+            CommandMeaning::Commands(commands) => {
+                commands.iter().any(|command| match command.words.first() {
+                    Some(Word::Literal(program)) => MOVERS.contains(&program.as_str()),
+                    Some(Word::Computed(_)) => true,
+                    None => false,
+                })
+            }
+        }
+    }
 }
 
 /// What a shell line would run.
@@ -29,6 +53,9 @@ pub enum CommandMeaning {
 pub struct SimpleCommand {
     /// The program and its arguments.
     pub words: Vec<Word>,
+    /// The commands before it that only start it (`nohup`, `timeout 5`), with all their words. Nothing need allow them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrappers: Vec<Word>,
     /// The names of variables that are set for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assignments: Vec<String>,

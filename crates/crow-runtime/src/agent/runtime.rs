@@ -71,7 +71,7 @@ impl AgentRuntime {
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let tree = Tree::new(session.root.clone(), self.inner.config.policy.clone());
+        let tree = Tree::new(session.root.clone(), session.policy.clone());
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;

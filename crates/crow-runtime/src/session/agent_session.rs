@@ -1,6 +1,9 @@
 //! A session that an agent works in.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crow_core::{
     capability::PermissionAnswer,
@@ -8,8 +11,9 @@ use crow_core::{
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
-    permission::PermissionMode,
+    permission::{PermissionMode, PermissionPolicy},
     usage::TokenUsage,
+    workspace::Workspace,
 };
 use serde_json::Map;
 
@@ -17,7 +21,7 @@ use super::{
     CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
     StoredSession, ToolState,
 };
-use crate::RuntimeConfig;
+use crate::{RuntimeConfig, resolve_rules};
 
 /// What a new session is to be.
 #[derive(Debug, Clone)]
@@ -70,6 +74,8 @@ pub struct AgentSession {
     torn_bytes: usize,
     pub(crate) family: Family,
     pub(crate) tools: ToolState,
+    /// The policy that an agent of its own starts with.
+    pub(crate) policy: PermissionPolicy,
 }
 
 impl AgentSession {
@@ -110,6 +116,7 @@ impl AgentSession {
             grants_forgotten: 0,
             permissions: spec.permissions,
         });
+        let policy = policy(config, &spec.cwd);
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
             format_version: FORMAT_VERSION,
@@ -149,6 +156,7 @@ impl AgentSession {
             torn_bytes: 0,
             family: Family::default(),
             tools: ToolState::default(),
+            policy,
         })
     }
 
@@ -208,7 +216,8 @@ impl AgentSession {
         let StoredSession { metadata, events } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools })
+        let policy = policy(config, &metadata.crow().cwd);
+        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools, policy })
     }
 
     /// Returns the session's id.
@@ -299,4 +308,9 @@ fn allow_once(event: &mut AgentEvent) {
 /// Words the switch to another model.
 pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
+}
+
+/// The policy as it holds in a working directory.
+fn policy(config: &RuntimeConfig, cwd: &Path) -> PermissionPolicy {
+    resolve_rules(config.policy.clone(), &Workspace::new(cwd))
 }

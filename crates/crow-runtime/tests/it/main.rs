@@ -13,6 +13,7 @@ mod children;
 mod observers;
 mod outside;
 mod processes;
+mod rule_links;
 mod rules;
 mod runtime;
 mod schedules;

@@ -15,8 +15,8 @@ use crow_core::{
     file_views::ContentHash,
     ids::CallId,
     tool::{
-        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult, ToolStatus,
-        TypedTool,
+        CallPlan, CommandLine, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult,
+        ToolStatus, TypedTool,
     },
     workspace::ShellFolder,
 };
@@ -93,10 +93,12 @@ impl TypedTool for Bash {
             return Err(ToolError::Model("timeout must be at least 1 millisecond".to_owned()));
         }
         let start = Start::find(input.workdir.as_deref(), ctx).await?;
+        let title = title(&input.command, &start.folder, ctx);
+        let folder = (start.folder != ctx.workspace.cwd()).then_some(start.folder);
         Ok(CallPlan {
-            title: title(&input.command, &start.folder, ctx),
+            title,
             effects: Effects::Unknown,
-            subject: Subject::Command(read_command_line(&input.command)),
+            subject: Subject::Command(CommandLine { folder, ..read_command_line(&input.command) }),
         })
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crow_core::{
-    tool::{CommandLine, CommandMeaning, ToolContext, ToolError, Word},
+    tool::{CommandLine, ToolContext, ToolError},
     workspace::ShellFolder,
 };
 
@@ -22,9 +22,6 @@ use crate::{
 /// comes through `eval`, so that its lines keep their numbers.
 const KEEPER: &str = "__crow_command=$1 __crow_folder=$2; shift 2; \
      trap '{ command pwd -P >|\"$__crow_folder\"; } 2>/dev/null || :' EXIT; eval \"$__crow_command\"";
-
-/// Commands that change the folder, or may do so out of sight.
-const MOVERS: [&str; 8] = ["cd", "pushd", "popd", "source", ".", "eval", "command", "builtin"];
 
 /// Where a command starts.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +77,7 @@ impl Keeper {
         file: Option<PathBuf>,
         ctx: &ToolContext,
     ) -> Option<Self> {
-        let file = file.filter(|_| may_move(line))?;
+        let file = file.filter(|_| line.may_change_folder())?;
         let folder = file.parent()?.to_owned();
         let work = move || fs::create_dir_all(folder).map(|()| Self { file });
         blocking_until_cancelled(ctx, work).await.ok()?.ok()
@@ -101,20 +98,6 @@ impl Keeper {
             if path.is_dir() { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
         };
         blocking_until_cancelled(ctx, work).await.ok()?.ok()
-    }
-}
-
-/// Whether a line may leave its shell in another folder.
-fn may_move(line: &CommandLine) -> bool {
-    match &line.meaning {
-        CommandMeaning::Unclear(_) => true,
-        CommandMeaning::Commands(commands) => {
-            commands.iter().any(|command| match command.words.first() {
-                Some(Word::Literal(program)) => MOVERS.contains(&program.as_str()),
-                Some(Word::Computed(_)) => true,
-                None => false,
-            })
-        }
     }
 }
 

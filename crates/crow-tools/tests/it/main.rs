@@ -11,6 +11,7 @@ mod hostile;
 mod list_directory;
 #[cfg(feature = "pdf")]
 mod pdf;
+mod permission;
 #[cfg(feature = "pictures")]
 mod pictures;
 mod read_file;

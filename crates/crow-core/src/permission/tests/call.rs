@@ -54,7 +54,8 @@ impl Call {
 
     pub(super) fn shell(line: &str, meaning: CommandMeaning) -> Self {
         let mut call = Self::new("bash", ToolCategory::Execute, Effects::Unknown);
-        call.plan.subject = Subject::Command(CommandLine { text: line.to_owned(), meaning });
+        call.plan.subject =
+            Subject::Command(CommandLine { text: line.to_owned(), folder: None, meaning });
         call
     }
 

@@ -2,7 +2,10 @@
 
 use super::call::{Call, policy, policy_in};
 use crate::{
-    permission::{Decision, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleRegex},
+    permission::{
+        CustomMatcher, Decision, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
+        RuleRegex,
+    },
     tool::{CommandMeaning, SimpleCommand, Word},
 };
 
@@ -49,10 +52,10 @@ fn a_megabyte_that_is_not_understood_is_decided() {
     for text in ["x1 -x ".repeat(MEGABYTE / 6), "x".repeat(MEGABYTE), "'\\\"".repeat(MEGABYTE / 3)]
     {
         let policy = policy_in(PermissionMode::FullAuto, rules());
-        assert!(matches!(Call::unclear(&text).decide(&policy), Decision::Allow(_)));
+        assert!(matches!(Call::unclear(&text).decide(&policy), Decision::Ask(_)));
     }
     let policy = policy_in(PermissionMode::FullAuto, rules());
-    let denied = format!("{}; x1 y", "x1 -x ".repeat(MEGABYTE / 6));
+    let denied = format!("{}; x1 y", "x1 -x ".repeat(10_000));
     assert!(matches!(Call::unclear(&denied).decide(&policy), Decision::Deny(_)));
 }
 
@@ -61,4 +64,48 @@ fn a_reason_stays_short_whatever_the_command() {
     let policy = policy([PermissionRule::deny_bash_prefix(["rm"])]);
     let explanation = Call::bash(&format!("rm {}", "ä".repeat(5_000))).explain(&policy);
     assert!(explanation.reason.chars().count() < 200, "{}", explanation.reason);
+}
+
+#[test]
+fn a_pattern_is_not_held_against_a_text_that_is_too_long() {
+    let rule = |pattern: &str, decision| {
+        let regex = RuleRegex::new(pattern).unwrap();
+        PermissionRule::new("pattern", RuleMatcher::Regex(regex), decision)
+    };
+    let long = format!("echo {}", "x".repeat(20_000));
+    let short = format!("echo {}", "x".repeat(10_000));
+    for (text, rule, mode, wanted) in [
+        (&short, rule("^echo", RuleDecision::Allow), PermissionMode::Ask, RuleDecision::Allow),
+        (&long, rule("^echo", RuleDecision::Allow), PermissionMode::Ask, RuleDecision::AskUser),
+        (&short, rule("y", RuleDecision::Deny), PermissionMode::FullAuto, RuleDecision::Allow),
+        (&long, rule("y", RuleDecision::Deny), PermissionMode::FullAuto, RuleDecision::AskUser),
+        (&long, rule("y", RuleDecision::AskUser), PermissionMode::FullAuto, RuleDecision::AskUser),
+    ] {
+        assert_eq!(Call::bash(text).outcome(&policy_in(mode, [rule.clone()])), wanted, "{rule:?}");
+    }
+    RuleRegex::new("[01]*1[01]{5000}x").expect_err("too big");
+    for pattern in [
+        r"^git\s+(push|pull)\b.*--force",
+        r"\.(pem|key)$",
+        r"(?i)^rm\s+-[rf]+\s",
+        r"(?-u:\w)+\s(?-u:\w)+",
+    ] {
+        RuleRegex::new(pattern).expect(pattern);
+    }
+}
+
+#[test]
+fn a_function_of_a_rule_that_panics_lets_the_user_be_asked() {
+    let broken = || {
+        let matcher = CustomMatcher::new("broken", |_| panic!("a bug of the embedder"));
+        RuleMatcher::Custom(matcher)
+    };
+    for (decision, mode, wanted) in [
+        (RuleDecision::Allow, PermissionMode::Ask, RuleDecision::AskUser),
+        (RuleDecision::Deny, PermissionMode::FullAuto, RuleDecision::AskUser),
+        (RuleDecision::AskUser, PermissionMode::FullAuto, RuleDecision::AskUser),
+    ] {
+        let rule = PermissionRule::new("broken", broken(), decision);
+        assert_eq!(Call::bash("ls").outcome(&policy_in(mode, [rule])), wanted, "{decision:?}");
+    }
 }

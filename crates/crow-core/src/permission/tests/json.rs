@@ -112,6 +112,21 @@ fn a_broken_document_says_where_it_is_broken() {
             "the command has no first word",
         ),
         (
+            document("{\"tool_name\": \"bash\"}", "{\"command_prefix\": [\"git push\"]}"),
+            "as two words",
+        ),
+        (
+            document("{\"tool_name\": \"bash\"}", "{\"command_prefix\": [\"git\", \"\"]}"),
+            "a word of the command is empty",
+        ),
+        (
+            document(
+                "{\"tool_name\": \"bash\"}",
+                "{\"path\": {\"access\": \"read\", \"path\": \"~/.ssh\"}}",
+            ),
+            "`~` is not known",
+        ),
+        (
             document(
                 "{\"tool_name\": \"bash\"}",
                 "{\"path\": {\"access\": \"read\", \"path\": \"../a\"}}",

@@ -85,3 +85,36 @@ fn a_permit_covers_no_other_call_and_no_other_input() {
     assert!(!permit.covers(&CallId::new("b"), &json!({"x": 1})));
     assert!(!permit.covers(&CallId::new("a"), &json!({"x": 2})));
 }
+
+#[test]
+fn what_runs_programs_or_uses_the_network_is_no_read_whatever_paths_it_names() {
+    for category in [ToolCategory::Execute, ToolCategory::Network] {
+        for effects in [paths(&[]), paths(&[("/p/secret", Access::Read)])] {
+            let call = Call::new("upload", category, effects);
+            for (mode, wanted) in [
+                (PermissionMode::Ask, RuleDecision::AskUser),
+                (PermissionMode::AcceptEdits, RuleDecision::AskUser),
+                (PermissionMode::ReadOnly, RuleDecision::Deny),
+            ] {
+                assert_eq!(call.outcome(&policy_in(mode, [])), wanted, "{category} {mode}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_path_that_is_relative_or_goes_up_again_lies_outside() {
+    for path in
+        ["/p/../etc/shadow", "/p/src/../../root/.ssh/id", "/p/./a", "a", "/scratch/../etc/a"]
+    {
+        let policy = policy_in(PermissionMode::AcceptEdits, []);
+        assert_eq!(Call::read(path).outcome(&policy), RuleDecision::AskUser, "{path}");
+        assert_eq!(Call::write(path).outcome(&policy), RuleDecision::AskUser, "{path}");
+    }
+}
+
+#[test]
+fn the_case_of_a_tools_name_has_no_meaning_in_a_rule() {
+    let policy = policy_in(PermissionMode::FullAuto, [PermissionRule::deny_tool("Bash")]);
+    assert_eq!(Call::bash("ls").outcome(&policy), RuleDecision::Deny);
+}

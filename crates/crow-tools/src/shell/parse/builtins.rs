@@ -30,7 +30,7 @@ pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
                 }
                 2
             }
-            "-C" => 2,
+            "-C" if literal(at + 1).is_some() => 2,
             "--no-pager" | "-P" | "--version" | "--help" | "--no-optional-locks" | "--bare" => 1,
             _ => return Err("an option of git that may start a program".into()),
         };
@@ -94,12 +94,66 @@ pub(super) fn sets_variables(words: &[Word]) -> Result<(), Unclear> {
     }
 }
 
-/// `printf -v` and `test -v` take the name of a variable, whose index may run commands.
-pub(super) fn names_a_variable(words: &[Word]) -> Result<(), Unclear> {
-    let is_name = |word: &Word| matches!(word.as_literal(), Some("-v" | "-R" | "-p"));
-    if words.iter().any(is_name) {
-        Err("a variable is named in an unknown way".into())
-    } else {
-        Ok(())
+/// `printf`: `-v` and `%n` take the name of a variable, whose index may run commands.
+pub(super) fn printf(words: &[Word]) -> Result<(), Unclear> {
+    let is_after_dashes = words.get(1).and_then(Word::as_literal) == Some("--");
+    let Some(format) = words.get(if is_after_dashes { 2 } else { 1 }) else { return Ok(()) };
+    match format.as_literal() {
+        Some(format) if is_after_dashes || !format.starts_with('-') => {
+            let is_between = |char: char| char.is_ascii_digit() || "#0-+ '.*hlLjzt".contains(char);
+            let counts = |piece: &str| piece.trim_start_matches(is_between).starts_with('n');
+            if format.split('%').skip(1).any(counts) { Err(names_a_variable()) } else { Ok(()) }
+        }
+        Some(_) | None => Err(names_a_variable()),
     }
+}
+
+/// `wait`: `-p` takes the name of a variable.
+pub(super) fn wait(words: &[Word]) -> Result<(), Unclear> {
+    let is_harmless =
+        |word: &str| !word.strip_prefix('-').is_some_and(|letters| letters.contains('p'));
+    if words.iter().all(|word| word.as_literal().is_some_and(is_harmless)) {
+        Ok(())
+    } else {
+        Err(names_a_variable())
+    }
+}
+
+/// The words of a test: `-v` takes the name of a variable, whose index may run commands. A word that is known only when
+/// the line runs may be that option, unless its place says that it is none.
+pub(super) fn test(words: &[Word]) -> Result<(), Unclear> {
+    let literal = |word: &Word| word.as_literal().map(str::to_owned);
+    let is_one = |word: &Word| match word {
+        Word::Literal(_) => true,
+        Word::Computed(text) => is_one_word(text),
+    };
+    let rest = match words {
+        [first, rest @ ..] if literal(first).as_deref() == Some("!") => rest,
+        words => words,
+    };
+    let is_understood = match rest {
+        rest if rest.iter().all(|word| word.as_literal().is_some()) => true,
+        [word] => is_one(word),
+        [operator, word] => {
+            literal(operator).is_some_and(|operator| operator.starts_with('-')) && is_one(word)
+        }
+        [left, operator, right] => {
+            literal(operator).is_some_and(|operator| ["=", "==", "!="].contains(&operator.as_str()))
+                && is_one(left)
+                && is_one(right)
+        }
+        _ => false,
+    };
+    let names = |word: &Word| matches!(word.as_literal(), Some("-v" | "-R"));
+    if is_understood && !words.iter().any(names) { Ok(()) } else { Err(names_a_variable()) }
+}
+
+/// Whether a word that is known only when the line runs is quoted as a whole, and is one word then.
+fn is_one_word(text: &str) -> bool {
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    inner.is_some_and(|inner| !inner.contains(['"', '@']))
+}
+
+fn names_a_variable() -> Unclear {
+    "a variable is named in an unknown way".into()
 }

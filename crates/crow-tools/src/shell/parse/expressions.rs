@@ -4,6 +4,7 @@ use crow_core::tool::Word;
 use tree_sitter::Node;
 
 use super::{
+    builtins,
     line::Unclear,
     variables::{Reach, reach},
     walk::{Place, Walk, children, is_number},
@@ -104,7 +105,25 @@ impl Walk<'_, '_> {
             return Err("a test whose brackets touch its words".into());
         }
         self.expression(node, Place::Test)?;
+        builtins::test(&self.words_of_test(node)?)?;
         Ok(Place::Test)
+    }
+
+    /// The words between single brackets, as the command `[` gets them.
+    fn words_of_test(&self, node: Node<'_>) -> Result<Vec<Word>, Unclear> {
+        let mut words = Vec::new();
+        let mut stack = vec![node];
+        while let Some(node) = stack.pop() {
+            match node.kind() {
+                "[" | "]" => {}
+                "test_command" | "binary_expression" | "unary_expression" => {
+                    stack.extend(children(node).into_iter().rev());
+                }
+                kind if !node.is_named() => words.push(Word::Literal(kind.to_owned())),
+                _ => words.push(self.word(node)?),
+            }
+        }
+        Ok(words)
     }
 
     /// A part of a test. Single brackets are a command, and the shell sees its own operators in them.

@@ -37,7 +37,7 @@ pub fn read_command_line(text: &str) -> CommandLine {
         Ok(()) => CommandMeaning::Commands(reading.finish()),
         Err(Unclear(reason)) => CommandMeaning::Unclear(reason),
     };
-    CommandLine { text: text.to_owned(), meaning }
+    CommandLine { text: text.to_owned(), folder: None, meaning }
 }
 
 /// What was found so far.

@@ -67,6 +67,11 @@ impl Reader<'_> {
                     escaped => self.value.push(escaped),
                 },
                 '`' | '*' | '?' | '[' => return Some(Known::No),
+                '$' if self.chars.next_if_eq(&'\'').is_some() => {
+                    if self.ansi_quoted()? == Known::No {
+                        return Some(Known::No);
+                    }
+                }
                 '$' if self.chars.peek().is_some() => return Some(Known::No),
                 '{' => {
                     self.brace = Brace::Open;
@@ -88,6 +93,17 @@ impl Reader<'_> {
         loop {
             match self.chars.next()? {
                 '\'' => return Some(()),
+                char => self.value.push(char),
+            }
+        }
+    }
+
+    /// Reads `$'…'`. Its escapes are left to the shell.
+    fn ansi_quoted(&mut self) -> Option<Known> {
+        loop {
+            match self.chars.next()? {
+                '\'' => return Some(Known::Yes),
+                '\\' => return Some(Known::No),
                 char => self.value.push(char),
             }
         }

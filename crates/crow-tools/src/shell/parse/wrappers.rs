@@ -3,7 +3,7 @@
 use crow_core::tool::{SimpleCommand, Word};
 
 use super::{
-    builtins::{git, names_a_variable, set, sets_variables},
+    builtins::{git, printf, set, sets_variables, test, wait},
     line::{Reading, Unclear},
     variables::{Reach, reach},
 };
@@ -88,7 +88,7 @@ const SHELL: Options = Options {
 };
 
 /// Commands that change what later words mean, or that start others in ways that are not read.
-const OPAQUE: [&str; 42] = [
+const OPAQUE: [&str; 45] = [
     "alias",
     "unalias",
     "shopt",
@@ -131,6 +131,9 @@ const OPAQUE: [&str; 42] = [
     "zsh",
     "fish",
     "csh",
+    "tcsh",
+    "mksh",
+    "yash",
 ];
 
 /// Words that are grammar where a command begins.
@@ -139,44 +142,63 @@ const RESERVED: [&str; 19] = [
     "while", "until", "for", "select", "function",
 ];
 
+/// Commands that start others also where their file is not the system's: a denial looks for what they start.
+const STARTERS: [&str; 18] = [
+    "env", "nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "sudo", "doas",
+    "xargs", "find", "ssh", "sh", "bash", "dash", "ksh", "ash",
+];
+
+/// The most wrappers around one command.
+const MAX_WRAPPERS: usize = 16;
+
 /// Hands over what a command starts: itself, what is behind it, or both.
 pub(super) fn unwrap(command: SimpleCommand, reading: &mut Reading) -> Result<(), Unclear> {
     let mut command = command;
-    loop {
+    for _ in 0..MAX_WRAPPERS {
         let Some(Word::Literal(program)) = command.words.first() else {
             return reading.push(command);
         };
         let name = name_of(program).to_owned();
-        if is_own_file(program) {
+        let is_own = is_own_file(program);
+        if is_own && !program.starts_with('/') && !STARTERS.contains(&name.as_str()) {
             return reading.push(command);
         }
         if OPAQUE.contains(&name.as_str()) {
             return Err(Unclear(format!("{name} is not understood")));
         }
+        if is_own && !STARTERS.contains(&name.as_str()) {
+            return reading.push(command);
+        }
         let inner = if name == "env" {
-            env(&command)?
+            Some(env(&command)?)
         } else if let Some(wrapper) = TRANSPARENT.iter().find(|wrapper| wrapper.name == name) {
             if name == "command" && is_query(&command) {
                 return reading.push(command);
             }
             let at = skip_options(&command.words, &wrapper.options)? + wrapper.operands;
-            let words = command.words.get(at..).unwrap_or_default();
+            let at = known_up_to(&command.words, at)?;
             // What follows `time` is grammar again.
-            if name == "time" && words.first().is_some_and(is_grammar) {
+            if name == "time" && command.words.get(at).is_some_and(is_grammar) {
                 return Err("time is not understood".into());
             }
-            Some((words.to_vec(), Vec::new()))
+            Some((at, Vec::new()))
         } else {
-            return nested(&name, command, reading);
+            None
         };
         match inner {
-            Some((words, assignments)) if !words.is_empty() => {
-                command.words = words;
+            Some((at, assignments)) if at < command.words.len() => {
+                if is_own {
+                    reading.push(command.clone())?;
+                }
+                let rest = command.words.split_off(at);
+                command.wrappers.extend(std::mem::replace(&mut command.words, rest));
                 command.assignments.extend(assignments);
             }
-            Some(_) | None => return reading.push(command),
+            Some(_) => return reading.push(command),
+            None => return nested(&name, command, reading),
         }
     }
+    Err("commands nested too deep".into())
 }
 
 /// The last part of a program's path.
@@ -206,18 +228,24 @@ pub(super) fn is_grammar(word: &Word) -> bool {
     RESERVED.contains(&text.as_str()) || is_assignment
 }
 
+/// Returns a place if all words before it are known. Others may turn into several words, or into none, and then another
+/// word is the command that is started.
+fn known_up_to(words: &[Word], at: usize) -> Result<usize, Unclear> {
+    if words.iter().take(at).all(|word| word.as_literal().is_some()) {
+        Ok(at)
+    } else {
+        Err("options that are not known".into())
+    }
+}
+
 /// Returns the place of the first word after the options.
 fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
-        let word = match word {
-            Word::Literal(word) => word,
-            Word::Computed(text) if text.starts_with(char::is_alphabetic) => return Ok(at),
-            // What it turns into decides whether it is an option.
-            Word::Computed(_) => return Err("options that are not known".into()),
-        };
+        // What it turns into decides whether it is an option.
+        let word = word.as_literal().ok_or("options that are not known")?;
         if word == "--" {
-            return Ok(at + 1);
+            return known_up_to(words, at + 1);
         }
         if let Some(long) = word.strip_prefix("--") {
             let name = format!("--{}", long.split('=').next().unwrap_or_default());
@@ -228,7 +256,7 @@ fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
             continue;
         }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Ok(at);
+            return known_up_to(words, at);
         };
         at += 1;
         let mut letters = letters.chars();
@@ -242,7 +270,7 @@ fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
             }
         }
     }
-    Ok(at)
+    known_up_to(words, at)
 }
 
 /// Whether the value of a long option may be the word after it.
@@ -268,14 +296,12 @@ fn needs_next(name: &str, word: &str) -> bool {
     VALUED.contains(&name) && !word.contains('=')
 }
 
-type Inner = Option<(Vec<Word>, Vec<String>)>;
-
-/// Reads `env [options] [NAME=value …] command`.
-fn env(command: &SimpleCommand) -> Result<Inner, Unclear> {
+/// Reads `env [options] [NAME=value …] command`: where the command begins, and the names.
+fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), Unclear> {
     let mut at = skip_options(&command.words, &ENV)?;
     let mut assignments = Vec::new();
     while let Some(word) = command.words.get(at) {
-        let (Word::Literal(text) | Word::Computed(text)) = word;
+        let text = word.as_literal().ok_or("options that are not known")?;
         let Some((name, _)) = text.split_once('=') else { break };
         if reach(name) == Reach::NoName {
             return Err("a variable whose name is not known".into());
@@ -283,7 +309,7 @@ fn env(command: &SimpleCommand) -> Result<Inner, Unclear> {
         assignments.push(name.to_owned());
         at += 1;
     }
-    Ok(command.words.get(at..).map(|words| (words.to_vec(), assignments)))
+    Ok((at, assignments))
 }
 
 /// Commands that are listed, and with them what they start.
@@ -304,7 +330,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         "xargs" => xargs(&outer, &words, reading),
         "find" => find(&outer, &words, reading),
         "ssh" => {
-            let at = skip_options(&words, &SSH)? + 1;
+            let at = known_up_to(&words, skip_options(&words, &SSH)? + 1)?;
             line(words.get(at..).unwrap_or_default(), reading)
         }
         "sh" | "bash" | "dash" | "ksh" | "ash" => shell(&words, reading),
@@ -313,7 +339,13 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         "git" => git(&words),
         "set" => set(&words),
         "read" | "mapfile" | "readarray" | "getopts" => sets_variables(&words),
-        "printf" | "wait" | "test" | "[" => names_a_variable(&words),
+        "printf" => printf(&words),
+        "wait" => wait(&words),
+        "test" => test(words.get(1..).unwrap_or_default()),
+        "[" => {
+            let end = words.len().saturating_sub(1);
+            test(words.get(1..end).unwrap_or_default())
+        }
         _ => Ok(()),
     }
 }
@@ -327,7 +359,7 @@ fn inner(outer: &SimpleCommand, words: Vec<Word>, reading: &mut Reading) -> Resu
         return Ok(());
     }
     let command =
-        SimpleCommand { words, assignments: outer.assignments.clone(), redirects: vec![] };
+        SimpleCommand { words, assignments: outer.assignments.clone(), ..SimpleCommand::default() };
     let is_assignment =
         matches!(command.words.first(), Some(Word::Literal(word)) if word.contains('='));
     if is_assignment {
@@ -381,9 +413,15 @@ fn find(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<
     let ends = |word: &Word| matches!(word.as_literal(), Some(";" | "+"));
     let mut rest = words;
     while let Some(at) = rest.iter().position(starts) {
+        let is_elsewhere =
+            rest.get(at).and_then(Word::as_literal).is_some_and(|word| word.ends_with("dir"));
         rest = rest.get(at + 1..).unwrap_or_default();
         let end = rest.iter().position(ends).ok_or("the end of the command of find")?;
         let command = rest.get(..end).unwrap_or_default();
+        let is_relative = |program: &str| program.contains('/') && !program.starts_with('/');
+        if is_elsewhere && command.first().and_then(Word::as_literal).is_some_and(is_relative) {
+            return Err("a program in a folder that is not known".into());
+        }
         inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
         rest = rest.get(end..).unwrap_or_default();
     }

@@ -1,0 +1,97 @@
+//! Rules whose paths are links.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use crow_core::{
+    ids::{CallId, SessionId},
+    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+    tool::{Access, CallPlan, Effects, PathEffect, Subject, ToolCategory},
+    workspace::Workspace,
+};
+use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec, resolve_rules};
+use serde_json::Value;
+
+use crate::support::idle;
+
+fn decide(policy: &PermissionPolicy, workspace: &Workspace, path: &Path) -> &'static str {
+    let path = path.to_path_buf();
+    let effects = Effects::Paths(vec![PathEffect { path: path.clone(), access: Access::Write }]);
+    let facts = CallFacts {
+        call_id: &CallId::new("call"),
+        session_id: &SessionId::new("session"),
+        agent: "own",
+        input: &Value::Null,
+        tool: "write_file",
+        category: ToolCategory::Write,
+        requires_permission: true,
+        plan: &CallPlan { title: String::new(), effects, subject: Subject::Path(path) },
+    };
+    match policy.decide(facts, workspace) {
+        Decision::Allow(_) => "allow",
+        Decision::Ask(_) => "ask",
+        Decision::Deny(_) => "deny",
+    }
+}
+
+fn policy(rule: PermissionRule) -> PermissionPolicy {
+    PermissionPolicy::new(PermissionMode::Ask).with_rules(RuleSet::new([rule]).unwrap())
+}
+
+/// `private/tmp` with `tmp` as a link to it, and `work/link` that leads out of the workspace `work`.
+fn folders() -> (tempfile::TempDir, std::path::PathBuf, Workspace) {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(top.join("private/tmp")).unwrap();
+    fs::create_dir_all(top.join("work/real")).unwrap();
+    symlink(top.join("private/tmp"), top.join("tmp")).unwrap();
+    symlink(top.join("private/tmp"), top.join("work/link")).unwrap();
+    symlink(top.join("work/real"), top.join("work/inside")).unwrap();
+    let workspace = Workspace::new(top.join("work"));
+    (folder, top, workspace)
+}
+
+#[test]
+fn a_rule_about_a_link_speaks_of_what_it_leads_to() {
+    let (_folder, top, workspace) = folders();
+    for (rule, path, wanted) in [
+        (PermissionRule::deny_path(Access::Write, top.join("tmp")), "private/tmp/a", "deny"),
+        (
+            PermissionRule::deny_path(Access::Write, top.join("tmp/new/a")),
+            "private/tmp/new/a",
+            "deny",
+        ),
+        (PermissionRule::allow_path(Access::Write, top.join("tmp")), "private/tmp/a", "allow"),
+        (PermissionRule::deny_path(Access::Write, "inside"), "work/real/a", "deny"),
+        (PermissionRule::deny_path(Access::Write, "link"), "private/tmp/a", "deny"),
+        (PermissionRule::allow_path(Access::Write, "inside"), "work/real/a", "allow"),
+        (PermissionRule::allow_path(Access::Write, top.join("private")), "private/tmp/a", "allow"),
+    ] {
+        let policy = resolve_rules(policy(rule.clone()), &workspace);
+        assert_eq!(decide(&policy, &workspace, &top.join(path)), wanted, "{}", rule.id);
+    }
+}
+
+#[test]
+fn a_link_in_the_workspace_opens_nothing_outside_of_it() {
+    let (_folder, top, workspace) = folders();
+    symlink(top.join("work"), top.join("way")).unwrap();
+    for path in ["link".into(), top.join("work/link"), top.join("way/link")] {
+        let policy =
+            resolve_rules(policy(PermissionRule::allow_path(Access::Write, path)), &workspace);
+        assert_eq!(decide(&policy, &workspace, &top.join("private/tmp/a")), "ask");
+    }
+}
+
+#[tokio::test]
+async fn a_session_holds_rules_about_links_against_its_calls() {
+    let (_folder, top, workspace) = folders();
+    let config = RuntimeConfig {
+        policy: policy(PermissionRule::deny_path(Access::Write, "inside")),
+        ..RuntimeConfig::default()
+    };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), top.join("work"));
+    let session = AgentSession::create(&config, spec).unwrap();
+    let runtime = AgentRuntime::new(config);
+    let handle = runtime.spawn(session, idle);
+    assert_eq!(decide(&handle.policy(), &workspace, &top.join("work/real/a")), "deny");
+}
