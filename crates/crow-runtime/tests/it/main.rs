@@ -18,4 +18,5 @@ mod runtime;
 mod schedules;
 mod sessions;
 mod shutdown;
+mod snapshots;
 mod support;
