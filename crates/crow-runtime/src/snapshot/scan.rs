@@ -424,8 +424,7 @@ impl<'a> Walk<'a> {
 
     /// A stamp proves that nothing changed since only if the change would have got another time.
     fn seen(&self, stamp: FileStamp) -> Seen {
-        let tick = if stamp.changed % SECOND == 0 { COARSE_TICK } else { TICK };
-        Seen { stamp, settled: stamp.changed < self.started.saturating_sub(tick) }
+        Seen { stamp, settled: is_settled(stamp.changed, self.started) }
     }
 
     /// Reads the names in a folder, sorted.
@@ -492,4 +491,31 @@ fn holds_more_than(folder: &Path, limit: usize) -> bool {
         }
     }
     false
+}
+
+/// Returns whether a change made since a scan started would show in the time of the last change.
+fn is_settled(changed: i64, started: i64) -> bool {
+    let tick = if changed % SECOND == 0 { COARSE_TICK } else { TICK };
+    changed < started.saturating_sub(tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_as_new_as_the_scan_proves_nothing() {
+        let now = 1_000 * SECOND + 1;
+        for (changed, settled) in [
+            (now + SECOND / 2, false),
+            (now, false),
+            (now - TICK, false),
+            (now - TICK - 1, true),
+            // Whole seconds come from a file system that keeps no parts of them.
+            (999 * SECOND, false),
+            (998 * SECOND, true),
+        ] {
+            assert_eq!(is_settled(changed, now), settled, "{changed}");
+        }
+    }
 }
