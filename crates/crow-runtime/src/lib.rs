@@ -55,6 +55,7 @@ mod process;
 mod rule_links;
 mod rule_store;
 mod session;
+mod snapshot;
 mod tree;
 
 pub use agent::{
@@ -75,4 +76,8 @@ pub use session::{
     AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, ReservedKey, RootSession,
     SessionError, SessionFilter, SessionLog, SessionMetadata, SessionSpec, SessionStore,
     StoredSession,
+};
+pub use snapshot::{
+    Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp, NotCovered,
+    PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
 };

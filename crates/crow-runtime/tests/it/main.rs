@@ -19,4 +19,5 @@ mod runtime;
 mod schedules;
 mod sessions;
 mod shutdown;
+mod snapshots;
 mod support;

@@ -1,0 +1,118 @@
+//! Single paths as they are now, ignored or outside the project, too.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crow_core::ids::SnapshotId;
+
+use super::{
+    Content, Entry, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
+    entry::permission_bits,
+    error::at,
+    file::{ReadFile, read_file},
+    objects::Objects,
+    usage::Budget,
+};
+
+/// The state of single paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// The paths, absolute, with the missing folders above them: capture these again after the change.
+    pub paths: Vec<PathBuf>,
+    /// What it does not hold.
+    pub not_covered: Vec<NotCovered>,
+}
+
+/// Makes paths absolute and resolved, and adds the folders above them that are missing.
+pub(super) fn with_missing_folders(
+    root: &Path,
+    paths: &[PathBuf],
+) -> Result<BTreeSet<PathBuf>, SnapshotStoreError> {
+    let mut all = BTreeSet::new();
+    for path in paths {
+        let mut path = root.join(path);
+        if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
+            path = resolve(folder)?.join(name);
+        }
+        let missing = path.ancestors().skip(1).take_while(|folder| is_missing(folder));
+        all.extend(missing.map(Path::to_path_buf));
+        all.insert(path);
+    }
+    Ok(all)
+}
+
+/// Resolves the part of a path that exists.
+pub(super) fn resolve(path: &Path) -> Result<PathBuf, SnapshotStoreError> {
+    match path.canonicalize() {
+        Ok(resolved) => Ok(resolved),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match (path.parent(), path.file_name()) {
+                (Some(folder), Some(name)) => Ok(resolve(folder)?.join(name)),
+                _ => Err(at(path)(error)),
+            }
+        }
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Stores what is at a path.
+pub(super) fn capture(
+    path: &Path,
+    objects: &Objects,
+    limits: &SnapshotLimits,
+    budget: &mut Budget,
+) -> Result<Entry, SnapshotStoreError> {
+    look(path, limits, |bytes| objects.put_content(bytes, budget))
+}
+
+/// Tells what is at a path; `keep` says what becomes of a file's content.
+pub(super) fn look(
+    path: &Path,
+    limits: &SnapshotLimits,
+    keep: impl FnOnce(&[u8]) -> Result<Result<super::ContentHash, WhyNotCovered>, SnapshotStoreError>,
+) -> Result<Entry, SnapshotStoreError> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if is_absence(&error) => return Ok(Entry::Absent),
+        Err(error) => return Err(at(path)(error)),
+    };
+    if metadata.is_symlink() {
+        let target = fs::read_link(path).map_err(at(path))?.into_os_string();
+        return Ok(Entry::Link { target });
+    }
+    if metadata.is_dir() {
+        return Ok(Entry::Folder { mode: permission_bits(&metadata) });
+    }
+    let stamp = FileStamp::of(&metadata);
+    let not_stored = |why| Entry::File {
+        mode: stamp.mode,
+        size: stamp.size,
+        content: Content::NotStored { why, stamp },
+    };
+    match read_file(path, limits.file_bytes) {
+        Ok(ReadFile::Whole { bytes, stamp }) => Ok(match keep(&bytes)? {
+            Ok(hash) => {
+                Entry::File { mode: stamp.mode, size: stamp.size, content: Content::Stored(hash) }
+            }
+            Err(why) => not_stored(why),
+        }),
+        Ok(ReadFile::TooLarge) => Ok(not_stored(WhyNotCovered::TooLarge)),
+        Ok(ReadFile::Special) => Ok(not_stored(WhyNotCovered::Special)),
+        Err(error) if is_absence(&error) => Ok(Entry::Absent),
+        Err(_) => Ok(not_stored(WhyNotCovered::Unreadable)),
+    }
+}
+
+/// Under a file there is nothing, either.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,132 @@
+//! What differs between two snapshots. Folders that are the same are not looked into.
+
+use std::{
+    cmp::Ordering,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    ContentHash, Entry, SnapshotStoreError,
+    node::{Child, read_folder, read_paths},
+    objects::Objects,
+};
+
+/// A path that is not what it was. What was renamed is gone under one name and new under the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The path, absolute.
+    pub path: PathBuf,
+    /// What it was.
+    pub before: Entry,
+    /// What it is.
+    pub after: Entry,
+}
+
+impl Change {
+    /// Turns the change round: what undoes it.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self { path: self.path, before: self.after, after: self.before }
+    }
+}
+
+/// Compares two folders.
+pub(super) fn folders(
+    objects: &Objects,
+    path: &Path,
+    before: &ContentHash,
+    after: &ContentHash,
+    changes: &mut Vec<Change>,
+) -> Result<(), SnapshotStoreError> {
+    if before == after {
+        return Ok(());
+    }
+    let mut old = children(objects, before)?.into_iter().peekable();
+    let mut new = children(objects, after)?.into_iter().peekable();
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(()),
+        };
+        let was = if order.is_le() { old.next() } else { None };
+        let is = if order.is_ge() { new.next() } else { None };
+        let Some(name) = was.as_ref().or(is.as_ref()).map(|(name, _)| name) else { return Ok(()) };
+        let path = path.join(name);
+        let (was, is) = (was.map(|(_, child)| child), is.map(|(_, child)| child));
+        child(objects, &path, was.as_ref(), is.as_ref(), changes)?;
+    }
+}
+
+fn child(
+    objects: &Objects,
+    path: &Path,
+    was: Option<&Child>,
+    is: Option<&Child>,
+    changes: &mut Vec<Change>,
+) -> Result<(), SnapshotStoreError> {
+    if was == is {
+        return Ok(());
+    }
+    let entry = |child: Option<&Child>| child.map_or(Entry::Absent, Child::entry);
+    let (before, after) = (entry(was), entry(is));
+    // What is in a folder that is not looked into is not known to be gone or new.
+    let known =
+        !matches!(&before, Entry::LeftOut { .. }) && !matches!(&after, Entry::LeftOut { .. });
+    if before != after {
+        changes.push(Change { path: path.to_path_buf(), before, after });
+    }
+    if known {
+        let empty = ContentHash::of(&[]);
+        let (was, is) = (node(was), node(is));
+        if was.is_some() || is.is_some() {
+            folders(objects, path, &was.unwrap_or(empty), &is.unwrap_or(empty), changes)?;
+        }
+    }
+    Ok(())
+}
+
+fn node(child: Option<&Child>) -> Option<ContentHash> {
+    match child {
+        Some(Child::Folder { node, .. }) => Some(*node),
+        Some(Child::Leaf(_)) | None => None,
+    }
+}
+
+/// Reads a folder. The empty one needs no object.
+pub(super) fn children(
+    objects: &Objects,
+    node: &ContentHash,
+) -> Result<Vec<(OsString, Child)>, SnapshotStoreError> {
+    if *node == ContentHash::of(&[]) {
+        return Ok(Vec::new());
+    }
+    read_folder(&objects.read(node)?).ok_or(SnapshotStoreError::Damaged { hash: *node })
+}
+
+/// Reads a list of paths.
+pub(super) fn listed(
+    objects: &Objects,
+    list: &ContentHash,
+) -> Result<Vec<(PathBuf, Entry)>, SnapshotStoreError> {
+    read_paths(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
+}
+
+/// Compares two lists of paths. Only what both hold can be compared.
+pub(super) fn paths(
+    objects: &Objects,
+    before: &ContentHash,
+    after: &ContentHash,
+) -> Result<Vec<Change>, SnapshotStoreError> {
+    let mut changes = Vec::new();
+    let new = listed(objects, after)?;
+    for (path, before) in listed(objects, before)? {
+        let Ok(at) = new.binary_search_by(|(other, _)| other.cmp(&path)) else { continue };
+        if let Some((_, after)) = new.get(at).filter(|(_, after)| *after != before) {
+            changes.push(Change { path, before, after: after.clone() });
+        }
+    }
+    Ok(changes)
+}

@@ -1,0 +1,187 @@
+//! What a path is in a snapshot.
+
+use std::{ffi::OsString, fmt, fs::Metadata, os::unix::fs::MetadataExt as _, path::PathBuf};
+
+const NANOS: i64 = 1_000_000_000;
+
+/// The hash of a content, which is its name in the store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentHash(pub(super) [u8; 32]);
+
+impl ContentHash {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    pub(super) fn parse(hex: &str) -> Option<Self> {
+        blake3::Hash::from_hex(hex).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+/// What a path is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// There is nothing.
+    Absent,
+    /// A file.
+    File {
+        /// The permission bits.
+        mode: u32,
+        /// Its length.
+        size: u64,
+        /// What is in it.
+        content: Content,
+    },
+    /// A symbolic link, never followed.
+    Link {
+        /// Where it points, as written.
+        target: OsString,
+    },
+    /// A folder itself; what is in it are entries of their own.
+    Folder {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A folder of which nothing but its existence is known.
+    LeftOut {
+        /// Why.
+        why: WhyNotCovered,
+    },
+}
+
+/// The content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// In the store.
+    Stored(ContentHash),
+    /// Not in the store: a change is seen, but cannot be put back.
+    NotStored {
+        /// Why.
+        why: WhyNotCovered,
+        /// By what a change is seen.
+        stamp: FileStamp,
+    },
+}
+
+/// What the file system says of a file, by which a change is seen without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStamp {
+    pub(super) mode: u32,
+    pub(super) size: u64,
+    pub(super) modified: i64,
+    pub(super) changed: i64,
+    pub(super) inode: u64,
+}
+
+impl FileStamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let nanos = |seconds: i64, rest: i64| seconds.saturating_mul(NANOS).saturating_add(rest);
+        Self {
+            mode: permission_bits(metadata),
+            size: metadata.size(),
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+/// Returns the bits that `chmod` sets.
+pub(super) fn permission_bits(metadata: &Metadata) -> u32 {
+    metadata.mode() & 0o7777
+}
+
+/// Something that a snapshot does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotCovered {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Why.
+    pub why: WhyNotCovered,
+}
+
+/// Why a snapshot does not hold something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum WhyNotCovered {
+    /// The file is larger than the limit.
+    #[error("the file is too large")]
+    TooLarge,
+    /// One scan stores only so much.
+    #[error("too much is new at once")]
+    TooMuchNew,
+    /// The store has reached its size.
+    #[error("the snapshot store is full")]
+    StoreFull,
+    /// The disk is nearly full.
+    #[error("the disk is nearly full")]
+    DiskFull,
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Unreadable,
+    /// The folder is ignored and holds many files.
+    #[error("the folder is ignored and holds many files")]
+    IgnoredFolder,
+    /// The project holds more than a scan covers.
+    #[error("the project holds too many files")]
+    TooManyFiles,
+    /// The folder lies too deep.
+    #[error("the folder lies too deep")]
+    TooDeep,
+    /// Another file system is mounted there.
+    #[error("another file system is mounted there")]
+    OtherFileSystem,
+    /// It is a pipe, a socket or a device.
+    #[error("it is neither a file, a folder nor a link")]
+    Special,
+}
+
+impl WhyNotCovered {
+    const ALL: [Self; 10] = [
+        Self::TooLarge,
+        Self::TooMuchNew,
+        Self::StoreFull,
+        Self::DiskFull,
+        Self::Unreadable,
+        Self::IgnoredFolder,
+        Self::TooManyFiles,
+        Self::TooDeep,
+        Self::OtherFileSystem,
+        Self::Special,
+    ];
+
+    /// Returns its number in files of the store.
+    pub(super) fn code(self) -> u8 {
+        let at = Self::ALL.iter().position(|why| *why == self);
+        at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Returns whether the next process may be luckier.
+    pub(super) fn is_for_lack_of_space(self) -> bool {
+        match self {
+            Self::TooMuchNew | Self::StoreFull | Self::DiskFull => true,
+            Self::TooLarge
+            | Self::Unreadable
+            | Self::IgnoredFolder
+            | Self::TooManyFiles
+            | Self::TooDeep
+            | Self::OtherFileSystem
+            | Self::Special => false,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Why the snapshot store cannot do what it was asked for.
+
+use std::{io, path::PathBuf};
+
+use crow_core::ids::{SessionId, SnapshotId};
+
+use super::ContentHash;
+
+/// Why the snapshot store cannot do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotStoreError {
+    /// A folder that is not a project is not scanned.
+    #[error("{} is {what}: it is not scanned; work in a folder of the project's own", .path.display())]
+    Refused {
+        /// The folder.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The root folder alone holds more than a scan covers.
+    #[error("{} holds more than {limit} entries: it is not scanned", .path.display())]
+    TooManyFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The most that a scan covers.
+        limit: usize,
+    },
+    /// The store has reached its size.
+    #[error(
+        "the snapshot store is full at {limit} bytes; remove sessions that are no longer needed"
+    )]
+    Full {
+        /// The most that it may hold.
+        limit: u64,
+    },
+    /// The disk is full.
+    #[error("the disk of the snapshot store is full")]
+    DiskFull(#[source] io::Error),
+    /// An id that is not one of a snapshot of this store.
+    #[error("{id} is no snapshot of this store")]
+    Unknown {
+        /// The id as given.
+        id: SnapshotId,
+    },
+    /// Only two snapshots of one kind can be compared.
+    #[error(
+        "{before} and {after} cannot be compared: one is of the whole project, one of single paths"
+    )]
+    Mismatched {
+        /// The one.
+        before: SnapshotId,
+        /// The other.
+        after: SnapshotId,
+    },
+    /// An object is gone.
+    #[error("the snapshot store lost {hash}")]
+    Missing {
+        /// The object.
+        hash: ContentHash,
+    },
+    /// An object is not what its name says.
+    #[error("{hash} in the snapshot store is damaged")]
+    Damaged {
+        /// The object.
+        hash: ContentHash,
+    },
+    /// An entry whose content was never stored.
+    #[error("the content was not stored")]
+    NotStored,
+    /// A session id that cannot be the name of a file.
+    #[error("\"{id}\" cannot be a session id: use letters, digits, dash, dot and underscore")]
+    BadSession {
+        /// The id.
+        id: SessionId,
+    },
+    /// The store is in use; what needs it alone can be done later.
+    #[error("the snapshot store is in use")]
+    Busy,
+    /// A file of the store or of the project cannot be used.
+    #[error("cannot use {}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Sorts what the system said by what can be done about it.
+pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> SnapshotStoreError {
+    let path = path.into();
+    move |source| {
+        if is_disk_full(&source) {
+            SnapshotStoreError::DiskFull(source)
+        } else {
+            SnapshotStoreError::Io { path, source }
+        }
+    }
+}
+
+pub(super) fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

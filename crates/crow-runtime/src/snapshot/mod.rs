@@ -1,0 +1,32 @@
+//! The snapshot store: states of files, kept by content, so that what a call changed can be told and put back.
+//!
+//! It needs no git and never touches `.git`. Contents and folders are objects named by their hash; a snapshot is the hash of
+//! the root folder, or of a list of paths. The module knows neither tools nor events: what is captured when is for others to say.
+
+mod capture;
+mod codec;
+mod counter;
+mod diff;
+mod entry;
+mod error;
+mod file;
+mod ignored;
+mod index;
+mod node;
+mod objects;
+mod policy;
+mod reach;
+mod refs;
+mod restore;
+mod scan;
+mod store;
+mod usage;
+
+pub use capture::Capture;
+pub use diff::Change;
+pub use entry::{Content, ContentHash, Entry, FileStamp, NotCovered, WhyNotCovered};
+pub use error::SnapshotStoreError;
+pub use policy::SnapshotLimits;
+pub use restore::{PutBack, Undone};
+pub use scan::Scan;
+pub use store::{Checked, Collected, SnapshotStore};

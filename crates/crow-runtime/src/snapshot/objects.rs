@@ -1,0 +1,222 @@
+//! Objects: contents and folders, each in a file named by its hash, never changed once it is there.
+
+use std::{
+    fmt,
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use uuid::Uuid;
+use zstd::bulk::Compressor;
+
+use super::{ContentHash, SnapshotStoreError, WhyNotCovered, error::at, usage::Budget};
+
+const OBJECTS: &str = "objects";
+const UNFINISHED: &str = "unfinished";
+/// How an object is written: the first byte of its file.
+const PLAIN: u8 = 0;
+const COMPRESSED: u8 = 1;
+const LEVEL: i32 = 1;
+/// Shorter contents hardly get smaller.
+const WORTH_COMPRESSING: usize = 128;
+
+/// The objects of a store.
+pub(super) struct Objects {
+    folder: PathBuf,
+    unfinished: PathBuf,
+    /// Made once: its tables take longer to set up than a small file takes to compress.
+    compressor: Mutex<Compressor<'static>>,
+}
+
+/// An object's file.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) hash: ContentHash,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Objects {
+    pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+        let (folder, unfinished) = (store.join(OBJECTS), store.join(UNFINISHED));
+        for needed in [&folder, &unfinished] {
+            private_folder(needed).map_err(at(needed))?;
+        }
+        let compressor = Mutex::new(Compressor::new(LEVEL).map_err(at(&folder))?);
+        Ok(Self { folder, unfinished, compressor })
+    }
+
+    /// Stores a content, if there is room.
+    pub(super) fn put_content(
+        &self,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Result<ContentHash, WhyNotCovered>, SnapshotStoreError> {
+        let hash = ContentHash::of(bytes);
+        if self.holds(&hash, bytes) {
+            return Ok(Ok(hash));
+        }
+        let packed = self.pack(bytes);
+        if let Err(why) = budget.take_content(packed.len() as u64) {
+            return Ok(Err(why));
+        }
+        match self.write(&hash, &packed) {
+            Ok(()) => Ok(Ok(hash)),
+            Err(error) => match budget.disk_is_full(&error) {
+                Some(why) => Ok(Err(why)),
+                None => Err(at(self.path(&hash))(error)),
+            },
+        }
+    }
+
+    /// Stores a folder or a list of paths.
+    pub(super) fn put_folder(
+        &self,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<ContentHash, SnapshotStoreError> {
+        let hash = ContentHash::of(bytes);
+        if !self.holds(&hash, bytes) {
+            let packed = self.pack(bytes);
+            budget.take_folder(packed.len() as u64)?;
+            self.write(&hash, &packed).map_err(at(self.path(&hash)))?;
+        }
+        Ok(hash)
+    }
+
+    /// Reads an object and compares it with its name.
+    pub(super) fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, SnapshotStoreError> {
+        let path = self.path(hash);
+        let packed = match fs::read(&path) {
+            Ok(packed) => packed,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(SnapshotStoreError::Missing { hash: *hash });
+            }
+            Err(error) => return Err(at(path)(error)),
+        };
+        let bytes = unpack(packed).filter(|bytes| ContentHash::of(bytes) == *hash);
+        bytes.ok_or(SnapshotStoreError::Damaged { hash: *hash })
+    }
+
+    /// Returns whether an object is there, without reading it.
+    pub(super) fn has(&self, hash: &ContentHash) -> bool {
+        fs::symlink_metadata(self.path(hash)).is_ok()
+    }
+
+    /// Returns the files of all objects.
+    pub(super) fn all(&self) -> Result<Vec<Stored>, SnapshotStoreError> {
+        let mut all = Vec::new();
+        for folder in entries(&self.folder)? {
+            let beginning = folder.file_name();
+            for file in entries(&folder.path())? {
+                let (Some(beginning), name) = (beginning.to_str(), file.file_name()) else {
+                    continue;
+                };
+                let hash = name.to_str().map(|rest| format!("{beginning}{rest}"));
+                let Some(hash) = hash.and_then(|hex| ContentHash::parse(&hex)) else { continue };
+                let path = file.path();
+                let bytes = file.metadata().map_err(at(&path))?.len();
+                all.push(Stored { hash, path, bytes });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Removes what killed processes left half written. Only for who has the store alone.
+    pub(super) fn remove_unfinished(&self) -> Result<usize, SnapshotStoreError> {
+        let files = entries(&self.unfinished)?;
+        for file in &files {
+            let path = file.path();
+            fs::remove_file(&path).map_err(at(&path))?;
+        }
+        Ok(files.len())
+    }
+
+    /// A file under the name is believed only after reading: a lost disk write may have left it cut.
+    fn holds(&self, hash: &ContentHash, bytes: &[u8]) -> bool {
+        self.has(hash) && self.read(hash).is_ok_and(|stored| stored == bytes)
+    }
+
+    fn pack(&self, bytes: &[u8]) -> Vec<u8> {
+        if bytes.len() >= WORTH_COMPRESSING {
+            let mut compressor = self.compressor.lock().unwrap_or_else(PoisonError::into_inner);
+            // What cannot be compressed is kept as it is.
+            if let Some(compressed) =
+                compressor.compress(bytes).ok().filter(|compressed| compressed.len() < bytes.len())
+            {
+                return [&[COMPRESSED], compressed.as_slice()].concat();
+            }
+        }
+        [&[PLAIN], bytes].concat()
+    }
+
+    fn write(&self, hash: &ContentHash, packed: &[u8]) -> io::Result<()> {
+        replace(&self.unfinished, &self.path(hash), packed)
+    }
+
+    fn path(&self, hash: &ContentHash) -> PathBuf {
+        let hex = hash.to_string();
+        let (beginning, rest) = hex.split_at_checked(2).unwrap_or((&hex, ""));
+        self.folder.join(beginning).join(rest)
+    }
+}
+
+/// Writes a file whole or not at all: under a name of its own first.
+pub(super) fn replace(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let own = unfinished.join(Uuid::now_v7().to_string());
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&own)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| move_to(&own, path));
+    if written.is_err() && fs::remove_file(&own).is_err() {
+        tracing::debug!(path = %own.display(), "an unfinished file stays until the next collection");
+    }
+    written
+}
+
+fn move_to(own: &Path, path: &Path) -> io::Result<()> {
+    match (fs::rename(own, path), path.parent()) {
+        (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+            private_folder(folder)?;
+            fs::rename(own, path)
+        }
+        (moved, _) => moved,
+    }
+}
+
+pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Returns what is in a folder.
+pub(super) fn entries(folder: &Path) -> Result<Vec<fs::DirEntry>, SnapshotStoreError> {
+    fs::read_dir(folder).and_then(Iterator::collect).map_err(at(folder))
+}
+
+fn unpack(mut packed: Vec<u8>) -> Option<Vec<u8>> {
+    match *packed.first()? {
+        PLAIN => {
+            packed.remove(0);
+            Some(packed)
+        }
+        COMPRESSED => {
+            let mut bytes = Vec::new();
+            let mut decoder = zstd::Decoder::with_buffer(packed.get(1..)?).ok()?;
+            decoder.read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,74 @@
+//! How much is captured, and which folders are no projects.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{SnapshotStoreError, error::at};
+
+const MIB: u64 = 1024 * 1024;
+
+/// How much is captured. What is beyond is named, not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotLimits {
+    /// The largest file that is stored.
+    pub file_bytes: u64,
+    /// The largest ignored file that a scan stores.
+    pub ignored_file_bytes: u64,
+    /// The most files in an ignored folder that a scan looks into.
+    pub ignored_folder_files: usize,
+    /// The most that one scan stores.
+    pub new_bytes: u64,
+    /// The most files and folders of a scan.
+    pub entries: usize,
+    /// The most that the store may hold.
+    pub store_bytes: u64,
+    /// What stays free on the disk.
+    pub free_bytes: u64,
+}
+
+impl Default for SnapshotLimits {
+    fn default() -> Self {
+        Self {
+            file_bytes: 8 * MIB,
+            ignored_file_bytes: MIB,
+            ignored_folder_files: 1000,
+            new_bytes: 512 * MIB,
+            entries: 200_000,
+            store_bytes: 2048 * MIB,
+            free_bytes: 1024 * MIB,
+        }
+    }
+}
+
+/// Refuses folders that hold more than a project.
+pub(super) fn refuse(root: &Path, home: Option<&PathBuf>) -> Result<(), SnapshotStoreError> {
+    let refused = |what| Err(SnapshotStoreError::Refused { path: root.to_path_buf(), what });
+    if let Some(home) = home {
+        if home == root {
+            return refused("a home directory");
+        }
+        if home.starts_with(root) {
+            return refused("above a home directory");
+        }
+    }
+    let Some(parent) = root.parent() else {
+        return refused("the root of the file system");
+    };
+    if device(root)? != device(parent)? {
+        return refused("the root of a mounted file system");
+    }
+    Ok(())
+}
+
+fn device(path: &Path) -> Result<u64, SnapshotStoreError> {
+    fs::symlink_metadata(path).map(|metadata| metadata.dev()).map_err(at(path))
+}
+
+/// Returns how much may still be written to the disk of `folder`.
+pub(super) fn free_space(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}

@@ -1,0 +1,88 @@
+//! Which objects sessions refer to.
+
+use std::collections::HashSet;
+
+use super::{
+    Content, ContentHash, Entry, SnapshotStoreError,
+    diff::{children, listed},
+    node::Child,
+    objects::Objects,
+    refs::{References, Root},
+};
+
+/// The objects that sessions refer to.
+#[derive(Debug, Default)]
+pub(super) struct Reached {
+    /// All that must stay.
+    pub(super) found: HashSet<ContentHash>,
+    /// Folders and lists that are lost, and with them what they led to.
+    pub(super) missing: Vec<ContentHash>,
+    /// Those that were looked into. A file may have the bytes of a folder's object.
+    entered: HashSet<Root>,
+}
+
+impl Reached {
+    /// Goes from the references of all sessions to all that they lead to.
+    pub(super) fn from_sessions(
+        references: &References,
+        objects: &Objects,
+    ) -> Result<Self, SnapshotStoreError> {
+        let mut reached = Self::default();
+        for session in references.sessions()? {
+            let mut waiting = references.of(&session)?;
+            while let Some(root) = waiting.pop() {
+                if reached.entered.insert(root) {
+                    reached.enter(root, objects, &mut waiting)?;
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    fn enter(
+        &mut self,
+        root: Root,
+        objects: &Objects,
+        waiting: &mut Vec<Root>,
+    ) -> Result<(), SnapshotStoreError> {
+        match root {
+            Root::Tree(node) => {
+                self.found.insert(node);
+                for (_, child) in self.unless_lost(children(objects, &node))?.unwrap_or_default() {
+                    match child {
+                        Child::Folder { node, .. } => waiting.push(Root::Tree(node)),
+                        Child::Leaf(entry) => self.content(&entry),
+                    }
+                }
+            }
+            Root::Paths(list) => {
+                self.found.insert(list);
+                for (_, entry) in self.unless_lost(listed(objects, &list))?.unwrap_or_default() {
+                    self.content(&entry);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn content(&mut self, entry: &Entry) {
+        if let Entry::File { content: Content::Stored(hash), .. } = entry {
+            self.found.insert(*hash);
+        }
+    }
+
+    /// What is lost cannot tell what it led to; what else the session refers to stays all the same.
+    fn unless_lost<T>(
+        &mut self,
+        read: Result<T, SnapshotStoreError>,
+    ) -> Result<Option<T>, SnapshotStoreError> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(SnapshotStoreError::Missing { hash } | SnapshotStoreError::Damaged { hash }) => {
+                self.missing.push(hash);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

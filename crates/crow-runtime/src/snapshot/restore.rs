@@ -1,0 +1,300 @@
+//! Putting a path back into a state that it had, if it is still in the state that it should be in.
+
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+use super::{
+    Change, Content, ContentHash, Entry, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
+    capture::{look, resolve},
+    error::at,
+    objects::Objects,
+};
+
+/// What became of a path.
+#[derive(Debug)]
+pub enum PutBack {
+    /// It is as wanted now.
+    Done,
+    /// It was as wanted already.
+    Unchanged,
+    /// It is not what it should be: somebody changed it since. It was left alone.
+    Conflict {
+        /// What it is.
+        found: Entry,
+    },
+    /// A folder should go, but something is in it. It was left alone.
+    NotEmpty,
+    /// What should be there was never stored.
+    NotCovered {
+        /// Why.
+        why: WhyNotCovered,
+    },
+}
+
+/// What became of a path when changes were undone.
+#[derive(Debug)]
+pub struct Undone {
+    /// The path.
+    pub path: PathBuf,
+    /// What became of it.
+    pub result: Result<PutBack, SnapshotStoreError>,
+}
+
+/// Puts paths back.
+#[derive(Debug)]
+pub(super) struct Restorer<'a> {
+    pub(super) objects: &'a Objects,
+    pub(super) limits: &'a SnapshotLimits,
+}
+
+const USER_MAY_ALL: u32 = 0o700;
+
+impl Restorer<'_> {
+    /// Undoes changes: what came goes, the innermost first; then what was returns, the outermost first.
+    pub(super) fn undo(&self, changes: &[Change]) -> Vec<Undone> {
+        let mut ordered: Vec<&Change> = changes.iter().collect();
+        ordered.sort_by(|a, b| a.path.cmp(&b.path));
+        let (go, return_): (Vec<&Change>, Vec<&Change>) =
+            ordered.into_iter().partition(|change| change.before == Entry::Absent);
+        let in_turn = go.into_iter().rev().chain(return_);
+        let mut undone = Vec::with_capacity(changes.len());
+        let mut closed = Vec::new();
+        for change in in_turn {
+            let result = self.put_open(&change.path, &change.after, &change.before);
+            if let (Ok(PutBack::Done), Entry::Folder { mode }) = (&result, &change.before) {
+                closed.push((change.path.as_path(), *mode));
+            }
+            undone.push(Undone { path: change.path.clone(), result });
+        }
+        // Only when all is in them may folders become closed to writing again.
+        for (path, mode) in closed.into_iter().rev() {
+            if let Err(error) = set_mode(path, mode) {
+                undone.retain(|done| done.path != path);
+                undone.push(Undone { path: path.to_path_buf(), result: Err(error) });
+            }
+        }
+        undone
+    }
+
+    /// Puts one path back.
+    pub(super) fn put_back(
+        &self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        let put = self.put_open(path, expected, wanted)?;
+        if let (PutBack::Done, Entry::Folder { mode }) = (&put, wanted) {
+            set_mode(path, *mode)?;
+        }
+        Ok(put)
+    }
+
+    /// Leaves a folder open for what comes into it.
+    fn put_open(
+        &self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        for entry in [wanted, expected] {
+            if let Entry::LeftOut { why } = entry {
+                return Ok(PutBack::NotCovered { why: *why });
+            }
+        }
+        if let Entry::File { content: Content::NotStored { why, .. }, .. } = wanted {
+            return Ok(PutBack::NotCovered { why: *why });
+        }
+        let Some(folder) = path.parent() else {
+            return Ok(PutBack::NotCovered { why: WhyNotCovered::Special });
+        };
+        // A folder on the way that became a link leads somewhere else.
+        if resolve(folder)? != folder {
+            return Ok(PutBack::Conflict { found: self.found(folder, expected)? });
+        }
+        if let Some(early) = self.hindrance(path, expected, wanted)? {
+            return Ok(early);
+        }
+        let ready = self.prepare(path, folder, expected, wanted)?;
+        // As late as can be: what is written in between is not lost.
+        if let Some(late) = self.hindrance(path, expected, wanted)? {
+            ready.discard()?;
+            return Ok(late);
+        }
+        ready.put(path, expected, wanted)
+    }
+
+    /// Returns why there is nothing to do or nothing may be done.
+    fn hindrance(
+        &self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<Option<PutBack>, SnapshotStoreError> {
+        let found = self.found(path, expected)?;
+        Ok(if is(&found, wanted) {
+            Some(PutBack::Unchanged)
+        } else {
+            (!is(&found, expected)).then_some(PutBack::Conflict { found })
+        })
+    }
+
+    /// Makes what should be there beside its place, so that it takes the place in one go.
+    fn prepare(
+        &self,
+        path: &Path,
+        folder: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<Ready, SnapshotStoreError> {
+        let beside = || folder.join(format!(".crow-undo-{}", Uuid::now_v7()));
+        match wanted {
+            Entry::File { mode, content: Content::Stored(hash), .. } => {
+                if is_only_mode(expected, wanted) {
+                    return Ok(Ready::InPlace);
+                }
+                let bytes = self.objects.read(hash)?;
+                let own = beside();
+                create_folders(folder)?;
+                if let Err(error) = write(&own, *mode, &bytes) {
+                    Ready::Beside(own).discard()?;
+                    return Err(at(path)(error));
+                }
+                Ok(Ready::Beside(own))
+            }
+            Entry::Link { target } => {
+                let own = beside();
+                create_folders(folder)?;
+                symlink(target, &own).map_err(at(path))?;
+                Ok(Ready::Beside(own))
+            }
+            Entry::Folder { .. } => {
+                create_folders(folder)?;
+                Ok(Ready::InPlace)
+            }
+            Entry::Absent
+            | Entry::LeftOut { .. }
+            | Entry::File { content: Content::NotStored { .. }, .. } => Ok(Ready::InPlace),
+        }
+    }
+
+    /// Tells what is there now, without storing it. A file that was not stored is known by its stamp alone.
+    fn found(&self, path: &Path, expected: &Entry) -> Result<Entry, SnapshotStoreError> {
+        look(path, self.limits, |bytes| {
+            Ok(match expected {
+                Entry::File { content: Content::NotStored { why, .. }, .. } => Err(*why),
+                Entry::File { .. }
+                | Entry::Absent
+                | Entry::Link { .. }
+                | Entry::Folder { .. }
+                | Entry::LeftOut { .. } => Ok(ContentHash::of(bytes)),
+            })
+        })
+    }
+}
+
+/// What waits to take its place.
+#[derive(Debug)]
+enum Ready {
+    /// Under another name in the same folder.
+    Beside(PathBuf),
+    /// Nothing needs to be made first.
+    InPlace,
+}
+
+impl Ready {
+    fn discard(self) -> Result<(), SnapshotStoreError> {
+        match self {
+            Self::Beside(own) => match fs::remove_file(&own) {
+                Ok(()) => Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(at(own)(error)),
+            },
+            Self::InPlace => Ok(()),
+        }
+    }
+
+    fn put(
+        self,
+        path: &Path,
+        found: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        let stays_folder = matches!((found, wanted), (Entry::Folder { .. }, Entry::Folder { .. }));
+        if matches!(found, Entry::Folder { .. }) && !stays_folder {
+            match fs::remove_dir(path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    self.discard()?;
+                    return Ok(PutBack::NotEmpty);
+                }
+                Err(error) => {
+                    self.discard()?;
+                    return Err(at(path)(error));
+                }
+            }
+        } else if matches!(wanted, Entry::Absent | Entry::Folder { .. })
+            && !matches!(found, Entry::Absent | Entry::Folder { .. })
+        {
+            fs::remove_file(path).map_err(at(path))?;
+        }
+        match (&self, wanted) {
+            (Self::Beside(own), _) => {
+                if let Err(error) = fs::rename(own, path) {
+                    self.discard()?;
+                    return Err(at(path)(error));
+                }
+            }
+            (Self::InPlace, Entry::File { mode, .. }) => set_mode(path, *mode)?,
+            (Self::InPlace, Entry::Folder { mode }) => {
+                if !stays_folder {
+                    fs::create_dir(path).map_err(at(path))?;
+                }
+                set_mode(path, mode | USER_MAY_ALL)?;
+            }
+            (Self::InPlace, Entry::Absent | Entry::Link { .. } | Entry::LeftOut { .. }) => {}
+        }
+        Ok(PutBack::Done)
+    }
+}
+
+/// Compares what is there with what should be. A file that was not stored is known by its stamp.
+fn is(found: &Entry, expected: &Entry) -> bool {
+    match (found, expected) {
+        (
+            Entry::File { content: Content::NotStored { stamp, .. }, .. },
+            Entry::File { content: Content::NotStored { stamp: expected, .. }, .. },
+        ) => stamp == expected,
+        _ => found == expected,
+    }
+}
+
+fn is_only_mode(expected: &Entry, wanted: &Entry) -> bool {
+    match (expected, wanted) {
+        (
+            Entry::File { content: Content::Stored(expected), .. },
+            Entry::File { content: Content::Stored(wanted), .. },
+        ) => expected == wanted,
+        _ => false,
+    }
+}
+
+fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+fn create_folders(folder: &Path) -> Result<(), SnapshotStoreError> {
+    fs::create_dir_all(folder).map_err(at(folder))
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), SnapshotStoreError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at(path))
+}

@@ -1,0 +1,419 @@
+//! The store of one project: what the parts of this module do together, and who may do it at the same time.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::ids::{SessionId, SnapshotId};
+
+use super::{
+    Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan, SnapshotLimits,
+    SnapshotStoreError, Undone,
+    capture::{capture, with_missing_folders},
+    counter::Counter,
+    diff::{self, children, listed},
+    error::at,
+    index::Index,
+    node::{Child, write_paths},
+    objects::{Objects, private_folder},
+    policy::refuse,
+    reach::Reached,
+    refs::{References, Root},
+    restore::Restorer,
+    scan::Walk,
+    usage::Budget,
+};
+
+const LOCK: &str = "lock";
+const GENERATION: &str = "generation";
+const BYTES: &str = "bytes";
+/// So many files and folders are rather read again by the next process than the index saved after each scan.
+const WORTH_SAVING: usize = 1000;
+
+/// Keeps states of the files of one project.
+///
+/// All methods block. Several threads and processes may use one store: objects never change once they are there, and only
+/// [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need the store alone.
+#[derive(Debug)]
+pub struct SnapshotStore {
+    folder: PathBuf,
+    root: PathBuf,
+    home: Option<PathBuf>,
+    limits: SnapshotLimits,
+    objects: Objects,
+    references: References,
+    /// How many collections there were.
+    generation: Counter,
+    /// How many bytes the objects take.
+    bytes: Counter,
+    index: Mutex<Cached>,
+    /// What was referred to last, so that a project at rest adds nothing to the disk.
+    last: Mutex<BTreeMap<SessionId, Root>>,
+}
+
+/// The index in memory.
+#[derive(Debug, Default)]
+struct Cached {
+    /// Nothing before the first scan, and after one that failed half way.
+    index: Option<Index>,
+    /// How much was read that the saved index does not know.
+    unsaved: usize,
+}
+
+/// What a collection did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collected {
+    /// How many objects went.
+    pub removed: usize,
+    /// How many bytes that freed.
+    pub freed: u64,
+    /// How many bytes remain.
+    pub remaining: u64,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How many objects are whole.
+    pub objects: usize,
+    /// How many bytes they take.
+    pub bytes: u64,
+    /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
+    pub damaged: Vec<ContentHash>,
+    /// Objects that a session refers to and that are not there.
+    pub missing: Vec<ContentHash>,
+}
+
+impl SnapshotStore {
+    /// Opens the store in `folder`, which is made if need be, for the project in `root`.
+    ///
+    /// The folder holds one project's store and nothing else. A project that is `home` itself, or holds it, is not scanned.
+    pub fn open(
+        folder: &Path,
+        root: &Path,
+        limits: SnapshotLimits,
+        home: Option<&Path>,
+    ) -> Result<Self, SnapshotStoreError> {
+        private_folder(folder).map_err(at(folder))?;
+        let folder = folder.canonicalize().map_err(at(folder))?;
+        let root = root.canonicalize().map_err(at(root))?;
+        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
+        let store = Self {
+            objects: Objects::open(&folder)?,
+            references: References::open(&folder)?,
+            generation: Counter::open(folder.join(GENERATION))?,
+            bytes: Counter::open(folder.join(BYTES))?,
+            index: Mutex::default(),
+            last: Mutex::default(),
+            folder,
+            root,
+            home,
+            limits,
+        };
+        match store.alone() {
+            Ok(_lock) => {
+                store.objects.remove_unfinished()?;
+            }
+            Err(SnapshotStoreError::Busy) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(store)
+    }
+
+    /// Captures the whole project, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
+    pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
+        refuse(&self.root, self.home.as_ref())?;
+        let _shared = self.shared()?;
+        let generation = self.generation.read()?;
+        let mut cached = unpoisoned(&self.index);
+        let mut index = cached
+            .index
+            .take()
+            .or_else(|| Index::load(&self.folder))
+            .unwrap_or_else(|| Index { generation, ..Index::default() });
+        index.catch_up(generation, &self.objects);
+        let budget = self.budget()?;
+        let mut walk = Walk::new(&self.objects, &self.limits, &self.folder, budget);
+        let walked = walk.project(&self.root, &mut index);
+        self.bytes.add(walk.budget.written)?;
+        let (node, unignored) = walked?;
+        let root = Root::Tree(node);
+        self.refer(session, root)?;
+        let Walk { not_covered, entries, read, .. } = walk;
+        cached.unsaved += read;
+        if cached.unsaved >= WORTH_SAVING {
+            self.save(&index);
+            cached.unsaved = 0;
+        }
+        cached.index = Some(index);
+        Ok(Scan { snapshot: root.id(), unignored, not_covered, entries })
+    }
+
+    /// Captures single paths, relative to the root or absolute, also ignored ones and ones outside. The session refers to
+    /// the snapshot.
+    pub fn capture(
+        &self,
+        session: &SessionId,
+        paths: &[PathBuf],
+    ) -> Result<Capture, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut entries = Vec::new();
+        let mut not_covered = Vec::new();
+        for path in with_missing_folders(&self.root, paths)? {
+            let entry = capture(&path, &self.objects, &self.limits, &mut budget)?;
+            if let Entry::File { content: Content::NotStored { why, .. }, .. } = &entry {
+                not_covered.push(NotCovered { path: path.clone(), why: *why });
+            }
+            entries.push((path, entry));
+        }
+        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, root)?;
+        let paths = entries.into_iter().map(|(path, _)| path).collect();
+        Ok(Capture { snapshot: root.id(), paths, not_covered })
+    }
+
+    /// Returns what changed between two scans, or between two captures of the same paths, sorted by path within a folder.
+    pub fn changes(
+        &self,
+        before: &SnapshotId,
+        after: &SnapshotId,
+    ) -> Result<Vec<Change>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        match (parse(before)?, parse(after)?) {
+            (Root::Tree(before), Root::Tree(after)) => {
+                let mut changes = Vec::new();
+                diff::folders(&self.objects, &self.root, &before, &after, &mut changes)?;
+                Ok(changes)
+            }
+            (Root::Paths(before), Root::Paths(after)) => {
+                diff::paths(&self.objects, &before, &after)
+            }
+            (Root::Tree(_), Root::Paths(_)) | (Root::Paths(_), Root::Tree(_)) => {
+                Err(SnapshotStoreError::Mismatched { before: before.clone(), after: after.clone() })
+            }
+        }
+    }
+
+    /// Returns what an absolute path was in a snapshot. What a list of single paths does not name is unknown, not absent.
+    pub fn entry(
+        &self,
+        snapshot: &SnapshotId,
+        path: &Path,
+    ) -> Result<Option<Entry>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut node = match parse(snapshot)? {
+            Root::Tree(node) => node,
+            Root::Paths(list) => {
+                let mut listed = listed(&self.objects, &list)?.into_iter();
+                return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
+            }
+        };
+        let Ok(inner) = path.strip_prefix(&self.root) else { return Ok(None) };
+        let mut names = inner.iter().peekable();
+        while let Some(name) = names.next() {
+            let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
+            match found.map(|(_, child)| child) {
+                Some(child) if names.peek().is_none() => return Ok(Some(child.entry())),
+                Some(Child::Folder { node: inner, .. }) => node = inner,
+                Some(Child::Leaf(Entry::LeftOut { .. })) => return Ok(None),
+                Some(Child::Leaf(_)) | None => return Ok(Some(Entry::Absent)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the content of a file, or the target of a link.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, SnapshotStoreError> {
+        match entry {
+            Entry::File { content: Content::Stored(hash), .. } => {
+                let _shared = self.shared()?;
+                self.objects.read(hash)
+            }
+            Entry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
+            Entry::File { content: Content::NotStored { .. }, .. }
+            | Entry::Absent
+            | Entry::Folder { .. }
+            | Entry::LeftOut { .. } => Err(SnapshotStoreError::NotStored),
+        }
+    }
+
+    /// Puts a path into a state, if it is in the state that is expected; else it is left alone.
+    pub fn put_back(
+        &self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        self.restorer().put_back(path, expected, wanted)
+    }
+
+    /// Undoes changes in the order in which they can be undone, and tells of each what became of it.
+    pub fn undo(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        Ok(self.restorer().undo(changes))
+    }
+
+    /// Refers to snapshots from a session, as one does that goes on from another.
+    pub fn keep(
+        &self,
+        session: &SessionId,
+        snapshots: &[SnapshotId],
+    ) -> Result<(), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut roots = Vec::with_capacity(snapshots.len());
+        for id in snapshots {
+            let root = parse(id)?;
+            let (Root::Tree(hash) | Root::Paths(hash)) = root;
+            if !self.objects.has(&hash) {
+                return Err(SnapshotStoreError::Unknown { id: id.clone() });
+            }
+            roots.push(root);
+        }
+        self.references.add(session, &roots)
+    }
+
+    /// Forgets what a session refers to; the next collection removes what nobody else refers to.
+    pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        unpoisoned(&self.last).remove(session);
+        self.references.remove(session)
+    }
+
+    /// Returns the sessions that refer to snapshots, so that those that are gone can be released.
+    pub fn sessions(&self) -> Result<Vec<SessionId>, SnapshotStoreError> {
+        self.references.sessions()
+    }
+
+    /// Removes what no session refers to. Needs the store alone.
+    pub fn collect_garbage(&self) -> Result<Collected, SnapshotStoreError> {
+        let _alone = self.alone()?;
+        let Reached { found, .. } = Reached::from_sessions(&self.references, &self.objects)?;
+        // First of all: a process that goes on after this looks again at what it believed to be stored.
+        self.next_generation()?;
+        self.objects.remove_unfinished()?;
+        let mut collected = Collected { removed: 0, freed: 0, remaining: 0 };
+        for object in self.objects.all()? {
+            if found.contains(&object.hash) {
+                collected.remaining += object.bytes;
+            } else {
+                fs::remove_file(&object.path).map_err(at(&object.path))?;
+                collected.removed += 1;
+                collected.freed += object.bytes;
+            }
+        }
+        self.bytes.set(collected.remaining)?;
+        Ok(collected)
+    }
+
+    /// Reads everything and compares it with its name. Needs the store alone.
+    pub fn check(&self) -> Result<Checked, SnapshotStoreError> {
+        let _alone = self.alone()?;
+        let mut checked =
+            Checked { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
+        self.next_generation()?;
+        for object in self.objects.all()? {
+            match self.objects.read(&object.hash) {
+                Ok(_) => {
+                    checked.objects += 1;
+                    checked.bytes += object.bytes;
+                }
+                Err(SnapshotStoreError::Damaged { hash }) => {
+                    fs::remove_file(&object.path).map_err(at(&object.path))?;
+                    checked.damaged.push(hash);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Reached { found, mut missing, .. } =
+            Reached::from_sessions(&self.references, &self.objects)?;
+        missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));
+        missing.sort_unstable();
+        missing.dedup();
+        checked.missing = missing;
+        self.bytes.set(checked.bytes)?;
+        Ok(checked)
+    }
+
+    /// Saves what the next process can use. Losing it costs that one time, nothing else.
+    pub fn flush(&self) {
+        let mut cached = unpoisoned(&self.index);
+        if let Some(index) = cached.index.as_ref().filter(|_| cached.unsaved > 0) {
+            self.save(index);
+            cached.unsaved = 0;
+        }
+    }
+
+    fn save(&self, index: &Index) {
+        if let Err(error) = index.save(&self.folder) {
+            tracing::warn!(folder = %self.folder.display(), %error, "the snapshot index is not saved");
+        }
+    }
+
+    fn restorer(&self) -> Restorer<'_> {
+        Restorer { objects: &self.objects, limits: &self.limits }
+    }
+
+    fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
+        let mut last = unpoisoned(&self.last);
+        if last.get(session) != Some(&root) {
+            self.references.add(session, &[root])?;
+            last.insert(session.clone(), root);
+        }
+        Ok(())
+    }
+
+    /// Waits while the store is collected or checked.
+    fn shared(&self) -> Result<File, SnapshotStoreError> {
+        let path = self.folder.join(LOCK);
+        let lock = open_lock(&path).map_err(at(&path))?;
+        lock.lock_shared().map_err(at(&path))?;
+        Ok(lock)
+    }
+
+    fn alone(&self) -> Result<File, SnapshotStoreError> {
+        let path = self.folder.join(LOCK);
+        let lock = open_lock(&path).map_err(at(&path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(TryLockError::WouldBlock) => Err(SnapshotStoreError::Busy),
+            Err(TryLockError::Error(error)) => Err(at(path)(error)),
+        }
+    }
+
+    fn next_generation(&self) -> Result<(), SnapshotStoreError> {
+        unpoisoned(&self.last).clear();
+        self.generation.add(1)
+    }
+
+    fn budget(&self) -> Result<Budget, SnapshotStoreError> {
+        Budget::new(&self.folder, self.bytes.read()?, &self.limits)
+    }
+}
+
+impl Drop for SnapshotStore {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
+    Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// What the locks guard is whole between any two steps.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
