@@ -19,6 +19,7 @@ mod reach;
 mod refs;
 mod restore;
 mod scan;
+mod settled;
 mod store;
 mod usage;
 

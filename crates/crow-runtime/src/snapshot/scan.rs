@@ -20,16 +20,12 @@ use super::{
     index::{Folder, Index, Item, Seen, What},
     node::{Child, write_folder},
     objects::Objects,
+    settled::is_settled,
     usage::Budget,
 };
 
 /// Deeper folders are not looked into.
 const DEEPEST: usize = 128;
-/// For so long a file system may give the same time to two changes: more than a tick of any kernel.
-const TICK: i64 = 100_000_000;
-/// The same where it keeps whole seconds only.
-const COARSE_TICK: i64 = 2_000_000_000;
-const SECOND: i64 = 1_000_000_000;
 
 /// The state of the whole project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -491,31 +487,4 @@ fn holds_more_than(folder: &Path, limit: usize) -> bool {
         }
     }
     false
-}
-
-/// Returns whether a change made since a scan started would show in the time of the last change.
-fn is_settled(changed: i64, started: i64) -> bool {
-    let tick = if changed % SECOND == 0 { COARSE_TICK } else { TICK };
-    changed < started.saturating_sub(tick)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stamp_as_new_as_the_scan_proves_nothing() {
-        let now = 1_000 * SECOND + 1;
-        for (changed, settled) in [
-            (now + SECOND / 2, false),
-            (now, false),
-            (now - TICK, false),
-            (now - TICK - 1, true),
-            // Whole seconds come from a file system that keeps no parts of them.
-            (999 * SECOND, false),
-            (998 * SECOND, true),
-        ] {
-            assert_eq!(is_settled(changed, now), settled, "{changed}");
-        }
-    }
 }
