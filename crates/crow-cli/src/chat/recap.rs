@@ -3,9 +3,9 @@
 use crow_core::{
     capability::PermissionAnswer,
     event::{AgentEvent, Envelope, InputSource},
-    ids::RequestId,
     message::Block,
-    permission::GrantOffer,
+    permission::Grant,
+    tool::Access,
 };
 
 use crate::render::{is_root, one_line, text_of};
@@ -42,32 +42,37 @@ pub(super) fn recap(events: &[Envelope]) -> String {
     lines.join("\n")
 }
 
-/// Returns the offers that were taken, each once.
+/// Names what was allowed for the session, each once.
 fn allowed(events: &[Envelope]) -> Vec<String> {
-    let mut offered: Vec<(&RequestId, &[GrantOffer])> = Vec::new();
-    let mut labels: Vec<String> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     for envelope in events {
-        if let AgentEvent::PermissionRequest { request_id, offers, .. } = &envelope.event {
-            offered.push((request_id, offers));
-        }
         let AgentEvent::PermissionDecision {
-            request_id,
             answer: PermissionAnswer::AllowSession { grants },
             ..
         } = &envelope.event
         else {
             continue;
         };
-        let asked = offered.iter().filter(|(id, _)| *id == request_id);
-        let mut taken = asked.flat_map(|(_, offers)| *offers);
-        if let Some(offer) = taken.find(|offer| offer.grants == *grants) {
-            let label = one_line(&offer.label);
-            if !labels.contains(&label) {
-                labels.push(label);
+        for name in grants.iter().map(name) {
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
     }
-    labels
+    names
+}
+
+fn name(grant: &Grant) -> String {
+    match grant {
+        Grant::Tool(tool) => format!("`{}`", one_line(tool)),
+        Grant::Command(words) => format!("`{} …`", one_line(&words.join(" "))),
+        Grant::Path { access: Access::Read, path } => {
+            format!("reading `{}`", one_line(&path.display().to_string()))
+        }
+        Grant::Path { access: Access::Write, path } => {
+            format!("changes of `{}`", one_line(&path.display().to_string()))
+        }
+    }
 }
 
 fn words(content: &[Block]) -> String {

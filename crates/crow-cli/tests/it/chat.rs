@@ -131,7 +131,7 @@ async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
     let result = ran.result();
     assert_eq!(result["refusals"], json!([]), "{result}");
     let mut terminal = Terminal::start(&place, &["--resume", id], 80, "xterm-256color");
-    terminal.shows("allowed in this session: ").await.prompts("").await;
+    terminal.shows("allowed in this session: `cargo check …`").await.prompts("").await;
     terminal.keys("\u{4}");
     terminal.exits(0).await;
     server.finish().await.unwrap();
@@ -350,6 +350,30 @@ async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_chara
     for line in &lines {
         assert!(body.contains(line), "{line}: {body}");
     }
+}
+
+#[tokio::test]
+async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("All read.").into()])
+            .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    for number in 1..=16 {
+        let words = format!("word {number}");
+        terminal.keys(&format!("{words}\r"));
+        terminal.shows(&format!("> {words}\n")).await;
+    }
+    terminal.keys("one too many\r");
+    terminal.shows("not sent, and put back: “one too many”").await;
+    terminal.sees("the words", |screen| screen.ends_with("> one too many")).await;
+    gate.open();
+    terminal.shows("All read.").await.prompts("one too many").await;
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
 }
 
 #[tokio::test]
