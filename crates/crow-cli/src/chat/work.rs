@@ -45,6 +45,8 @@ pub(super) struct Work {
     phase: Phase,
     /// How many inputs the agent has not read yet.
     unread: usize,
+    /// The last error that is on the screen.
+    pub(super) error: String,
     /// Whether this run made calls.
     calls: Calls,
     /// The questions of this run, as they were asked.
@@ -119,6 +121,9 @@ impl Conversation {
             }
             if matches!(event.event, AgentEvent::PermissionRequest { .. }) {
                 self.work.requests.push(Arc::clone(&event));
+            }
+            if let AgentEvent::Error { error, .. } = &event.event {
+                self.work.error.clone_from(error);
             }
             if matches!(event.event, AgentEvent::CallEnd { denial: None, .. }) {
                 self.work.calls = Calls::Some;
