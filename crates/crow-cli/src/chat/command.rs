@@ -27,21 +27,27 @@ impl Entry {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let is_name = |name: &str| {
             !name.is_empty()
-                && name.chars().all(|character| character.is_ascii_lowercase() || character == '-')
+                && name.chars().all(|character| character.is_ascii_alphabetic() || character == '-')
         };
         match word.strip_prefix('/') {
+            // A slash alone asks what there is.
+            Some("") if rest.trim().is_empty() => {
+                Self::Command { name: HELP.to_owned(), argument: String::new() }
+            }
             Some(name) if is_name(name) => {
-                Self::Command { name: name.to_owned(), argument: rest.trim().to_owned() }
+                Self::Command { name: name.to_ascii_lowercase(), argument: rest.trim().to_owned() }
             }
             Some(_) | None => Self::Prompt(line.trim().to_owned()),
         }
     }
 }
 
+/// The command that lists the others.
+pub(super) const HELP: &str = "help";
 /// The chat's own commands, which stand beside those of the host.
 pub(super) const OWN: [HostCommand; 3] = [
     HostCommand { name: "new", argument: "", description: "start a new session" },
-    HostCommand { name: "help", argument: "", description: "show this" },
+    HostCommand { name: HELP, argument: "", description: "show this" },
     HostCommand { name: "quit", argument: "", description: "leave; so does ctrl-d" },
 ];
 /// Other names of commands.
@@ -105,7 +111,10 @@ mod tests {
             ("/model anthropic/claude  ", command("model", "anthropic/claude")),
             ("/etc/hosts is broken, fix it", prompt("/etc/hosts is broken, fix it")),
             ("/etc", command("etc", "")),
-            ("/Users is full", prompt("/Users is full")),
+            ("/Help", command("help", "")),
+            ("/MODEL Some/Name", command("model", "Some/Name")),
+            ("/", command("help", "")),
+            ("/ ", command("help", "")),
             ("/ is full", prompt("/ is full")),
             (" /help me", prompt("/help me")),
             ("//", prompt("//")),

@@ -1,20 +1,27 @@
 //! The conversation: prompts, and what holds between them.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use crow_core::{ids::SessionId, message::Block, model::Models};
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::SessionId,
+    message::Block,
+    model::Models,
+};
 use crow_runtime::{
     AgentEnd, AgentHandle, AgentHost as _, AgentRuntime, EventStream, SessionStore,
 };
 use futures_util::StreamExt as _;
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use super::{
     command::{ALIASES, Entry, OWN},
     editor::{Entered, LineEditor, PROMPT},
+    feed::Feed,
     greeting::{Greeting, farewell},
     interrupts::{Decision, Interrupts, Place},
     modes::Modes,
+    recap::recap,
     work::Work,
 };
 use crate::{
@@ -56,6 +63,8 @@ pub(super) struct Conversation {
     pub(super) work: Work,
     /// Away while it reads.
     editor: Option<LineEditor>,
+    /// What the editor reads, where keys come one by one.
+    pub(super) feed: Option<Feed>,
 }
 
 /// Whether a session stays when the chat leaves it.
@@ -92,10 +101,12 @@ impl Conversation {
         let names = hosts.iter().map(|command| command.name).chain(own).chain(aliases);
         let names = names.map(|name| format!("/{name}")).collect();
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
-        let editor = LineEditor::new(names, history, modes.clone())
+        let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
+        let goes_on = Arc::new(Notify::new());
+        let live = modes.is_live().then(|| Feed::new(Arc::clone(&goes_on)));
+        let feed = live.transpose().map_err(|error| unreadable(&error))?;
+        let editor = LineEditor::new(names, history, modes.clone(), &goes_on)
             .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
-        let keyboard = Keyboard::new()
-            .map_err(|error| CliError::failed(format!("the terminal cannot be read: {error}")))?;
         let mut conversation = Self {
             events: stream(&handle)?,
             kept: Kept::NotYet,
@@ -107,6 +118,7 @@ impl Conversation {
             interrupts: Interrupts::default(),
             work: Work::default(),
             editor: Some(editor),
+            feed,
             host,
             environment,
             store,
@@ -150,7 +162,10 @@ impl Conversation {
     /// Says how to go on, and removes a session in which nothing was said.
     pub(super) async fn close(&mut self) {
         match self.kept {
-            Kept::Yes => self.screen.push_say(farewell(self.handle.session_id().as_str())),
+            Kept::Yes if self.is_stored().await => {
+                self.screen.push_say(farewell(self.handle.session_id().as_str()));
+            }
+            Kept::Yes => {}
             Kept::NotYet => {
                 let id = self.handle.session_id().clone();
                 drop(self.host.delete(&id).await);
@@ -158,6 +173,14 @@ impl Conversation {
         }
         // A terminal that takes nothing may not hold up the end.
         drop(timeout(LAST_WORDS, self.screen.shown()).await);
+    }
+
+    /// Returns whether something that was said can be read again: a full disk may have taken nothing.
+    async fn is_stored(&self) -> bool {
+        let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
+        let stored = spawn_blocking(move || store.read(&id)).await;
+        let is_said = |envelope: &Envelope| matches!(envelope.event, AgentEvent::UserInput { .. });
+        stored.is_ok_and(|stored| stored.is_ok_and(|stored| stored.events.iter().any(is_said)))
     }
 
     pub(super) fn runtime(&self) -> &AgentRuntime {
@@ -197,6 +220,16 @@ impl Conversation {
             resumed: (self.kept == Kept::Yes).then_some(crow.title.as_str()),
         };
         self.screen.push_say(greeting.text(&self.environment));
+        if self.kept == Kept::Yes {
+            let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
+            // Without it the session goes on as well.
+            if let Ok(Ok(stored)) = spawn_blocking(move || store.read(&id)).await {
+                let recap = recap(&stored.events);
+                if !recap.is_empty() {
+                    self.screen.push_aside(recap);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -210,7 +243,12 @@ impl Conversation {
         let Some(mut editor) = self.editor.take() else {
             return Err(CliError::failed("the prompt is gone"));
         };
+        let unfinished = self.typing.take_unfinished();
         let draft = self.typing.replace(String::new());
+        if let Some(feed) = &mut self.feed {
+            feed.push(&unfinished);
+            feed.begin();
+        }
         let mut reading = spawn_blocking(move || {
             let entered = editor.read(&draft);
             (editor, entered)
@@ -228,13 +266,19 @@ impl Conversation {
                         }
                     },
                     Wish::End => return Ok(Said::Left(Left::Interrupted)),
-                    Wish::Continue => {}
+                    Wish::Continue => self.modes.prompt(),
                 },
                 read = &mut reading => {
                     let (editor, entered) = read.map_err(|error| CliError::failed(error.to_string()))?;
                     self.editor = Some(editor);
                     return self.entered(entered).await;
                 }
+                typed = keys(&self.keyboard, self.feed.as_mut()) => match typed {
+                    Ok(bytes) if !bytes.is_empty() => {
+                        self.feed.iter_mut().for_each(|feed| feed.push(&bytes));
+                    }
+                    Ok(_) | Err(_) => return Ok(Said::Left(Left::Interrupted)),
+                },
                 Some(event) = self.events.next(), if has_room => self.take(event),
                 end = self.handle.ended() => return Err(failure(&end)),
             }
@@ -271,6 +315,20 @@ impl Conversation {
 
 /// What the first ctrl-c at the prompt says.
 const LEAVES: &str = "ctrl-c again or /quit leaves";
+
+/// Waits for keys, and meanwhile passes those on that are there already. Where lines come whole, the editor reads itself.
+async fn keys(keyboard: &Keyboard, feed: Option<&mut Feed>) -> io::Result<Vec<u8>> {
+    let Some(feed) = feed else { return std::future::pending().await };
+    tokio::select! {
+        biased;
+        error = feed.pump() => Err(error),
+        typed = keyboard.read() => typed,
+    }
+}
+
+fn unreadable(error: &io::Error) -> CliError {
+    CliError::failed(format!("the terminal cannot be read: {error}"))
+}
 
 fn stream(handle: &AgentHandle) -> Result<EventStream, CliError> {
     handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))

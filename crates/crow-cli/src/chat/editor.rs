@@ -18,6 +18,8 @@ use rustyline::{
     validate::{ValidationContext, ValidationResult, Validator},
 };
 
+use tokio::sync::Notify;
+
 use super::modes::Modes;
 
 /// What stands before a prompt.
@@ -55,6 +57,7 @@ impl LineEditor {
         names: Vec<String>,
         history: Option<PathBuf>,
         modes: Modes,
+        goes_on: &Arc<Notify>,
     ) -> Result<Self, String> {
         let config = Config::builder()
             .max_history_size(KEPT)
@@ -67,8 +70,11 @@ impl LineEditor {
         editor.set_helper(Some(Names { names, continues }));
         editor.set_auto_add_history(false);
         for key in [KeyEvent(KeyCode::Enter, Modifiers::NONE), KeyEvent::ctrl('J')] {
-            editor.bind_sequence(key, EventHandler::Conditional(Box::new(Enter)));
+            let enter = Enter(Arc::clone(goes_on));
+            editor.bind_sequence(key, EventHandler::Conditional(Box::new(enter)));
         }
+        let end = EventHandler::Conditional(Box::new(End(Arc::clone(goes_on))));
+        editor.bind_sequence(KeyEvent::ctrl('D'), end);
         let suspended = Suspended::default();
         let suspend = EventHandler::Conditional(Box::new(Suspend(Arc::clone(&suspended))));
         editor.bind_sequence(KeyEvent::ctrl('Z'), suspend);
@@ -83,7 +89,7 @@ impl LineEditor {
 
     /// Reads a prompt that begins with `draft`. Blocks.
     pub(super) fn read(&mut self, draft: &str) -> Entered {
-        self.modes.restore();
+        self.modes.prompt();
         let read = self.editor.readline_with_initial(PROMPT, (draft, ""));
         // At once: what is typed from here on is not echoed.
         self.modes.work();
@@ -118,12 +124,27 @@ impl LineEditor {
 }
 
 /// A backslash at the end of a line goes on with a further one.
-struct Enter;
+struct Enter(Arc<Notify>);
 
 impl ConditionalEventHandler for Enter {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
         let at_end = ctx.pos() == ctx.line().len() && ctx.line().ends_with('\\');
-        at_end.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
+        at_end.then(|| {
+            self.0.notify_one();
+            Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned()))
+        })
+    }
+}
+
+/// Ctrl-d ends the reading only where nothing is typed.
+struct End(Arc<Notify>);
+
+impl ConditionalEventHandler for End {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
+        if !ctx.line().is_empty() {
+            self.0.notify_one();
+        }
+        None
     }
 }
 

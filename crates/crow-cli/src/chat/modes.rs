@@ -2,12 +2,15 @@
 
 use std::{
     io::{self, Write as _},
-    sync::Arc,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr},
+    termios::{
+        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    },
 };
 
 /// The value of a control character that no key sends.
@@ -18,13 +21,19 @@ pub(super) const PASTE_OFF: &str = "\u{1b}[?2004l";
 /// A wait that only looks.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How the terminal was, and how it is while the agent works: each key comes at once, unseen, and ctrl-c is a signal.
+/// How the terminal was, how it is at the prompt, and how it is while the agent works.
 #[derive(Debug, Clone)]
-pub(super) struct Modes(Option<Arc<Pair>>);
+pub(super) struct Modes(Option<Arc<Three>>);
 
 #[derive(Debug)]
-struct Pair {
+struct Three {
+    terminal: OwnedFd,
+    /// Whether the chat is over. The thread that reads prompts may end later.
+    over: Mutex<bool>,
     original: Termios,
+    /// Each key comes at once, unseen.
+    prompting: Termios,
+    /// As at the prompt, but ctrl-c is a signal.
     working: Termios,
 }
 
@@ -34,7 +43,8 @@ impl Modes {
         if capable == Capable::No {
             return Ok(Self(None));
         }
-        let original = tcgetattr(io::stdin())?;
+        let terminal = io::stdin().as_fd().try_clone_to_owned()?;
+        let original = tcgetattr(&terminal)?;
         let mut working = original.clone();
         working.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
         let codes = &mut working.special_codes;
@@ -43,7 +53,11 @@ impl Modes {
         // Ctrl-z comes as a key, so that the terminal is put right before the process stops.
         codes[SpecialCodeIndex::VSUSP] = DISABLED;
         codes[SpecialCodeIndex::VQUIT] = DISABLED;
-        Ok(Self(Some(Arc::new(Pair { original, working }))))
+        let mut prompting = working.clone();
+        prompting.local_modes -= LocalModes::ISIG;
+        prompting.input_modes -= InputModes::ICRNL | InputModes::IXON;
+        let over = Mutex::new(false);
+        Ok(Self(Some(Arc::new(Three { terminal, over, original, prompting, working }))))
     }
 
     /// Returns whether keys come one by one while the agent works.
@@ -51,20 +65,37 @@ impl Modes {
         self.0.is_some()
     }
 
+    /// Makes the terminal as it is at the prompt.
+    pub(super) fn prompt(&self) {
+        self.set(|modes| &modes.prompting);
+    }
+
     /// Makes the terminal as it is while the agent works.
     pub(super) fn work(&self) {
-        self.set(|pair| &pair.working);
+        self.set(|modes| &modes.working);
     }
 
     /// Makes the terminal as it was.
     pub(super) fn restore(&self) {
-        self.set(|pair| &pair.original);
+        self.set(|modes| &modes.original);
+    }
+
+    /// Makes the terminal as it was, for good.
+    fn close(&self) {
+        if let Some(modes) = &self.0 {
+            let mut over = modes.over.lock().unwrap_or_else(PoisonError::into_inner);
+            *over = true;
+            let _ = tcsetattr(&modes.terminal, OptionalActions::Now, &modes.original);
+        }
     }
 
     /// A terminal that is gone needs no mode.
-    fn set(&self, mode: impl Fn(&Pair) -> &Termios) {
-        if let Some(pair) = &self.0 {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode(pair));
+    fn set(&self, mode: impl Fn(&Three) -> &Termios) {
+        if let Some(modes) = &self.0
+            && let over = modes.over.lock().unwrap_or_else(PoisonError::into_inner)
+            && !*over
+        {
+            let _ = tcsetattr(&modes.terminal, OptionalActions::Now, mode(modes));
         }
     }
 }
@@ -82,7 +113,7 @@ pub(super) struct Restore(pub(super) Modes);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        self.0.restore();
+        self.0.close();
         let stdout = io::stdout();
         let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
         // A terminal that takes nothing may not hold up the end.

@@ -50,8 +50,11 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     conversation.close().await;
     conversation.runtime().shutdown_all(SHUTDOWN).await;
     drop(restore);
-    match left? {
-        Left::Asked => Ok(ExitCode::Done),
-        Left::Interrupted => Ok(ExitCode::Interrupted),
+    match left {
+        Ok(Left::Asked) => Ok(ExitCode::Done),
+        Ok(Left::Interrupted) => Ok(ExitCode::Interrupted),
+        // It is on the screen already.
+        Err(error) if error.message == conversation.work.error => Ok(error.exit),
+        Err(error) => Err(error),
     }
 }

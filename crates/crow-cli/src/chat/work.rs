@@ -15,16 +15,18 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
+    asked::Asked,
     command::Entry,
     conversation::{Conversation, Kept, Left, failure, unwritable},
+    feed::Feed,
     interrupts::{Decision, Place},
     modes::{PASTE_OFF, PASTE_ON},
 };
 use crate::{
     CliError,
     output::{ExitCode, ReportBuilder},
-    render::{LiveInput, is_root},
-    run::{Effect, NOT_UNDERSTOOD, TICK, Typed, Wish, choices, is_end, learn_prices},
+    render::{Calls, LiveInput, is_root, one_line},
+    run::{Effect, TICK, Typed, Wish, choices, is_end, learn_prices, not_understood},
 };
 
 /// How long after a run the agent may take to begin with words that it has not read.
@@ -33,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the process may take to stop.
 const STOPPED: Duration = Duration::from_millis(200);
 
+/// How many characters of words are shown that could not be sent.
+const NAMED: usize = 40;
+
 /// How far the agent is with what it was told.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -40,8 +45,14 @@ pub(super) struct Work {
     phase: Phase,
     /// How many inputs the agent has not read yet.
     unread: usize,
-    /// What stands before an answer, and what was typed before the question.
-    asked: Option<(String, String)>,
+    /// The last error that is on the screen.
+    pub(super) error: String,
+    /// Whether this run made calls.
+    calls: Calls,
+    /// The questions of this run, as they were asked.
+    requests: Vec<Arc<Envelope>>,
+    /// The question that is on the screen, where keys come one by one.
+    asked: Option<Asked>,
 }
 
 /// Whether a run is under way.
@@ -60,7 +71,14 @@ impl Conversation {
     pub(super) async fn follow(&mut self) -> Result<Option<Left>, CliError> {
         self.work.phase = Phase::Running;
         self.work.unread = 1;
+        self.work.calls = Calls::None;
         self.resume_typing();
+        let ahead = self.feed.as_mut().map(Feed::take).unwrap_or_default();
+        if !ahead.is_empty()
+            && let Some(left) = self.on_bytes(&ahead).await?
+        {
+            return Ok(Some(left));
+        }
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.is_done() {
@@ -101,6 +119,15 @@ impl Conversation {
             if self.questions.on_event(&event.event) == Effect::Closed {
                 self.end_question();
             }
+            if matches!(event.event, AgentEvent::PermissionRequest { .. }) {
+                self.work.requests.push(Arc::clone(&event));
+            }
+            if let AgentEvent::Error { error, .. } = &event.event {
+                self.work.error.clone_from(error);
+            }
+            if matches!(event.event, AgentEvent::CallEnd { denial: None, .. }) {
+                self.work.calls = Calls::Some;
+            }
             self.on_progress(&event);
             // The greeting said it.
             if !matches!(event.event, AgentEvent::SessionStart { .. }) {
@@ -122,6 +149,7 @@ impl Conversation {
         }
         if matches!(envelope.event, AgentEvent::RunStart { .. }) {
             self.work.phase = Phase::Running;
+            self.work.calls = Calls::None;
         }
         if is_end(envelope) {
             self.work.phase = Phase::Ended;
@@ -142,7 +170,8 @@ impl Conversation {
             // Who interrupted it knows, and is still here.
             report.error = None;
         }
-        self.screen.push_report(report);
+        self.work.requests.clear();
+        self.screen.push_report(report, self.work.calls);
         self.interrupts.reset();
         self.work.phase = Phase::Shown(Instant::now());
     }
@@ -162,6 +191,7 @@ impl Conversation {
             Wish::End => Some(Left::Interrupted),
             Wish::Continue => {
                 self.resume_typing();
+                self.ask_again();
                 None
             }
         }
@@ -174,7 +204,14 @@ impl Conversation {
             (true, false) => vec![Typed::EndOfInput],
             (false, _) => self.typing.push(bytes),
         };
+        if let Some(asked) = &mut self.work.asked
+            && (!self.typing.text().is_empty() || !typed.is_empty())
+        {
+            asked.began.get_or_insert_with(Instant::now);
+        }
         self.show_input();
+        // Lines that come at once are one input: there is room for a few only.
+        let mut words: Vec<String> = Vec::new();
         for typed in typed {
             match typed {
                 Typed::Suspend => {
@@ -182,13 +219,16 @@ impl Conversation {
                         return Ok(Some(left));
                     }
                 }
-                Typed::EndOfInput if self.questions.is_open() => self.answer("n"),
+                Typed::Redraw => self.ask_again(),
+                Typed::EndOfInput if self.questions.is_open() => drop(self.decide("n")),
                 Typed::EndOfInput => {}
                 Typed::Line(line) if self.questions.is_open() => self.answer(&line),
                 Typed::Line(line) => match Entry::parse(&line) {
-                    Entry::Nothing => {}
-                    Entry::Prompt(text) => self.steer(text),
+                    Entry::Nothing if words.is_empty() => {}
+                    Entry::Nothing => words.push(String::new()),
+                    Entry::Prompt(_) => words.push(line),
                     Entry::Command { name, argument } => {
+                        self.steer(&mut words);
                         self.echo(&line);
                         if let Some(left) = self.command(&name, &argument, Place::Work).await? {
                             return Ok(Some(left));
@@ -197,12 +237,17 @@ impl Conversation {
                 },
             }
         }
+        self.steer(&mut words);
         self.show_input();
         Ok(None)
     }
 
-    /// Passes words on to the working agent.
-    fn steer(&mut self, text: String) {
+    /// Passes words on to the working agent. Those that it cannot take stay on the line.
+    fn steer(&mut self, words: &mut Vec<String>) {
+        let text = std::mem::take(words).join("\n").trim().to_owned();
+        if text.is_empty() {
+            return;
+        }
         self.interrupts.reset();
         match self.handle.steer(vec![Block::text(text.clone())]) {
             Ok(()) => {
@@ -211,8 +256,10 @@ impl Conversation {
                 self.echo(&text);
             }
             Err(error) => {
-                self.complain(&CliError::failed(format!("not sent: {error}")));
-                self.typing.replace(text);
+                let first = shorten(&text);
+                let message = format!("not sent, and put back: {first}: {error}");
+                self.complain(&CliError::failed(message));
+                self.typing.put_before(&text);
             }
         }
     }
@@ -247,28 +294,54 @@ impl Conversation {
             self.screen.push_say(offers.to_owned());
         }
         let before = self.typing.replace(String::new());
-        self.work.asked = Some((prompt.to_owned(), before));
+        self.work.asked = Some(Asked::new(prompt.to_owned(), before));
+        self.show_input();
+    }
+
+    /// Shows the open question once more.
+    fn ask_again(&mut self) {
+        let Some(question) = self.questions.open() else { return };
+        let text = choices(&question.offers);
+        let is_it = |event: &&Arc<Envelope>| matches!(&event.event, AgentEvent::PermissionRequest { request_id, .. } if *request_id == question.id);
+        if let Some(request) = self.work.requests.iter().find(is_it) {
+            self.screen.push_again(Arc::clone(request));
+        }
+        if !self.modes.is_live() {
+            return self.screen.push_prompt(text);
+        }
+        if let Some((offers, _)) = text.rsplit_once('\n') {
+            self.screen.push_say(offers.to_owned());
+        }
         self.show_input();
     }
 
     fn answer(&mut self, line: &str) {
-        if let Some((id, answer)) = self.questions.answer(line) {
-            let asked = self.work.asked.as_ref().map(|(prompt, _)| format!("{prompt}{line}"));
-            self.put_back();
-            if let Some(asked) = asked {
-                self.screen.push_say(asked);
-            }
-            // The question may have been withdrawn by a cancel.
-            drop(self.handle.answer(&id, answer));
+        let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(line));
+        if may_answer && self.decide(line).is_some() {
             return;
         }
-        self.screen.push_say(NOT_UNDERSTOOD.to_owned());
-        if !self.modes.is_live()
-            && let Some(question) = self.questions.open()
-        {
-            let text = choices(&question.offers);
+        let Some(question) = self.questions.open() else { return };
+        let hint = not_understood(&question.offers);
+        let text = choices(&question.offers);
+        let is_kept = self.work.asked.as_mut().is_some_and(|asked| asked.keep(line));
+        let kept = if is_kept { "\nwhat you typed is kept for after the question" } else { "" };
+        self.screen.push_say(format!("{hint}{kept}"));
+        if !self.modes.is_live() {
             self.ask(&text);
         }
+    }
+
+    /// Answers the open question, if the line is an answer.
+    fn decide(&mut self, line: &str) -> Option<()> {
+        let (id, answer) = self.questions.answer(line)?;
+        let asked = self.work.asked.as_ref().map(|asked| format!("{}{line}", asked.prompt));
+        self.put_back();
+        if let Some(asked) = asked {
+            self.screen.push_say(asked);
+        }
+        // The question may have been withdrawn by a cancel.
+        drop(self.handle.answer(&id, answer));
+        Some(())
     }
 
     /// The question that the person looks at needs no answer any more.
@@ -282,15 +355,17 @@ impl Conversation {
 
     /// Goes on with what was typed before the question.
     fn put_back(&mut self) {
-        if let Some((_, before)) = self.work.asked.take() {
-            self.typing.replace(before);
+        if let Some(asked) = self.work.asked.take() {
+            // What is typed and not entered is not an answer either, and may go on.
+            let typed = self.typing.replace(asked.before);
+            self.typing.append(&typed);
         }
         self.show_input();
     }
 
     fn show_input(&mut self) {
         if self.modes.is_live() {
-            let prompt = self.work.asked.as_ref().map(|(prompt, _)| prompt.clone());
+            let prompt = self.work.asked.as_ref().map(|asked| asked.prompt.clone());
             let text = self.typing.text().to_owned();
             self.screen.push_input(LiveInput { prompt, text });
         }
@@ -318,6 +393,7 @@ impl Conversation {
         let _ = self.screen.shown().await;
         let left = self.stop().await;
         self.resume_typing();
+        self.ask_again();
         left
     }
 
@@ -331,4 +407,11 @@ impl Conversation {
             Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
         }
     }
+}
+
+/// The beginning of a text, to tell it from others.
+fn shorten(text: &str) -> String {
+    let text = one_line(text);
+    let begin: String = text.chars().take(NAMED).collect();
+    if begin.len() < text.len() { format!("“{begin}…”") } else { format!("“{begin}”") }
 }

@@ -180,6 +180,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Shows how the run ended: the answer if it is not on the screen yet, what went wrong, and the last line.
     pub fn finish(&mut self, report: &RunReport) -> io::Result<()> {
+        self.end_with(report, &end::end_line(&self.style, report))
+    }
+
+    pub(super) fn end_with(&mut self, report: &RunReport, last: &str) -> io::Result<()> {
         self.close_block()?;
         self.held.clear();
         let answered = match self.style.answer {
@@ -195,7 +199,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if let Some(error) = &report.error {
             self.lines(&end::error_lines(&self.style, error, &self.error))?;
         }
-        self.lines(&end::end_line(&self.style, report))?;
+        self.lines(last)?;
         self.screen.clear_status()?;
         self.screen.flush()
     }
@@ -380,9 +384,18 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         &mut self,
         envelope: &Envelope,
         call_id: &CallId,
-        (title, subject, reason): (&str, &Subject, &str),
+        about: (&str, &Subject, &str),
     ) -> io::Result<()> {
         self.questions += 1;
+        self.show_question(envelope, call_id, about)
+    }
+
+    pub(super) fn show_question(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+        (title, subject, reason): (&str, &Subject, &str),
+    ) -> io::Result<()> {
         if self.style.questions == Visibility::Hide {
             return Ok(());
         }

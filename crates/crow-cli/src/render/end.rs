@@ -31,6 +31,28 @@ pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     hanging(style, paint, (&format!("{mark} "), "  "), &parts.join(separator))
 }
 
+/// Whether a run did anything but talk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// No call was made, or each was refused.
+    #[default]
+    None,
+    /// At least one was.
+    Some,
+}
+
+/// Writes the last line of a run in a chat: of words alone no more than what they cost.
+pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: Calls) -> String {
+    if report.code() != ExitCode::Done || report.verified || calls == Calls::Some {
+        return end_line(style, report);
+    }
+    let usage = usage(&report.usage);
+    if usage.is_empty() {
+        return String::new();
+    }
+    hanging(style, Paint::Dim, ("  ", "  "), &usage.join(style.glyphs.pick(" · ", ", ")))
+}
+
 /// Writes what went wrong and what can be done, without repeating an error that is on the screen.
 pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, shown: &str) -> String {
     let mut lines = String::new();

@@ -2,15 +2,17 @@
 
 use std::io::{self, Write};
 
+use crow_core::event::{AgentEvent, Envelope};
 use jiff::Timestamp;
 
 use super::{
-    ConsoleRenderer, ConsoleStyle,
+    Calls, ConsoleRenderer, ConsoleStyle, end,
     neutral::neutralise,
     paint::Paint,
     style,
     wrap::{hanging, keep_end, shorten_end, width},
 };
+use crate::output::RunReport;
 
 /// What the person at the terminal is typing while events are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,6 +73,22 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.draw()
     }
 
+    /// Shows a question once more, with all that it is about.
+    pub fn ask_again(&mut self, question: &Envelope) -> io::Result<()> {
+        if let AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } =
+            &question.event
+        {
+            self.show_question(question, call_id, (title, subject, reason))?;
+        }
+        self.flush()
+    }
+
+    /// Shows how a run of a chat ended, see [`finish`](Self::finish). Words alone are not a task that is done.
+    pub fn finish_reply(&mut self, report: &RunReport, calls: Calls) -> io::Result<()> {
+        let last = end::reply_line(&self.style, report, calls);
+        self.end_with(report, &last)
+    }
+
     /// Learns how wide the terminal is now.
     pub fn set_width(&mut self, columns: Option<usize>) {
         if let Some(columns) = columns {
@@ -81,20 +99,29 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Says something that belongs to no event, in whole lines. The text may be of others.
     pub fn say(&mut self, text: &str) -> io::Result<()> {
-        let lines: String = neutralise(text).lines().map(|line| self.said(line)).collect();
+        let lines: String =
+            neutralise(text).lines().map(|line| self.said(line, Paint::Plain)).collect();
+        self.lines(&lines)?;
+        self.flush()
+    }
+
+    /// Says something as [`say`](Self::say) does, dimly.
+    pub fn say_aside(&mut self, text: &str) -> io::Result<()> {
+        let lines: String =
+            neutralise(text).lines().map(|line| self.said(line, Paint::Dim)).collect();
         self.lines(&lines)?;
         self.flush()
     }
 
     /// Breaks a line between words; what follows the break stands a little to the right.
-    fn said(&self, line: &str) -> String {
+    fn said(&self, line: &str, paint: Paint) -> String {
         let words = line.trim_start();
         if words.is_empty() {
             return "\n".to_owned();
         }
         let blanks = line.chars().take_while(|character| *character == ' ').count();
         let (first, rest) = (" ".repeat(blanks), " ".repeat(blanks + 2));
-        hanging(&self.style, Paint::Plain, (&first, &rest), words.trim_end())
+        hanging(&self.style, paint, (&first, &rest), words.trim_end())
     }
 
     pub(super) fn draw(&mut self) -> io::Result<()> {

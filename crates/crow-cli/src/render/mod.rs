@@ -34,6 +34,7 @@ pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
 
 pub use console::ConsoleRenderer;
+pub use end::Calls;
 pub use live::LiveInput;
 pub use neutral::{Neutraliser, neutralise, one_line};
 pub use session_table::{SessionRow, session_table};

@@ -66,6 +66,17 @@ pub(crate) fn choices(offers: &[GrantOffer]) -> String {
     text
 }
 
+/// Says what can be answered, after an answer that is not understood.
+pub(crate) fn not_understood(offers: &[GrantOffer]) -> String {
+    let keys: Vec<_> = OFFER_KEYS.iter().zip(offers).map(|(key, _)| key.to_string()).collect();
+    let keys = if keys.is_empty() {
+        String::new()
+    } else {
+        format!("{} for yes in this session, ", keys.join(" or "))
+    };
+    format!("answer y for yes, {keys}n for no, or n and what the model should do instead")
+}
+
 /// The letters that stand for offers.
 const OFFER_KEYS: [char; 3] = ['a', 'b', 'c'];
 
@@ -104,6 +115,22 @@ mod tests {
             assert_eq!(parse_answer(line, &offers), expected, "{line:?}");
         }
         assert_eq!(parse_answer("a", &[]), None);
+    }
+
+    #[test]
+    fn after_an_answer_that_is_not_understood_the_letters_that_are_offered_are_named() {
+        let rest = "n for no, or n and what the model should do instead";
+        let table = [
+            (vec![], format!("answer y for yes, {rest}")),
+            (vec![offer("one")], format!("answer y for yes, a for yes in this session, {rest}")),
+            (
+                vec![offer("one"), offer("two")],
+                format!("answer y for yes, a or b for yes in this session, {rest}"),
+            ),
+        ];
+        for (offers, expected) in table {
+            assert_eq!(not_understood(&offers), expected);
+        }
     }
 
     #[test]

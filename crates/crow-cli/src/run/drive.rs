@@ -15,8 +15,8 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Audience, Effect, Keyboard, Launched, NOT_UNDERSTOOD, Questions, Screen, Show, Signals, Typed,
-    Typing, choices,
+    Audience, Effect, Keyboard, Launched, Questions, Screen, Show, Signals, Typed, Typing, choices,
+    not_understood,
 };
 use crate::{
     CliError,
@@ -249,14 +249,14 @@ impl Driver {
             Typed::Line(line) => line,
             Typed::EndOfInput => "n".to_owned(),
             // The terminal itself stops the process.
-            Typed::Suspend => return,
+            Typed::Suspend | Typed::Redraw => return,
         };
         match self.questions.answer(&line) {
             Some((id, answer)) => drop(self.handle.answer(&id, answer)),
             None => {
                 if let Some(question) = self.questions.open() {
                     let prompt = choices(&question.offers);
-                    say(NOT_UNDERSTOOD);
+                    say(&not_understood(&question.offers));
                     self.ask(prompt);
                 }
             }

@@ -1,6 +1,9 @@
 //! The terminal as what a person types at. No thread waits in a read that would swallow the next line.
 
-use std::io::{self, Stdin};
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{Interest, unix::AsyncFd};
@@ -12,16 +15,17 @@ const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Reads what is typed, when something is there.
 #[derive(Debug)]
-pub(crate) struct Keyboard(AsyncFd<Stdin>);
+pub(crate) struct Keyboard(AsyncFd<OwnedFd>);
 
 impl Keyboard {
-    /// Watches standard input, which is a terminal.
+    /// Watches what is standard input now, which is a terminal.
     #[expect(
         deprecated,
-        reason = "its successor needs `unsafe`; the descriptor here is standard input, which stays open"
+        reason = "its successor needs `unsafe`; the descriptor here is owned and stays open"
     )]
     pub(crate) fn new() -> io::Result<Self> {
-        AsyncFd::with_interest(io::stdin(), Interest::READABLE).map(Self)
+        let terminal = io::stdin().as_fd().try_clone_to_owned()?;
+        AsyncFd::with_interest(terminal, Interest::READABLE).map(Self)
     }
 
     /// Waits for something to be typed and returns it; nothing at the end of input. May be dropped at any time.
@@ -47,8 +51,8 @@ impl Keyboard {
 }
 
 /// Returns whether a read would not wait. A terminal that is gone is an error.
-fn has_input(stdin: &Stdin) -> io::Result<bool> {
-    let mut fds = [PollFd::new(stdin, PollFlags::IN)];
+fn has_input(terminal: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(terminal, PollFlags::IN)];
     match poll(&mut fds, Some(&NO_TIME)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
         Ok(_) => {

@@ -12,11 +12,11 @@ mod signals;
 mod sink;
 mod typing;
 
-pub(crate) use answerer::choices;
+pub(crate) use answerer::{choices, not_understood};
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_end, learn_prices, say};
 pub(crate) use keyboard::Keyboard;
 pub(crate) use launch::{Audience, Launch, Launched, launch};
-pub(crate) use questions::{Effect, NOT_UNDERSTOOD, Questions};
+pub(crate) use questions::{Effect, Questions};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::Screen;
 pub(crate) use signals::{Signals, Wish};

@@ -8,10 +8,6 @@ use crow_core::{
 
 use super::answerer::parse_answer;
 
-/// What is said of an answer that is not understood.
-pub(crate) const NOT_UNDERSTOOD: &str =
-    "answer y for yes, n for no, or n and what the model should do instead";
-
 /// A question on its way to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {

@@ -16,7 +16,10 @@ use tokio::{
 };
 
 use super::Sink;
-use crate::{output::RunReport, render::LiveInput};
+use crate::{
+    output::RunReport,
+    render::{Calls, LiveInput},
+};
 
 /// How many orders may wait for the thread.
 const ORDERS: usize = 8;
@@ -37,7 +40,12 @@ enum Order {
     Tick(Timestamp),
     Prompt(String),
     Say(String),
+    Aside(String),
     Input(LiveInput),
+    /// Shows a question once more.
+    Again(Arc<Envelope>),
+    /// Shows how a run of a chat ended.
+    Reply(Box<RunReport>, Calls),
     Report(Box<RunReport>),
     /// Tells when everything before it is shown.
     Shown(oneshot::Sender<()>),
@@ -74,7 +82,10 @@ impl Screen {
                 Order::Tick(_)
                 | Order::Prompt(_)
                 | Order::Say(_)
+                | Order::Aside(_)
                 | Order::Input(_)
+                | Order::Again(_)
+                | Order::Reply(..)
                 | Order::Report(_)
                 | Order::Shown(_),
             )
@@ -94,6 +105,11 @@ impl Screen {
         self.pending.push_back(Order::Say(text));
     }
 
+    /// Says something that is less important than the rest.
+    pub(crate) fn push_aside(&mut self, text: String) {
+        self.pending.push_back(Order::Aside(text));
+    }
+
     /// Shows what the person at the terminal is typing.
     pub(crate) fn push_input(&mut self, input: LiveInput) {
         if matches!(self.pending.back(), Some(Order::Input(_))) {
@@ -103,8 +119,13 @@ impl Screen {
     }
 
     /// Shows how a run ended. Others may follow.
-    pub(crate) fn push_report(&mut self, report: RunReport) {
-        self.pending.push_back(Order::Report(Box::new(report)));
+    pub(crate) fn push_report(&mut self, report: RunReport, calls: Calls) {
+        self.pending.push_back(Order::Reply(Box::new(report), calls));
+    }
+
+    /// Shows a question once more.
+    pub(crate) fn push_again(&mut self, question: Arc<Envelope>) {
+        self.pending.push_back(Order::Again(question));
     }
 
     /// Waits until everything that was pushed is shown, or cannot be.
@@ -192,7 +213,10 @@ fn show(
             Order::Tick(now) => sink.tick(now),
             Order::Prompt(text) => prompt(&text),
             Order::Say(text) => sink.say(&text),
+            Order::Aside(text) => sink.say_aside(&text),
             Order::Input(input) => sink.set_input(input),
+            Order::Again(question) => sink.ask_again(&question),
+            Order::Reply(report, calls) => sink.finish_reply(&report, calls),
             Order::Report(report) => sink.finish(&report),
             Order::Shown(done) => {
                 // Nobody may wait for it any more.

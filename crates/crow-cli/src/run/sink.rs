@@ -9,7 +9,7 @@ use crate::{
     Environment,
     args::OutputForm,
     output::{JsonWriter, RunReport},
-    render::{ConsoleRenderer, ConsoleStyle, LiveInput, Surroundings, terminal_width},
+    render::{Calls, ConsoleRenderer, ConsoleStyle, LiveInput, Surroundings, terminal_width},
 };
 
 /// How a run is shown.
@@ -77,6 +77,14 @@ impl Sink {
         }
     }
 
+    /// Says something that is less important than the rest. Programs do not hear it.
+    pub(crate) fn say_aside(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.say_aside(text),
+            Self::Json(_) => Ok(()),
+        }
+    }
+
     /// Takes what the person at the terminal is typing.
     pub(crate) fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
         match self {
@@ -85,6 +93,22 @@ impl Sink {
                 renderer.set_input(input)
             }
             Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Shows a question once more. Programs heard it.
+    pub(crate) fn ask_again(&mut self, question: &Envelope) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.ask_again(question),
+            Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Shows how a run of a chat ended.
+    pub(crate) fn finish_reply(&mut self, report: &RunReport, calls: Calls) -> io::Result<()> {
+        match self {
+            Self::Console(renderer) => renderer.finish_reply(report, calls),
+            Self::Json(writer) => writer.result(report),
         }
     }
 

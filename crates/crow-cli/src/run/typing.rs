@@ -17,6 +17,8 @@ pub(crate) enum Typed {
     EndOfInput,
     /// Ctrl-z.
     Suspend,
+    /// Ctrl-l.
+    Redraw,
 }
 
 /// The line that is being typed. Keys that move a cursor do nothing: there is room for one line only.
@@ -57,6 +59,29 @@ impl Typing {
     pub(crate) fn replace(&mut self, text: String) -> String {
         self.partial.clear();
         std::mem::replace(&mut self.text, text)
+    }
+
+    /// Puts a text before what is typed, in lines of its own.
+    pub(crate) fn put_before(&mut self, text: &str) {
+        let between = if self.text.is_empty() { "" } else { "\n" };
+        self.text.insert_str(0, between);
+        self.text.insert_str(0, text);
+    }
+
+    /// Adds a text behind what is typed.
+    pub(crate) fn append(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Takes the bytes that begin something: the paste that goes on, and half of a character.
+    pub(crate) fn take_unfinished(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if std::mem::take(&mut self.pasting) {
+            bytes.extend_from_slice(b"\x1b[");
+            bytes.extend_from_slice(PASTE_BEGINS);
+        }
+        bytes.append(&mut self.partial);
+        bytes
     }
 
     fn push_byte(&mut self, byte: u8) -> Option<Typed> {
@@ -105,11 +130,12 @@ impl Typing {
             0x7f | 0x08 => {
                 self.text.pop();
             }
-            // ctrl-u, ctrl-w, ctrl-d, ctrl-z
+            // ctrl-u, ctrl-w, ctrl-d, ctrl-z, ctrl-l
             0x15 => self.text.clear(),
             0x17 => self.drop_word(),
             0x04 if self.text.is_empty() => return Some(Typed::EndOfInput),
             0x1a => return Some(Typed::Suspend),
+            0x0c => return Some(Typed::Redraw),
             0x00..=0x1f => {}
             b' '..=b'~' => self.add(char::from(byte)),
             0x80..=0xff => self.push_part(byte),
@@ -168,7 +194,7 @@ mod tests {
 
     #[test]
     fn keys_become_lines() {
-        let table: [(&[u8], Vec<Typed>, &str); 17] = [
+        let table: [(&[u8], Vec<Typed>, &str); 18] = [
             (b"yes\n", vec![line("yes")], ""),
             (b"yes\rno\rrest", vec![line("yes"), line("no")], "rest"),
             ("grün 漢字".as_bytes(), vec![], "grün 漢字"),
@@ -179,6 +205,7 @@ mod tests {
             (b"\x04", vec![Typed::EndOfInput], ""),
             (b"a\x04", vec![], "a"),
             (b"a\x1a", vec![Typed::Suspend], "a"),
+            (b"a\x0c", vec![Typed::Redraw], "a"),
             (b"a\x1b[D\x1b[1;5C\x1bOAb\x1bfc", vec![], "abc"),
             (b"\x1b[200~one\r\ttwo\nthree\x1b[201~\r", vec![line("one\n\ttwo\nthree")], ""),
             (b"\x1b[200~one\x03\x15\x1b[A\x7f", vec![], "one"),
@@ -194,6 +221,20 @@ mod tests {
             let mut split = Typing::default();
             let one_by_one: Vec<_> = bytes.chunks(1).flat_map(|byte| split.push(byte)).collect();
             assert_eq!((one_by_one, split.text()), (expected, left), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_half_character_and_an_open_paste_can_go_on_elsewhere() {
+        let table: [(&[u8], &[u8]); 3] = [
+            (b"a\xe6\xbc", b"\xe6\xbc"),
+            (b"\x1b[200~one\r", b"\x1b[200~"),
+            (b"\x1b[200~one\x1b[201~", b""),
+        ];
+        for (bytes, expected) in table {
+            let mut typing = Typing::default();
+            typing.push(bytes);
+            assert_eq!(typing.take_unfinished(), expected, "{bytes:?}");
         }
     }
 

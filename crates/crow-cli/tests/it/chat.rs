@@ -40,6 +40,7 @@ async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
     }
     terminal.keys("hello there\r");
     terminal.shows("Good day to you.").await.prompts("").await;
+    assert!(!terminal.screen().contains("done"), "words are no task: {}", terminal.screen());
     terminal.keys("\u{4}");
     let last = terminal.exits(0).await;
     assert!(last.contains("crow-agent --resume "), "{last}");
@@ -131,6 +132,10 @@ async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
     let ran = place.run(&["run", "again", "--resume", id, "-o", "json"]).await;
     let result = ran.result();
     assert_eq!(result["refusals"], json!([]), "{result}");
+    let mut terminal = Terminal::start(&place, &["--resume", id], 80, "xterm-256color");
+    terminal.shows("allowed in this session: `cargo check …`").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
     server.finish().await.unwrap();
 }
 
@@ -146,10 +151,19 @@ async fn words_from_before_a_question_are_not_its_answer() {
     terminal.shows("> yes please").await;
     gate.open();
     terminal.shows("n and why:").await;
-    terminal.keys("what\r");
-    terminal.shows("answer y for yes").await;
+    // They go on while the question comes.
+    terminal.keys(", write y\r");
+    terminal.shows("answer y for yes").await.shows("is kept").await;
     terminal.keys("n not that file\r");
-    terminal.shows("refused by you").await.shows("I leave it.").await.prompts("yes please").await;
+    terminal.shows("refused by you").await.shows("I leave it.").await;
+    terminal
+        .sees("a prompt with the words", |screen| {
+            let last = screen.lines().last().unwrap_or_default();
+            last.starts_with("> yes please") && last.ends_with(", write y")
+        })
+        .await;
+    // No call ran, so nothing is done.
+    assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
     assert!(!place.project("a.txt").exists());
     terminal.keys("\u{15}\u{4}");
     terminal.exits(0).await;
@@ -301,6 +315,110 @@ async fn a_paste_of_three_lines_is_one_prompt() {
 }
 
 #[tokio::test]
+async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("and five").into()])
+            .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("count\ralso X\ralso Y\rand a ha");
+    gate.reached(1).await;
+    terminal.shows("> also X").await.shows("  also Y").await.shows("and a ha").await;
+    gate.open();
+    terminal.shows("and five").await.prompts("and a ha").await;
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert!(requests[1].body.to_string().contains("also X\\nalso Y"), "{}", requests[1].body);
+}
+
+#[tokio::test]
+async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_character_cut() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("all read").into()])
+            .await;
+    let mut terminal = opened(&place).await;
+    let lines: Vec<_> =
+        (1..=40).map(|line| format!("{line} 日本語の長い行がここにあります。")).collect();
+    terminal.keys(&format!("{}\r", lines.join("\r")));
+    gate.reached(1).await;
+    terminal.shows("40 日本語").await;
+    gate.open();
+    terminal.shows("all read").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let body = server.finish().await.unwrap()[1].body.to_string();
+    for line in &lines {
+        assert!(body.contains(line), "{line}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("All read.").into()])
+            .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    for number in 1..=16 {
+        let words = format!("word {number}");
+        terminal.keys(&format!("{words}\r"));
+        terminal.shows(&format!("> {words}\n")).await;
+    }
+    terminal.keys("one too many\r");
+    terminal.shows("not sent, and put back: “one too many”").await;
+    terminal.sees("the words", |screen| screen.ends_with("> one too many")).await;
+    gate.open();
+    terminal.shows("All read.").await.prompts("one too many").await;
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn commands_that_are_typed_ahead_run_one_after_another() {
+    let (server, place) = with_replies([]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("/permissions read-only\r/Model\r/\rhalf a line");
+    terminal.shows("permissions: read-only").await.shows("model: anthropic/").await;
+    terminal.shows("/sessions [ID]").await.prompts("half a line").await;
+    terminal.keys("\u{3}");
+    terminal.shows("ctrl-c again").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn after_a_stop_and_on_ctrl_l_the_whole_question_is_shown_again() {
+    let (server, place) =
+        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Written.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("write\r");
+    terminal.shows("n and why:").await;
+    let question = "the question again";
+    let count = |screen: &str| {
+        (screen.matches("it changes files").count(), screen.matches("a = yes").count())
+    };
+    terminal.keys("c\r");
+    terminal.shows("a or b for yes in this session").await;
+    terminal.keys("\u{c}");
+    terminal.sees(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
+    terminal.keys("\u{1a}");
+    terminal.shows("fg goes on").await;
+    // Where no shell could wake it, the system does not stop it.
+    terminal.sees(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
+    terminal.keys("y\r");
+    terminal.shows("Written.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_session_is_gone_on_with_and_left_for_another() {
     let (server, place) = with_replies([
         Reply::new().text("first answer").into(),
@@ -311,6 +429,7 @@ async fn a_session_is_gone_on_with_and_left_for_another() {
     place.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
     let mut terminal = Terminal::start(&place, &["--resume", "mine"], 80, "xterm");
     terminal.shows("going on with: begin here").await.prompts("").await;
+    assert!(terminal.screen().contains("> begin here\n  first answer"), "{}", terminal.screen());
     terminal.keys("more\r");
     terminal.shows("second answer").await.prompts("").await;
     terminal.keys("/new\r");
