@@ -182,9 +182,12 @@ impl Conversation {
                 Decision::Leave => Some(Left::Interrupted),
                 Decision::Stop | Decision::Warn => {
                     self.handle.interrupt();
-                    let then =
-                        if self.work.unread > 0 { ", then it reads what you said" } else { "" };
-                    self.screen.push_say(format!("stopping{then}; ctrl-c again leaves"));
+                    let kept = if self.take_back_words() {
+                        ", and what it has not read is on your line"
+                    } else {
+                        ""
+                    };
+                    self.screen.push_say(format!("stopping{kept}; ctrl-c again leaves"));
                     None
                 }
             },
@@ -353,6 +356,19 @@ impl Conversation {
         }
     }
 
+    /// Puts words that the agent has not read back to where they were typed. Returns whether there were any.
+    fn take_back_words(&mut self) -> bool {
+        let words = self.handle.take_back_steering();
+        self.work.unread = self.work.unread.saturating_sub(words.len());
+        let texts: Vec<_> = words.into_iter().flatten().filter_map(text_of_block).collect();
+        if texts.is_empty() {
+            return false;
+        }
+        self.typing.put_before(&texts.join("\n"));
+        self.show_input();
+        true
+    }
+
     /// Goes on with what was typed before the question.
     fn put_back(&mut self) {
         if let Some(asked) = self.work.asked.take() {
@@ -414,4 +430,11 @@ fn shorten(text: &str) -> String {
     let text = one_line(text);
     let begin: String = text.chars().take(NAMED).collect();
     if begin.len() < text.len() { format!("“{begin}…”") } else { format!("“{begin}”") }
+}
+
+fn text_of_block(block: Block) -> Option<String> {
+    match block {
+        Block::Text { text } => Some(text),
+        Block::Image(_) => None,
+    }
 }

@@ -526,3 +526,20 @@ async fn without_a_key_one_screen_says_how_to_get_going() {
     let screen = terminal.exits(3).await;
     assert!(screen.contains("ANTHROPIC_API_KEY"), "{screen}");
 }
+
+#[tokio::test]
+async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
+    let gate = Gate::new();
+    let (server, place) = with_replies([held("one two three four", &gate)]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    terminal.keys("and then five\r");
+    terminal.shows("> and then five").await;
+    terminal.keys("\u{3}");
+    terminal.shows("what it has not read is on your line").await.prompts("and then five").await;
+    gate.open();
+    terminal.keys("\u{15}/quit\r");
+    terminal.exits(0).await;
+    assert_eq!(server.finish().await.unwrap().len(), 1, "nothing was sent after the interrupt");
+}
