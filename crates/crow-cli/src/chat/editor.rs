@@ -8,7 +8,7 @@ use std::{
 
 use rustyline::{
     Cmd, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler,
-    Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+    Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
     completion::Completer,
     config::Configurer as _,
     error::ReadlineError,
@@ -97,6 +97,7 @@ impl LineEditor {
         match read {
             Err(ReadlineError::Interrupted) if let Some(line) = suspended => Entered::Suspend(line),
             Ok(line) => {
+                let line = line.replace(CONTINUED, "\n");
                 self.keep(&line);
                 Entered::Line(line)
             }
@@ -123,6 +124,12 @@ impl LineEditor {
     }
 }
 
+/// What Enter puts behind a backslash: a mark that takes no room and that no paste has, and a new line. The editor has no
+/// command that replaces a character and moves behind it.
+const GOES_ON: &str = "\u{2060}\n";
+/// The backslash and what stands behind it, which stand for the new line.
+const CONTINUED: &str = "\\\u{2060}\n";
+
 /// A backslash at the end of a line goes on with a further one.
 struct Enter(Arc<Notify>);
 
@@ -131,7 +138,7 @@ impl ConditionalEventHandler for Enter {
         let at_end = ctx.pos() == ctx.line().len() && ctx.line().ends_with('\\');
         at_end.then(|| {
             self.0.notify_one();
-            Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned()))
+            Cmd::Insert(1, GOES_ON.to_owned())
         })
     }
 }

@@ -543,3 +543,17 @@ async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
     terminal.exits(0).await;
     assert_eq!(server.finish().await.unwrap().len(), 1, "nothing was sent after the interrupt");
 }
+
+#[tokio::test]
+async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
+    let (server, place) = with_replies([Reply::new().text("Two lines.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("one\\\r");
+    terminal.sees("the backslash", |screen| screen.contains("> one\\")).await;
+    terminal.keys("two\r");
+    terminal.shows("Two lines.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let body = server.finish().await.unwrap().remove(0).body.to_string();
+    assert!(body.contains(r"one\ntwo"), "{body}");
+}
