@@ -140,6 +140,10 @@ fn purpose(category: ToolCategory) -> &'static str {
 
 /// `permissions explain`.
 pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    if args.call.trim().is_empty() {
+        return Err(CliError::usage("there is no call to explain")
+            .hint("crow-agent permissions explain \"cargo test\""));
+    }
     let StoredRules { managed, user } = product::rule_store(environment)?.load()?;
     let mode = PermissionMode::from(args.permissions);
     let policy = PermissionPolicy::new(mode).with_rules(managed).with_rules(user);

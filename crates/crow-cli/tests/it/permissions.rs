@@ -127,3 +127,9 @@ async fn what_was_allowed_for_the_session_can_be_taken_back_for_good() {
     place.run(&["run", "again", "--resume", id, "-o", "json"]).await.exited(6);
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_empty_call_is_not_explained() {
+    let ran = Place::new().run(&["permissions", "explain", " "]).await;
+    assert!(ran.exited(2).err.contains("there is no call to explain"), "{}", ran.err);
+}

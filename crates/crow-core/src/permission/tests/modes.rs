@@ -104,8 +104,7 @@ fn what_runs_programs_or_uses_the_network_is_no_read_whatever_paths_it_names() {
 
 #[test]
 fn a_path_that_is_relative_or_goes_up_again_lies_outside() {
-    for path in
-        ["/p/../etc/shadow", "/p/src/../../etc/ssh/id", "/p/./a", "a", "/scratch/../etc/a"]
+    for path in ["/p/../etc/shadow", "/p/src/../../etc/ssh/id", "/p/./a", "a", "/scratch/../etc/a"]
     {
         let policy = policy_in(PermissionMode::AcceptEdits, []);
         assert_eq!(Call::read(path).outcome(&policy), RuleDecision::AskUser, "{path}");
