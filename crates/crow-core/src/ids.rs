@@ -91,6 +91,10 @@ id_type! {
     /// Names a captured state of files.
     SnapshotId
 }
+id_type! {
+    /// Names an undo, a redo or a restore of files.
+    UndoId
+}
 
 /// Makes new identifiers. Injected, so that a run can be replayed.
 pub trait IdSource: Send + Sync + fmt::Debug {

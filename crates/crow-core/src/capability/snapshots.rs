@@ -19,9 +19,9 @@ pub enum SnapshotError {
         /// The snapshot that was asked for.
         id: SnapshotId,
     },
-    /// The store cannot be read or written.
-    #[error("the snapshot store cannot be used")]
-    Store(#[source] std::io::Error),
+    /// The files cannot be captured, or the snapshot cannot be read.
+    #[error("the files cannot be captured: {0}")]
+    Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Captures the workspace.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::AgentState;
 use crate::{
     capability::PermissionAnswer,
-    ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
+    ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
     permission::{Denial, GrantOffer},
@@ -248,6 +248,16 @@ pub enum AgentEvent {
         title: String,
         /// Its arguments as they are used.
         arguments: Value,
+        /// The state of the files that it may change, where it was captured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<SnapshotId>,
+    },
+    /// A call waits before it runs.
+    CallWait {
+        /// The call.
+        call_id: CallId,
+        /// What it waits for.
+        reason: String,
     },
     /// A call printed something.
     CallProgress {
@@ -397,6 +407,20 @@ pub enum AgentEvent {
         /// What changed, as `key: old -> new`.
         change: String,
     },
+    /// Changes of files were undone, redone or put back by the user. Durable; the model reads the text.
+    FilesRestored {
+        /// What was done.
+        undo_id: UndoId,
+        /// What the model is told.
+        text: String,
+    },
+    /// The conversation goes on from an earlier point: what came after it is no longer part of it. Durable.
+    Rewind {
+        /// What was done.
+        undo_id: UndoId,
+        /// The last event that is kept.
+        last_kept: u64,
+    },
     /// The history was made shorter. Durable.
     Compaction {
         /// What stands in place of the messages before.
@@ -449,6 +473,8 @@ impl AgentEvent {
             | Self::ReviewVerdict { .. }
             | Self::TaskComplete { .. }
             | Self::Switch { .. }
+            | Self::FilesRestored { .. }
+            | Self::Rewind { .. }
             | Self::Compaction { .. }
             | Self::Notice { .. }
             | Self::Error { .. }
@@ -461,6 +487,7 @@ impl AgentEvent {
             | Self::ReplyReset { .. }
             | Self::ModelWait { .. }
             | Self::CallPending { .. }
+            | Self::CallWait { .. }
             | Self::CallProgress { .. }
             | Self::FilesChanged { .. }
             | Self::PermissionRequest { .. }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     capability::PermissionAnswer,
-    ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId},
+    ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ProviderError, ProviderErrorKind, StopReason},
     permission::{Denial, DenialSource, Grant, GrantOffer},
     todo::{TodoItem, TodoStatus},
     tool::{
-        Access, CommandLine, CommandMeaning, FileDiff, Patch, Redirect, SimpleCommand, Subject,
-        ToolMetadata, ToolResult, Word,
+        Access, ChangeCounts, CommandLine, CommandMeaning, FileChange, FileDiff, NotRestorable, Patch,
+        Redirect, SimpleCommand, Subject, ToolMetadata, ToolResult, Word,
     },
     turn::TurnEnd,
     usage::TokenUsage,
@@ -33,10 +33,12 @@ fn patch() -> Patch {
     Patch {
         files: vec![FileDiff {
             path: "/p/a".into(),
+            change: FileChange::Created,
             additions: 1,
             deletions: 1,
             hunks: "@@ -1 +1 @@\n-a\n+b\n".into(),
             truncated: false,
+            note: "mode 755".into(),
         }],
     }
 }
@@ -72,6 +74,8 @@ fn lifecycle() -> Vec<AgentEvent> {
         AgentEvent::StateChange { state: AgentState::Processing },
         AgentEvent::StateChange { state: AgentState::ExecutingTool("bash".into()) },
         AgentEvent::Switch { change: "model: p/m -> p/n".into() },
+        AgentEvent::FilesRestored { undo_id: UndoId::new("u-1"), text: "undone".into() },
+        AgentEvent::Rewind { undo_id: UndoId::new("u-2"), last_kept: 7 },
         AgentEvent::Compaction { summary: "before".into(), first_kept: MessageId::new("m-7") },
         AgentEvent::Notice {
             level: NoticeLevel::Warning,
@@ -164,6 +168,9 @@ fn calls() -> Vec<AgentEvent> {
         snapshot_before: Some(SnapshotId::new("s-1")),
         snapshot_after: Some(SnapshotId::new("s-2")),
         diff: Some(patch()),
+        changes: Some(ChangeCounts { created: 1, deleted: 2, modified: 3, additions: 4, deletions: 5 }),
+        not_restorable: vec![NotRestorable { path: "/p/b".into(), reason: "too large".into() }],
+        shared: true,
         duration_ms: 12,
         extra: json!({"exit_code": 0}),
     };
@@ -181,7 +188,9 @@ fn calls() -> Vec<AgentEvent> {
             tool: "edit_file".into(),
             title: "edit a".into(),
             arguments: json!({"path": "a"}),
+            snapshot: Some(SnapshotId::new("s-1")),
         },
+        AgentEvent::CallWait { call_id: call_id(), reason: "another agent works".into() },
         AgentEvent::CallProgress { call_id: call_id(), output: "line\n".into() },
         AgentEvent::CallEnd {
             call_id: call_id(),

@@ -1,13 +1,13 @@
 //! The fold.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
 use super::{HistoryEntry, SystemEvent};
 use crate::{
     event::{AgentEvent, Envelope, NoticeAudience},
-    ids::{CallId, MessageId, ReplyId},
+    ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{
         AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, ToolCall,
         UserMessage, calls_of,
@@ -20,10 +20,12 @@ use crate::{
 /// A session's history.
 ///
 /// Invariant: [`messages`](Self::messages) is only given out when every call has exactly one result, and grows only
-/// at its end. A result lives beside its call, so the two cannot be parted.
+/// at its end, but for a rewind. A result lives beside its call, so the two cannot be parted.
 #[derive(Debug, Default)]
 pub struct History {
     items: Vec<Item>,
+    /// The number of the event that made each item.
+    seqs: Vec<u64>,
     messages: Vec<Arc<Message>>,
     open: Option<OpenReply>,
     /// User messages that came while calls were open: they follow the results.
@@ -32,6 +34,8 @@ pub struct History {
     last_usage: Option<TokenUsage>,
     turns: u32,
     last_seq: u64,
+    /// Undos that the log tells of.
+    undos: BTreeSet<UndoId>,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,26 @@ struct Answer {
     result: ToolResult,
 }
 
+impl ReplyItem {
+    /// Returns the message of the results, if the reply made calls and all have their results.
+    fn results(&self) -> Option<ResultsMessage> {
+        let Message::Assistant(reply) = self.message.as_ref() else { return None };
+        let results = reply.calls().zip(&self.answers).map(|(call, answer)| {
+            let result = &answer.as_ref()?.result;
+            let images = result.images.iter().cloned().map(Block::Image);
+            Some(ResultMessage {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
+                is_error: result.status != ToolStatus::Success,
+            })
+        });
+        let results: Vec<ResultMessage> = results.collect::<Option<_>>()?;
+        let id = MessageId::new(format!("{}-results", reply.reply_id));
+        (!results.is_empty()).then_some(ResultsMessage { id, results })
+    }
+}
+
 /// The reply whose calls are not all answered yet.
 #[derive(Debug)]
 struct OpenReply {
@@ -74,6 +98,8 @@ pub struct OpenCall {
     pub tool: String,
     /// Whether it may have had effects: its start is in the log.
     pub started: bool,
+    /// The state of the files before it, where it was captured.
+    pub snapshot: Option<SnapshotId>,
 }
 
 /// A log line that cannot follow those before it.
@@ -100,6 +126,9 @@ pub enum HistoryError {
         /// The id.
         call_id: CallId,
     },
+    /// The conversation cannot go back while calls are open.
+    #[error("a rewind came while calls had no result")]
+    RewindWithOpenCalls,
 }
 
 impl History {
@@ -134,16 +163,15 @@ impl History {
                 self.push_user(at, message_id.clone(), blocks);
             }
             AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
-                // An event that is not yet in a log has no number; its place is as good as one.
-                let number = envelope
-                    .seq
-                    .map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
-                let id = MessageId::new(format!("notice-{number}"));
-                self.push_user(
-                    at,
-                    id,
-                    vec![Block::text(format!("<system-reminder>\n{text}\n</system-reminder>"))],
-                );
+                self.push_reminder(envelope, text);
+            }
+            AgentEvent::FilesRestored { undo_id, text } => {
+                self.undos.insert(undo_id.clone());
+                self.push_reminder(envelope, text);
+            }
+            AgentEvent::Rewind { undo_id, last_kept } => {
+                self.undos.insert(undo_id.clone());
+                self.rewind(*last_kept)?;
             }
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 let message = AssistantMessage {
@@ -154,7 +182,7 @@ impl History {
                 };
                 self.push_reply(at, reply_id, message)?;
             }
-            AgentEvent::CallStart { call_id, .. } => {
+            AgentEvent::CallStart { call_id, snapshot, .. } => {
                 let open = self
                     .open
                     .iter_mut()
@@ -162,6 +190,7 @@ impl History {
                     .find(|call| call.call_id == *call_id);
                 if let Some(call) = open {
                     call.started = true;
+                    call.snapshot.clone_from(snapshot);
                 }
             }
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
@@ -187,6 +216,7 @@ impl History {
                 }
             }
         }
+        self.seqs.resize(self.items.len(), self.last_seq);
         Ok(())
     }
 
@@ -196,9 +226,16 @@ impl History {
             self.open_calls_of(reply_id, calls_of(blocks)).map(drop)
         } else if let AgentEvent::CallEnd { call_id, .. } = event {
             self.open_slot(call_id).map(drop)
+        } else if matches!(event, AgentEvent::Rewind { .. }) && self.open.is_some() {
+            Err(HistoryError::RewindWithOpenCalls)
         } else {
             Ok(())
         }
+    }
+
+    /// Returns whether the log tells of an undo.
+    pub fn knows_undo(&self, id: &UndoId) -> bool {
+        self.undos.contains(id)
     }
 
     /// Returns whether a call has no result yet.
@@ -287,6 +324,38 @@ impl History {
         entries
     }
 
+    fn push_reminder(&mut self, envelope: &Envelope, text: &str) {
+        // An event that is not yet in a log has no number; its place is as good as one.
+        let number = envelope
+            .seq
+            .map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
+        let id = MessageId::new(format!("notice-{number}"));
+        let text = format!("<system-reminder>\n{text}\n</system-reminder>");
+        self.push_user(envelope.time, id, vec![Block::text(text)]);
+    }
+
+    /// Forgets what came after an event. Numbers of turns and tokens stay: they were spent.
+    fn rewind(&mut self, last_kept: u64) -> Result<(), HistoryError> {
+        if self.open.is_some() {
+            return Err(HistoryError::RewindWithOpenCalls);
+        }
+        let kept = self.seqs.partition_point(|seq| *seq <= last_kept);
+        self.items.truncate(kept);
+        self.messages.clear();
+        self.waiting.clear();
+        for item in &self.items {
+            match item {
+                Item::User { message, .. } => self.messages.push(Arc::clone(message)),
+                Item::Reply(reply) => {
+                    self.messages.push(Arc::clone(&reply.message));
+                    self.messages.extend(reply.results().map(Message::Results).map(Arc::new));
+                }
+                Item::Handoff { .. } | Item::System { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
     fn push_user(&mut self, at: Timestamp, id: MessageId, content: Vec<Block>) {
         let message = Arc::new(Message::User(UserMessage { id, content }));
         self.items.push(Item::User { at, message: Arc::clone(&message) });
@@ -336,7 +405,7 @@ impl History {
                 return Err(HistoryError::SameId { reply_id, call_id });
             }
             let (call_id, tool) = (call.id.clone(), call.name.clone());
-            calls.push(OpenCall { call_id, tool, started: false });
+            calls.push(OpenCall { call_id, tool, started: false, snapshot: None });
         }
         Ok(calls)
     }
@@ -363,31 +432,13 @@ impl History {
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);
         open.missing -= 1;
         if open.missing == 0 {
-            let message = results_message(&open.reply_id, &open.calls, &reply.answers);
+            let message = reply.results();
             self.open = None;
-            self.messages.push(Arc::new(Message::Results(message)));
+            self.messages.extend(message.map(Message::Results).map(Arc::new));
             self.messages.append(&mut self.waiting);
         }
         Ok(())
     }
-}
-
-fn results_message(
-    reply_id: &ReplyId,
-    calls: &[OpenCall],
-    answers: &[Option<Answer>],
-) -> ResultsMessage {
-    let results = calls.iter().zip(answers).filter_map(|(call, answer)| {
-        let result = &answer.as_ref()?.result;
-        let images = result.images.iter().cloned().map(Block::Image);
-        Some(ResultMessage {
-            call_id: call.call_id.clone(),
-            tool: call.tool.clone(),
-            content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
-            is_error: result.status != ToolStatus::Success,
-        })
-    });
-    ResultsMessage { id: MessageId::new(format!("{reply_id}-results")), results: results.collect() }
 }
 
 fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {

@@ -75,6 +75,7 @@ fn start(id: &str) -> AgentEvent {
         tool: "bash".into(),
         title: id.into(),
         arguments: json!({"command": id}),
+        snapshot: None,
     }
 }
 

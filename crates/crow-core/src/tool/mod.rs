@@ -40,6 +40,7 @@
 mod command_line;
 mod context;
 mod outside;
+mod patch;
 mod plan;
 mod registry;
 mod result;
@@ -52,7 +53,8 @@ pub use command_line::{CommandLine, CommandMeaning, Redirect, SimpleCommand, Wor
 pub use context::{AgentContext, CurrentModel, Progress, ToolContext};
 pub use outside::OutsideTool;
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
+pub use patch::{FileChange, FileDiff, Patch};
 pub use registry::ToolRegistry;
-pub use result::{FileDiff, Patch, ToolMetadata, ToolResult, ToolStatus};
+pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};
 pub use traits::{Tool, ToolCategory, ToolError};
 pub use typed::{Typed, TypedTool};

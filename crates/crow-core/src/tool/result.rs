@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Patch;
 use crate::{ids::SnapshotId, message::Image};
 
 /// How a call ended.
@@ -86,9 +87,19 @@ pub struct ToolMetadata {
     /// The state of the files after the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_after: Option<SnapshotId>,
-    /// The change, where it is text.
+    /// The change, within bounds: not every file and not every line may be in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Patch>,
+    /// How much changed, beyond the bounds of `files_modified` and `diff`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangeCounts>,
+    /// What changed and cannot be undone, within bounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_restorable: Vec<NotRestorable>,
+    /// Others may have made some of the changes: another process worked in the same folder meanwhile, or the call was cut
+    /// off. An undo takes them for conflicts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// How long the call took.
     #[serde(default)]
     pub duration_ms: u64,
@@ -97,37 +108,33 @@ pub struct ToolMetadata {
     pub extra: Value,
 }
 
-/// A change of text files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Patch {
-    /// One entry for each file.
-    pub files: Vec<FileDiff>,
-}
-
-impl Patch {
-    /// Returns the number of added lines.
-    pub fn additions(&self) -> u64 {
-        self.files.iter().map(|file| file.additions).sum()
-    }
-
-    /// Returns the number of deleted lines.
-    pub fn deletions(&self) -> u64 {
-        self.files.iter().map(|file| file.deletions).sum()
-    }
-}
-
-/// The change of one text file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileDiff {
-    /// The file.
-    pub path: PathBuf,
-    /// Added lines.
+/// How much a call changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangeCounts {
+    /// Files, links and folders that are new.
+    pub created: u64,
+    /// Those that are no more.
+    pub deleted: u64,
+    /// Those that are not what they were.
+    pub modified: u64,
+    /// Lines that were added, as far as they were compared.
     pub additions: u64,
-    /// Deleted lines.
+    /// Lines that were deleted, as far as they were compared.
     pub deletions: u64,
-    /// The hunks in unified form, without file header.
-    pub hunks: String,
-    /// Whether `hunks` leaves out some of the change.
-    #[serde(default)]
-    pub truncated: bool,
+}
+
+impl ChangeCounts {
+    /// Returns how many paths changed.
+    pub fn paths(&self) -> u64 {
+        self.created + self.deleted + self.modified
+    }
+}
+
+/// A path that changed and cannot be put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRestorable {
+    /// The path.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
 }

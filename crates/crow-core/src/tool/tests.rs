@@ -298,11 +298,9 @@ fn a_result_says_how_it_ended_to_the_model_and_to_people() {
 #[test]
 fn a_patch_counts_the_lines_of_all_its_files() {
     let file = |path: &str, additions, deletions| FileDiff {
-        path: path.into(),
         additions,
         deletions,
-        hunks: String::new(),
-        truncated: false,
+        ..FileDiff::without_lines(path)
     };
     let patch = Patch { files: vec![file("a", 1, 2), file("b", 10, 20)] };
     assert_eq!((patch.additions(), patch.deletions()), (11, 22));

@@ -1,0 +1,146 @@
+//! Changes of files, as people and models read them.
+
+use std::{path::{Path, PathBuf}, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use similar::{ChangeTag, TextDiff};
+
+/// How many lines of hunks are kept.
+const MAX_LINES: usize = 200;
+/// How many bytes of hunks are kept: a few lines may be very long.
+const MAX_BYTES: usize = 32 * 1024;
+/// After this time a diff no longer has to be the smallest one.
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A change of files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Patch {
+    /// One entry for each file.
+    pub files: Vec<FileDiff>,
+}
+
+impl Patch {
+    /// Returns the number of added lines.
+    pub fn additions(&self) -> u64 {
+        self.files.iter().map(|file| file.additions).sum()
+    }
+
+    /// Returns the number of deleted lines.
+    pub fn deletions(&self) -> u64 {
+        self.files.iter().map(|file| file.deletions).sum()
+    }
+}
+
+/// The change of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileDiff {
+    /// The file.
+    pub path: PathBuf,
+    /// What became of it.
+    #[serde(default, skip_serializing_if = "FileChange::is_modified")]
+    pub change: FileChange,
+    /// Added lines.
+    pub additions: u64,
+    /// Deleted lines.
+    pub deletions: u64,
+    /// The hunks in unified form, without file header.
+    pub hunks: String,
+    /// Whether `hunks` leaves out some of the change.
+    #[serde(default)]
+    pub truncated: bool,
+    /// What the hunks cannot say: `binary, 3 -> 5 bytes`, `mode 644 -> 755`, `link to a`. May be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileChange {
+    /// It is new.
+    Created,
+    /// It is not what it was.
+    #[default]
+    Modified,
+    /// It is no more.
+    Deleted,
+}
+
+impl FileChange {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_modified(&self) -> bool {
+        *self == Self::Modified
+    }
+}
+
+impl FileDiff {
+    /// Makes the change of a file whose lines are not compared.
+    pub fn without_lines(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            change: FileChange::Modified,
+            additions: 0,
+            deletions: 0,
+            hunks: String::new(),
+            truncated: true,
+            note: String::new(),
+        }
+    }
+
+    /// Compares two texts line by line. At most 200 lines and 32 KiB of hunks are kept; all lines are counted.
+    pub fn of_text(path: &Path, old: &str, new: &str) -> Self {
+        let mut difference = Self { truncated: false, ..Self::without_lines(path) };
+        let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(old, new);
+        for change in diff.iter_all_changes() {
+            match change.tag() {
+                ChangeTag::Insert => difference.additions += 1,
+                ChangeTag::Delete => difference.deletions += 1,
+                ChangeTag::Equal => {}
+            }
+        }
+        let mut lines = 0;
+        for hunk in diff.unified_diff().iter_hunks() {
+            for line in hunk.to_string().split_inclusive('\n') {
+                if lines == MAX_LINES || difference.hunks.len() + line.len() > MAX_BYTES {
+                    difference.truncated = true;
+                    return difference;
+                }
+                lines += 1;
+                difference.hunks.push_str(line);
+            }
+        }
+        difference
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(old: &str, new: &str) -> FileDiff {
+        FileDiff::of_text(Path::new("/p/a"), old, new)
+    }
+
+    #[test]
+    fn a_change_is_counted_and_shown_with_its_surroundings() {
+        let difference = diff("a\nb\nc\n", "a\nB\nc\nd\n");
+        assert_eq!((difference.additions, difference.deletions), (2, 1));
+        assert_eq!(difference.hunks, "@@ -1,3 +1,4 @@\n a\n-b\n+B\n c\n+d\n");
+        assert!(!difference.truncated);
+    }
+
+    #[test]
+    fn a_long_diff_is_cut_at_200_lines_and_counted_whole() {
+        let new = "x\n".repeat(1000);
+        let difference = diff("", &new);
+        assert_eq!((difference.additions, difference.hunks.lines().count()), (1000, 200));
+        assert!(difference.truncated);
+    }
+
+    #[test]
+    fn a_diff_of_one_huge_line_stays_small() {
+        let difference = diff("a", &"x".repeat(1_000_000));
+        assert!(difference.truncated && difference.hunks.len() < MAX_BYTES);
+    }
+}
