@@ -57,6 +57,7 @@ mod rule_store;
 mod session;
 mod snapshot;
 mod tree;
+mod undo;
 
 pub use agent::{
     AgentEnd, AgentError, AgentHandle, AgentInternals, AgentRuntime, ChildSpec, HandleError,
@@ -80,4 +81,8 @@ pub use session::{
 pub use snapshot::{
     Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp, NotCovered,
     PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+};
+pub use undo::{
+    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoOptions,
+    UndoRecord, UndoReport, UndoTarget,
 };

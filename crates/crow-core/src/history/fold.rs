@@ -70,7 +70,9 @@ impl ReplyItem {
             Some(ResultMessage {
                 call_id: call.id.clone(),
                 tool: call.name.clone(),
-                content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
+                content: std::iter::once(Block::text(result.output.clone()))
+                    .chain(images)
+                    .collect(),
                 is_error: result.status != ToolStatus::Success,
             })
         });
@@ -326,9 +328,8 @@ impl History {
 
     fn push_reminder(&mut self, envelope: &Envelope, text: &str) {
         // An event that is not yet in a log has no number; its place is as good as one.
-        let number = envelope
-            .seq
-            .map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
+        let number =
+            envelope.seq.map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
         let id = MessageId::new(format!("notice-{number}"));
         let text = format!("<system-reminder>\n{text}\n</system-reminder>");
         self.push_user(envelope.time, id, vec![Block::text(text)]);

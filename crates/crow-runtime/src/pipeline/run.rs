@@ -116,6 +116,7 @@ impl AgentInternals {
             tool: tool.clone(),
             title: ready.plan.title.clone(),
             arguments: ready.resolved.input.clone(),
+            snapshot: None,
         })
         .await?;
         self.set_state(AgentState::ExecutingTool(tool)).await

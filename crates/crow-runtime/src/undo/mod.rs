@@ -1,0 +1,14 @@
+//! Undoing what calls changed: which calls there are, what undoes them, and what was undone.
+//!
+//! The logs of a root session and of those below it say which call changed what; `undo.jsonl` beside the root's log says
+//! what was undone since. An undo takes back what the chosen calls are known to have changed, path by path, and nothing
+//! else: what somebody changed since is a conflict and stays.
+
+mod error;
+mod types;
+
+pub use error::UndoError;
+pub use types::{
+    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions, UndoRecord,
+    UndoReport, UndoTarget,
+};
