@@ -11,6 +11,7 @@ pub mod output;
 mod product;
 pub mod render;
 mod run;
+mod undo;
 
 pub use app::main;
 pub use environment::Environment;

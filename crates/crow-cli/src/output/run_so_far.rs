@@ -126,6 +126,9 @@ impl RunSoFar {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::CallWait { .. }
+            | AgentEvent::FilesRestored { .. }
+            | AgentEvent::Rewind { .. }
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }

@@ -1,0 +1,164 @@
+//! `undo`, `redo`, `diff`, `restore` and `sessions show --changes`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
+
+use crow_core::event::AgentEvent;
+use crow_runtime::{ChangedCall, SessionStore, UndoReport};
+
+use super::write_out;
+use crate::{
+    CliError, Environment,
+    args::{DiffArgs, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
+    output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
+    product,
+    render::{
+        ConsoleStyle, Destination, Happened, Prompting, change_table, in_order, undo_report,
+        unified,
+    },
+    run::console_style,
+    undo::{Journal, Span, journal_of},
+};
+
+/// `undo`.
+pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let report = known.journal.undo(&args.words.target(), args.words.options())?;
+    Told { known: &known, named: args.of.session.as_deref(), environment }
+        .tell(&report, args.of.output)
+}
+
+/// `redo`.
+pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let report = known.journal.redo(args.how.into())?;
+    Told { known: &known, named: args.of.session.as_deref(), environment }
+        .tell(&report, args.of.output)
+}
+
+/// `restore`.
+pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let path = absolute(&args.what.path, environment)?;
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
+    Told { known: &known, named: args.of.session.as_deref(), environment }
+        .tell(&report, args.of.output)
+}
+
+/// `diff`.
+pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let known = journal_of(args.of.session.as_deref(), environment)?;
+    let span = args.what.clone().unwrap_or(Span::WHOLE);
+    let patch = known.journal.diff(&span.from, &span.to)?;
+    match args.of.output {
+        OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch))?),
+        OutputForm::Text => {
+            let destination = if environment.stdout_is_terminal {
+                Destination::Reader
+            } else {
+                Destination::Program
+            };
+            let style = out_style(environment);
+            write_out(unified(&style, known.journal.root(), &patch, destination).as_bytes())
+        }
+    }
+}
+
+/// `sessions show --changes`.
+pub(crate) fn show_changes(
+    args: &ShowArgs,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
+    let list = in_order(journal.calls(), journal.records());
+    match args.output {
+        OutputForm::Json => {
+            let lines = list.iter().map(|happened| match happened {
+                Happened::Call(call) => line(&CallLine::new(call)),
+                Happened::Undo(record) => line(&RecordLine::new(record)),
+            });
+            write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        OutputForm::Text if list.is_empty() => {
+            write_out(b"No call of this session changed files.\n")
+        }
+        OutputForm::Text => {
+            let store = product::session_store(environment)?;
+            let lost = lost(store.as_ref(), journal.calls())?;
+            write_out(change_table(&out_style(environment), &list, &lost).as_bytes())
+        }
+    }
+}
+
+/// A report and for whom it is.
+struct Told<'a> {
+    known: &'a Journal,
+    /// The session as it was named.
+    named: Option<&'a str>,
+    environment: &'a Environment,
+}
+
+impl Told<'_> {
+    fn tell(&self, report: &UndoReport, output: OutputForm) -> Result<ExitCode, CliError> {
+        match output {
+            OutputForm::Json => write_out(&line(&UndoLine::new(&self.known.session, report))?)?,
+            OutputForm::Text => {
+                let prompting = Prompting::Program(self.named.map(str::to_owned));
+                let style = out_style(self.environment);
+                let root = self.known.journal.root();
+                write_out(undo_report(&style, root, report, &prompting).as_bytes())?
+            }
+        };
+        Ok(if report.is_complete() { ExitCode::Done } else { ExitCode::Failed })
+    }
+}
+
+/// How stdout looks, which may be a file where stderr is a terminal.
+fn out_style(environment: &Environment) -> ConsoleStyle {
+    let style = console_style(environment);
+    ConsoleStyle { colour: style.colour && environment.stdout_is_terminal, ..style }
+}
+
+fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
+    json_line(line)
+        .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
+}
+
+/// Counts by the number of the call how many of its changes cannot be undone, as the logs say.
+fn lost(store: &dyn SessionStore, calls: &[ChangedCall]) -> Result<BTreeMap<u64, usize>, CliError> {
+    let mut lost = BTreeMap::new();
+    let mut sessions: Vec<_> = calls.iter().map(|call| &call.session_id).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    for session in sessions {
+        for envelope in store.read(session)?.events {
+            let AgentEvent::CallEnd { call_id, result, .. } = &envelope.event else { continue };
+            let ended = envelope.seq.unwrap_or(u64::MAX);
+            // Ids come from models and may come again: the call is the last one that began before.
+            let of = |call: &&ChangedCall| {
+                call.session_id == *session && call.call_id == *call_id && call.seq < ended
+            };
+            if let Some(call) = calls.iter().filter(of).max_by_key(|call| call.seq) {
+                lost.insert(call.seq, result.metadata.not_restorable.len());
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// Makes a path absolute without asking the disk: what it names may be gone.
+fn absolute(path: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+    let mut whole = PathBuf::new();
+    for part in environment.current_dir()?.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                whole.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => whole.push(part),
+        }
+    }
+    Ok(whole)
+}

@@ -1,0 +1,49 @@
+//! The session whose changes are meant, and what is known of them.
+
+use std::path::PathBuf;
+
+use crow_core::ids::SessionId;
+use crow_runtime::{RuntimeConfig, SessionFilter};
+
+use super::UndoJournal;
+use crate::{CliError, Environment, product};
+
+/// What is known of the changes of a session.
+pub(crate) struct Journal {
+    pub session: SessionId,
+    pub journal: UndoJournal,
+}
+
+/// Opens the journal of the session that is named, or else of the one that last worked in the current directory.
+pub(crate) fn journal_of(
+    named: Option<&str>,
+    environment: &Environment,
+) -> Result<Journal, CliError> {
+    let store = product::session_store(environment)?;
+    let session = match named {
+        Some(prefix) => store.find(prefix)?,
+        None => {
+            let cwd = here(environment)?;
+            let filter = SessionFilter { cwd: Some(cwd.clone()), limit: Some(1) };
+            let last = store.list(&filter)?.into_iter().next();
+            let nobody = || {
+                CliError {
+                    code: "unknown_session",
+                    ..CliError::usage(format!("no session worked in {}", cwd.display()))
+                }
+                .hint("name one with --session ID; `crow-agent sessions list` shows them")
+            };
+            last.ok_or_else(nobody)?.session_id
+        }
+    };
+    let config = RuntimeConfig { store, ..RuntimeConfig::default() };
+    let journal = UndoJournal::open(&config, &session)?;
+    Ok(Journal { session, journal })
+}
+
+/// Sessions know the directory that they work in by its true name.
+fn here(environment: &Environment) -> Result<PathBuf, CliError> {
+    let cwd = environment.current_dir()?;
+    cwd.canonicalize()
+        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))
+}
