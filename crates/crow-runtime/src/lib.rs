@@ -78,6 +78,7 @@ pub use session::{
     StoredSession,
 };
 pub use snapshot::{
-    Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp, NotCovered,
-    PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
+    NotCovered, PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone,
+    WhyNotCovered,
 };
