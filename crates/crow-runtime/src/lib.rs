@@ -81,10 +81,11 @@ pub use session::{
     StoredSession,
 };
 pub use snapshot::{
-    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp, NotCovered,
-    PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
+    NotCovered, PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone,
+    WhyNotCovered,
 };
 pub use undo::{
-    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoOptions,
-    UndoJournal, UndoRecord, UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoJournal,
+    UndoOptions, UndoRecord, UndoReport, UndoTarget,
 };

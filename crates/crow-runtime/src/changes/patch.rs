@@ -39,8 +39,7 @@ struct Bounds {
 /// Describes changes within bounds. Folders are not named: what is in them is.
 pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
     let mut described = Described::default();
-    let mut left =
-        Bounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
+    let mut left = Bounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
     for change in changes {
         if let Some(reason) = lost(change)
             && described.not_restorable.len() < NAMED_LOST
@@ -79,7 +78,10 @@ pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
 /// Says why a change cannot be undone.
 fn lost(change: &Change) -> Option<String> {
     match (&change.before, &change.after) {
-        (Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why }, _)
+        (
+            Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why },
+            _,
+        )
         | (_, Entry::LeftOut { why }) => Some(why.to_string()),
         _ => None,
     }

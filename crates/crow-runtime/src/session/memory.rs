@@ -54,7 +54,12 @@ impl SessionStore for MemoryStore {
         }
         sessions.insert(
             id.clone(),
-            Kept { metadata: metadata.clone(), events: Vec::new(), undos: Vec::new(), in_use: true },
+            Kept {
+                metadata: metadata.clone(),
+                events: Vec::new(),
+                undos: Vec::new(),
+                in_use: true,
+            },
         );
         Ok(self.log(id))
     }

@@ -51,7 +51,10 @@ impl Act<'_> {
         let mut outcomes = refused;
         for undone in self.store.foresee(&changes)? {
             let mut outcome = self.outcome(&undone, reversals);
-            if force && let PathOutcome::Conflict { .. } = outcome && forcible(&undone.result) {
+            if force
+                && let PathOutcome::Conflict { .. } = outcome
+                && forcible(&undone.result)
+            {
                 let how = change_of(&undone.path, reversals);
                 outcome = PathOutcome::Restored { how, copy: None };
             }
@@ -61,11 +64,7 @@ impl Act<'_> {
     }
 
     /// Puts paths back. What was there before is captured first, so that it can be taken back.
-    pub(super) fn carry_out(
-        &self,
-        reversals: &[Reversal],
-        force: bool,
-    ) -> Result<Done, UndoError> {
+    pub(super) fn carry_out(&self, reversals: &[Reversal], force: bool) -> Result<Done, UndoError> {
         // Calls of other processes that look at the files meanwhile learn that others were at work.
         let _activity = self.store.begin()?;
         let (changes, refused) = self.sort(reversals, force);

@@ -39,8 +39,12 @@ impl Told {
                 }
                 (vec![call], found.turn)
             }
-            UndoTarget::Turn(turn) => (self.of_turns(*turn, chat, &|call| call.turn == *turn)?, *turn),
-            UndoTarget::BackTo(turn) => (self.of_turns(*turn, chat, &|call| call.turn >= *turn)?, *turn),
+            UndoTarget::Turn(turn) => {
+                (self.of_turns(*turn, chat, &|call| call.turn == *turn)?, *turn)
+            }
+            UndoTarget::BackTo(turn) => {
+                (self.of_turns(*turn, chat, &|call| call.turn >= *turn)?, *turn)
+            }
             UndoTarget::ToStart => {
                 let calls = open(&|_| true);
                 if calls.is_empty() && !chat {
@@ -51,7 +55,8 @@ impl Told {
         };
         let turn = self.turns.iter().find(|turn| turn.number == first).copied();
         if chat {
-            let turn = turn.ok_or(UndoError::UnknownTurn { turn: first, turns: self.last_turn() })?;
+            let turn =
+                turn.ok_or(UndoError::UnknownTurn { turn: first, turns: self.last_turn() })?;
             // What comes after is no longer part of the conversation: its files must not stay behind.
             if open(&|call| call.seq > turn.last_before) != calls {
                 return Err(UndoError::ChatNeedsAll { turn: turn.number });
@@ -67,7 +72,8 @@ impl Told {
         fits: &dyn Fn(&ChangedCall) -> bool,
     ) -> Result<Vec<usize>, UndoError> {
         let fitting = || self.calls.iter().enumerate().filter(|(_, call)| fits(call));
-        let open: Vec<usize> = fitting().filter(|(_, call)| !call.undone).map(|(at, _)| at).collect();
+        let open: Vec<usize> =
+            fitting().filter(|(_, call)| !call.undone).map(|(at, _)| at).collect();
         if open.is_empty() && fitting().next().is_some() && !chat {
             return Err(UndoError::UndoneAlready);
         }
@@ -80,7 +86,8 @@ impl Told {
     /// Finds a call by its id or the beginning of it; of several with the same id the last one is meant.
     pub(super) fn call(&self, id: &str) -> Result<usize, UndoError> {
         let places = |fits: &dyn Fn(&str) -> bool| -> Vec<usize> {
-            let fitting = self.calls.iter().enumerate().filter(|(_, call)| fits(call.call_id.as_str()));
+            let fitting =
+                self.calls.iter().enumerate().filter(|(_, call)| fits(call.call_id.as_str()));
             fitting.map(|(at, _)| at).collect()
         };
         if let Some(exact) = places(&|other| other == id).last() {

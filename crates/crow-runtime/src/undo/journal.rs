@@ -102,7 +102,10 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin()?;
-        if *target == UndoTarget::LastTurn && !options.chat && let Some(restore) = self.last_restore() {
+        if *target == UndoTarget::LastTurn
+            && !options.chat
+            && let Some(restore) = self.last_restore()
+        {
             return self.reverse(&restore.clone(), UndoAction::Undo, options);
         }
         let chosen = self.told.choose(target, options.chat)?;
@@ -162,7 +165,8 @@ impl UndoJournal {
     pub fn diff(&self, from: &Point, to: &Point) -> Result<Patch, UndoError> {
         let (first, end) = (self.told.place(from)?, self.told.place(to)?);
         let all = (from, to) == (&Point::Start, &Point::End);
-        let is_meant = |at: &usize| !all || self.told.calls.get(*at).is_some_and(|call| !call.undone);
+        let is_meant =
+            |at: &usize| !all || self.told.calls.get(*at).is_some_and(|call| !call.undone);
         let calls: Vec<usize> = (first..end).filter(is_meant).collect();
         let mut changes = Vec::new();
         for (path, steps) in self.steps(&calls)? {
@@ -188,8 +192,10 @@ impl UndoJournal {
 
     /// Waits for the turn to change files, and reads what happened until then.
     fn begin(&mut self) -> Result<Option<crate::changes::Lease>, UndoError> {
-        let turn =
-            self.agent.as_ref().map(|(_, leases)| leases.take_blocking(std::slice::from_ref(&self.root)));
+        let turn = self
+            .agent
+            .as_ref()
+            .map(|(_, leases)| leases.take_blocking(std::slice::from_ref(&self.root)));
         self.reload()?;
         Ok(turn)
     }
@@ -250,7 +256,8 @@ impl UndoJournal {
         let done = act.carry_out(&request.reversals, options.force)?;
         report.paths = done.paths;
         let is_done = |at: &&usize| !done.left.contains(*at);
-        let finished = request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
+        let finished =
+            request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
         let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
         let notice = notice(request.action, &calls, &report.paths, &self.root);
         let record = UndoRecord {
@@ -270,7 +277,9 @@ impl UndoJournal {
         self.sessions.add_undo(&self.id, &record)?;
         match &self.agent {
             Some((handle, _)) => handle.tell_undone(),
-            None => report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?,
+            None => {
+                report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?
+            }
         }
         self.reload()?;
         Ok(report)

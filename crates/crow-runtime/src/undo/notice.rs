@@ -20,7 +20,9 @@ pub(super) fn notice(
     }
     let mut text = match action {
         UndoAction::Undo => "The user undid changes of yours.".to_owned(),
-        UndoAction::Redo => "The user took an undo back: changes of yours are there again.".to_owned(),
+        UndoAction::Redo => {
+            "The user took an undo back: changes of yours are there again.".to_owned()
+        }
         UndoAction::Restore => "The user put files back into an earlier state.".to_owned(),
     };
     if !calls.is_empty() {

@@ -90,7 +90,8 @@ impl Told {
             }
         }
         if !is_at_work {
-            self.calls.extend(begun.into_iter().filter_map(|(call, begun)| begun.cut_off(id, call)));
+            self.calls
+                .extend(begun.into_iter().filter_map(|(call, begun)| begun.cut_off(id, call)));
         }
     }
 }
