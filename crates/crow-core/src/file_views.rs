@@ -71,6 +71,12 @@ impl FileViews {
         self.lock().remove(path);
     }
 
+    /// Forgets all views and takes over those of another session, or of an earlier state of this one.
+    pub fn become_like(&self, other: &Self) {
+        let views = other.lock().clone();
+        *self.lock() = views;
+    }
+
     /// Takes over the view in a result's `extra`, if there is one.
     pub fn restore(&self, extra: &serde_json::Value) {
         let view =

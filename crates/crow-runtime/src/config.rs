@@ -9,7 +9,7 @@ use crow_core::{
     permission::PermissionPolicy,
 };
 
-use crate::{MemoryStore, SessionStore, SystemClock, UuidSource};
+use crate::{MemoryStore, SessionStore, SnapshotStores, SystemClock, UuidSource};
 
 /// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
 /// and nobody is asked.
@@ -24,6 +24,8 @@ pub struct RuntimeConfig {
     /// Who answers questions about calls. Where an answer allows more than what was offered, it allows the one call, and
     /// the user is told.
     pub answerer: Arc<dyn Answerer>,
+    /// Where states of files are kept, so that what calls change is known and can be undone. Nothing is captured without.
+    pub snapshots: Option<Arc<SnapshotStores>>,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: BTreeMap<String, String>,
     /// How many agents may be started by agents.
@@ -56,6 +58,7 @@ impl Default for RuntimeConfig {
             models: Arc::new(NoModels),
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
+            snapshots: None,
             child_env: BTreeMap::new(),
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),

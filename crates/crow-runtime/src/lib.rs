@@ -44,6 +44,7 @@
 
 mod agent;
 mod answers;
+mod changes;
 mod clock;
 mod config;
 mod events;
@@ -64,6 +65,7 @@ pub use agent::{
     InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
 };
 pub use answers::{AnswerError, HandleAnswerer};
+pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
 pub use events::{EventStream, Observed, Observer, OpenReply};
@@ -79,10 +81,11 @@ pub use session::{
     StoredSession,
 };
 pub use snapshot::{
-    Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp, NotCovered,
-    PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
+    NotCovered, PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone,
+    WhyNotCovered,
 };
 pub use undo::{
-    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoOptions,
-    UndoRecord, UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoJournal,
+    UndoOptions, UndoRecord, UndoReport, UndoTarget,
 };

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use crow_core::{ids::SessionId, permission::PermissionPolicy};
+use tokio::sync::Notify;
 
 use crate::{RootSession, answers::Answers, events::Outlet};
 
@@ -16,6 +17,8 @@ pub(crate) struct Tree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
     pub(crate) answers: Answers,
+    /// Woken when something was undone of which the root's agent does not know.
+    pub(crate) undone: Notify,
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
@@ -41,6 +44,7 @@ impl Tree {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
+            undone: Notify::new(),
             policy: RwLock::new(policy),
             sessions: Mutex::default(),
             running: AtomicUsize::new(0),

@@ -12,7 +12,7 @@ use crate::{
         AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, ToolCall,
         UserMessage, calls_of,
     },
-    tool::{ToolResult, ToolStatus},
+    tool::{ToolMetadata, ToolResult, ToolStatus},
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -34,6 +34,8 @@ pub struct History {
     last_usage: Option<TokenUsage>,
     turns: u32,
     last_seq: u64,
+    /// The files before the first call that could change them, and after the last one.
+    snapshots: (Option<SnapshotId>, Option<SnapshotId>),
     /// Undos that the log tells of.
     undos: BTreeSet<UndoId>,
 }
@@ -235,6 +237,11 @@ impl History {
         }
     }
 
+    /// Returns the state of the files before the first call that could change them, and after the last one.
+    pub fn snapshots(&self) -> (Option<&SnapshotId>, Option<&SnapshotId>) {
+        (self.snapshots.0.as_ref(), self.snapshots.1.as_ref())
+    }
+
     /// Returns whether the log tells of an undo.
     pub fn knows_undo(&self, id: &UndoId) -> bool {
         self.undos.contains(id)
@@ -428,6 +435,10 @@ impl History {
     fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
         let (item, position) = self.open_slot(call_id)?;
+        let ToolMetadata { snapshot_before, snapshot_after, .. } = &answer.result.metadata;
+        let (initial, current) = &mut self.snapshots;
+        *initial = initial.take().or_else(|| snapshot_before.clone());
+        *current = snapshot_after.clone().or_else(|| current.take());
         let open = self.open.as_mut().ok_or_else(not_open)?;
         let Some(Item::Reply(reply)) = self.items.get_mut(item) else { return Err(not_open()) };
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);

@@ -6,7 +6,7 @@ use crow_core::{
     capability::{PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState, ParentCall},
     history::History,
-    ids::{CallId, IdSource, RequestId, RunId, SessionId},
+    ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
     permission::{PermissionMode, PermissionPolicy},
     tool::ToolResult,
@@ -17,7 +17,9 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, SessionError, SessionMetadata, SessionStore,
+    AnswerError, EventStream, Observer, RuntimeConfig, SessionError, SessionMetadata, UndoError,
+    UndoJournal,
+    changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
 };
@@ -45,14 +47,14 @@ pub struct AgentEnd {
 pub struct AgentHandle {
     pub(super) shared: Arc<Shared>,
     pub(super) input: mpsc::Sender<InputMessage>,
-    pub(super) store: Arc<dyn SessionStore>,
-    pub(super) ids: Arc<dyn IdSource>,
+    pub(super) config: Arc<RuntimeConfig>,
+    pub(super) leases: Arc<Leases>,
 }
 
 impl AgentHandle {
     /// Says something to the agent, which starts a run. Waits for nothing.
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
-        let run_id = RunId::new(self.ids.next_id());
+        let run_id = RunId::new(self.config.ids.next_id());
         let token = self.shared.session_token.child_token();
         // The run is known before the agent can take its input.
         let mut runs = self.shared.runs();
@@ -170,7 +172,7 @@ impl AgentHandle {
 
     /// Reads the history from the session's log. Blocks.
     pub fn history(&self) -> Result<History, SessionError> {
-        let stored = self.store.read(&self.shared.id)?;
+        let stored = self.config.store.read(&self.shared.id)?;
         History::from_log(&stored.events)
             .map_err(|source| SessionError::Inconsistent { id: self.shared.id.clone(), source })
     }
@@ -251,10 +253,26 @@ impl AgentHandle {
         })
     }
 
+    /// Reads what the agents of this root session changed and what was undone of it. What is undone through it waits
+    /// for its turn to change files, and the agent is told before its model is asked again. Blocks.
+    pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
+        UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
+    }
+
+    /// Wakes the agent, so that it tells of what was undone.
+    pub(crate) fn tell_undone(&self) {
+        self.shared.tree.undone.notify_one();
+    }
+
+    /// Returns the session that the user knows.
+    pub(crate) fn root_id(&self) -> &SessionId {
+        self.shared.tree.root.id()
+    }
+
     fn observe(&self, from: ObserveFrom) -> Observer {
         let only = (self.shared.depth > 0)
             .then(|| OneAgent::new(self.shared.id.clone(), self.shared.end.subscribe()));
-        Observer::new(Arc::clone(&self.shared.tree), Arc::clone(&self.store), only, from)
+        Observer::new(Arc::clone(&self.shared.tree), Arc::clone(&self.config.store), only, from)
     }
 
     fn send(&self, message: InputMessage) -> Result<(), HandleError> {
@@ -286,8 +304,8 @@ impl AgentHandle {
 pub(super) struct WeakHandle {
     shared: Arc<Shared>,
     input: mpsc::WeakSender<InputMessage>,
-    store: Arc<dyn SessionStore>,
-    ids: Arc<dyn IdSource>,
+    config: Arc<RuntimeConfig>,
+    leases: Arc<Leases>,
 }
 
 impl WeakHandle {
@@ -295,8 +313,8 @@ impl WeakHandle {
         Self {
             shared: Arc::clone(&handle.shared),
             input: handle.input.downgrade(),
-            store: Arc::clone(&handle.store),
-            ids: Arc::clone(&handle.ids),
+            config: Arc::clone(&handle.config),
+            leases: Arc::clone(&handle.leases),
         }
     }
 
@@ -308,8 +326,8 @@ impl WeakHandle {
         Some(AgentHandle {
             shared: Arc::clone(&self.shared),
             input: self.input.upgrade()?,
-            store: Arc::clone(&self.store),
-            ids: Arc::clone(&self.ids),
+            config: Arc::clone(&self.config),
+            leases: Arc::clone(&self.leases),
         })
     }
 }

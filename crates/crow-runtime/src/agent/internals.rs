@@ -18,6 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
+    changes::{Leases, ToolSnapshots},
     events::Recorder,
     session::{ToolState, model_switch},
 };
@@ -36,7 +37,10 @@ pub struct AgentInternals {
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
-    pub(super) tasks: TaskTracker,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) leases: Arc<Leases>,
+    /// What the user was told of files that cannot be captured.
+    pub(crate) told_trouble: Option<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
 }
 
@@ -51,6 +55,7 @@ pub(super) struct Parts {
     pub tools: ToolState,
     pub input: mpsc::Receiver<InputMessage>,
     pub tasks: TaskTracker,
+    pub leases: Arc<Leases>,
 }
 
 /// A run under way.
@@ -73,6 +78,12 @@ impl AgentInternals {
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
         let ToolState { file_views, todo, resources } = parts.tools;
+        let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
+            stores,
+            root: crow.cwd.clone(),
+            session: crow.root_id.clone(),
+            tasks: parts.tasks.clone(),
+        });
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -83,7 +94,7 @@ impl AgentInternals {
             file_views,
             todo,
             processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
-            snapshots: None,
+            snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
             children: None,
             outside: Some(Arc::clone(&parts.shared.calls) as _),
             resources,
@@ -99,6 +110,8 @@ impl AgentInternals {
             input: parts.input,
             conversation: None,
             tasks: parts.tasks,
+            leases: parts.leases,
+            told_trouble: None,
             syncing: None,
         }
     }
@@ -141,9 +154,25 @@ impl AgentInternals {
 
     /// Waits for the next input. Fails with [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
+        self.tell_undone(true).await?;
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = shared.session_token.cancelled() => return Err(AgentError::Closed),
+                () = shared.tree.undone.notified() => None,
+                message = self.next_input() => Some(message),
+            };
+            match message {
+                Some(message) => return message,
+                None => self.tell_undone(true).await?,
+            }
+        }
+    }
+
+    async fn next_input(&mut self) -> Result<InputMessage, AgentError> {
         tokio::select! {
             biased;
-            () = self.shared.session_token.cancelled() => Err(AgentError::Closed),
             (call_id, result) = self.shared.calls.unclaimed() => {
                 Ok(InputMessage::ToolResult { call_id, result })
             }
@@ -157,6 +186,7 @@ impl AgentInternals {
     /// Begins a run. An interrupt since its input was sent has cancelled it; one of an earlier run has not.
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let cancel = self.shared.begin_run(&id);
+        self.tell_undone(true).await?;
         self.recorder.reset_rounds();
         self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
         Ok(RunGuard { id, cancel })
@@ -271,7 +301,10 @@ impl AgentInternals {
         let Some(reply_id) = self.history.open_reply().cloned() else { return Ok(0) };
         let open = self.history.open_calls();
         for call in &open {
-            let result = interrupted(call.started);
+            let mut result = interrupted(call.started);
+            if let Some(before) = call.snapshot.clone() {
+                self.record_cut_off(before, &mut result).await?;
+            }
             self.end_call(call.call_id.clone(), reply_id.clone(), call.tool.clone(), result)
                 .await?;
         }
@@ -335,6 +368,9 @@ impl AgentInternals {
         let mut crow = metadata.crow();
         crow.turns = self.history.turns();
         crow.usage = self.history.usage();
+        let (initial, current) = self.history.snapshots();
+        crow.initial_snapshot = initial.cloned();
+        crow.current_snapshot = current.cloned();
         metadata.set_crow(&crow);
         Ok(self.recorder.save_metadata(&metadata)?)
     }

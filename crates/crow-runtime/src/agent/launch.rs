@@ -72,8 +72,8 @@ impl Launch {
         let handle = AgentHandle {
             shared: Arc::clone(&shared),
             input,
-            store: Arc::clone(&config.store),
-            ids: Arc::clone(&config.ids),
+            config: Arc::clone(config),
+            leases: Arc::clone(&inner.leases),
         };
         let internals = AgentInternals::new(Parts {
             runtime: Arc::downgrade(inner),
@@ -85,6 +85,7 @@ impl Launch {
             tools: session.tools,
             input: input_rx,
             tasks: inner.tasks.clone(),
+            leases: Arc::clone(&inner.leases),
         });
         let (runtime, tasks) = (Arc::downgrade(inner), inner.tasks.clone());
         (Self { runtime, tasks, shared, recorder, internals }, handle)

@@ -10,6 +10,7 @@ mod model_call;
 mod panic;
 mod runtime;
 mod shared;
+mod undone;
 
 pub use children::{ChildSpec, Reach};
 pub use error::{AgentError, HandleError};

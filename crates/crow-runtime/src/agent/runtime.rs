@@ -16,7 +16,7 @@ use super::{
     launch::{Launch, Place},
     shared::Shared,
 };
-use crate::{AgentSession, RuntimeConfig, tree::Tree};
+use crate::{AgentSession, RuntimeConfig, changes::Leases, tree::Tree};
 
 /// How long an aborted agent may take to reach a point where it waits.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
@@ -32,6 +32,7 @@ pub(super) struct Inner {
     pub(super) config: Arc<RuntimeConfig>,
     agents: Mutex<HashMap<SessionId, WeakHandle>>,
     pub(super) tasks: TaskTracker,
+    pub(super) leases: Arc<Leases>,
     token: CancellationToken,
 }
 
@@ -51,6 +52,7 @@ impl AgentRuntime {
             config: Arc::new(config),
             agents: Mutex::new(HashMap::new()),
             tasks: TaskTracker::new(),
+            leases: Arc::default(),
             token: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }

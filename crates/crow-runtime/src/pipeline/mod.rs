@@ -1,7 +1,8 @@
-//! The one way of every tool call: understand, plan, decide, ask, log, run, log.
+//! The one way of every tool call: understand, plan, decide, ask, capture, log, run, capture, log.
 
 mod bound;
 mod call;
+mod changes;
 mod prepare;
 mod run;
 

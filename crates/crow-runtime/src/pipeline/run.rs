@@ -1,6 +1,6 @@
 //! Running calls that may run.
 
-use std::{panic::AssertUnwindSafe, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, pin::Pin, time::Duration};
 
 use crow_core::{
     event::{AgentEvent, AgentState},
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ExecutedCall,
     bound::bound_output,
+    changes::Held,
     prepare::{Prepared, ReadyCall, not_run},
 };
 use crate::{AgentError, AgentInternals, agent::panic_message};
@@ -38,6 +39,7 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut executed = Vec::with_capacity(batch.len());
+        let mut holds = BTreeMap::new();
         let mut running: FuturesUnordered<RunningCall<'_>> = FuturesUnordered::new();
         let (report, mut reports) = mpsc::channel(PROGRESS_QUEUE);
         for (index, prepared) in batch.into_iter().enumerate() {
@@ -49,8 +51,16 @@ impl AgentInternals {
                     executed.push(call);
                 }
                 Prepared::Ready(ready) => {
-                    self.record_start(reply_id, &ready).await?;
+                    let Some(held) = self.hold(&ready, cancel).await? else {
+                        let call =
+                            ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
+                        self.record_end(reply_id, &call).await?;
+                        executed.push(call);
+                        continue;
+                    };
+                    self.record_start(reply_id, &ready, &held).await?;
                     executed.push(cancelled_until_done(&ready));
+                    holds.insert(index, held);
                     running.push(self.start(tools, index, *ready, report.clone()));
                 }
             }
@@ -70,8 +80,7 @@ impl AgentInternals {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
                             call.duration_ms = duration_ms;
-                            let call = call.clone();
-                            self.finish(reply_id, &call).await?;
+                            self.finish(reply_id, call, holds.remove(&index)).await?;
                         }
                     }
                 },
@@ -81,9 +90,10 @@ impl AgentInternals {
         }
         drop(running);
         // Calls that did not stop in time were dropped; they are answered as cancelled.
-        let open = self.history().open_calls();
-        for call in executed.iter().filter(|call| open.iter().any(|open| open.call_id == call.id)) {
-            self.record_end(reply_id, call).await?;
+        for (index, held) in holds {
+            if let Some(call) = executed.get_mut(index) {
+                self.finish(reply_id, call, Some(held)).await?;
+            }
         }
         Ok(executed)
     }
@@ -108,6 +118,7 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         ready: &ReadyCall,
+        held: &Held,
     ) -> Result<(), AgentError> {
         let tool = ready.resolved.tool.name().to_owned();
         self.emit(AgentEvent::CallStart {
@@ -116,7 +127,7 @@ impl AgentInternals {
             tool: tool.clone(),
             title: ready.plan.title.clone(),
             arguments: ready.resolved.input.clone(),
-            snapshot: None,
+            snapshot: held.before().cloned(),
         })
         .await?;
         self.set_state(AgentState::ExecutingTool(tool)).await
@@ -155,7 +166,15 @@ impl AgentInternals {
         })
     }
 
-    async fn finish(&mut self, reply_id: &ReplyId, call: &ExecutedCall) -> Result<(), AgentError> {
+    async fn finish(
+        &mut self,
+        reply_id: &ReplyId,
+        call: &mut ExecutedCall,
+        held: Option<Held>,
+    ) -> Result<(), AgentError> {
+        if let Some(held) = held {
+            self.let_go(held, &mut call.result).await?;
+        }
         self.record_end(reply_id, call).await?;
         let metadata = &call.result.metadata;
         if !metadata.files_modified.is_empty() {

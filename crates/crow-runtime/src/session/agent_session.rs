@@ -113,6 +113,8 @@ impl AgentSession {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            initial_snapshot: None,
+            current_snapshot: None,
             grants_forgotten: 0,
             permissions: spec.permissions,
         });

@@ -15,7 +15,9 @@ use super::{
     OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
     StoredSession,
     log_file::{LogFile, read_log},
+    undo_file,
 };
+use crate::UndoRecord;
 
 const METADATA: &str = "metadata.json";
 const HISTORY: &str = "history.jsonl";
@@ -167,6 +169,23 @@ impl SessionStore for FileStore {
         let folders = self.folders()?;
         let ids = folders.iter().filter(|folder| folder.join(METADATA).is_file());
         pick(prefix, ids.filter_map(|folder| folder.file_name()?.to_str().map(SessionId::new)))
+    }
+
+    fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
+        undo_file::add(&self.existing(id)?, record)
+    }
+
+    fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError> {
+        undo_file::read(&self.folder_of(id)?)
+    }
+
+    fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let path = self.existing(id)?.join(LOCK);
+        match File::open(&path) {
+            Ok(file) => Ok(matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(SessionError::Read { path, source }),
+        }
     }
 
     fn scratch(&self, id: &SessionId) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use super::{
     OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
     StoredSession,
 };
+use crate::UndoRecord;
 
 /// Keeps sessions in memory.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,7 @@ pub struct MemoryStore {
 struct Kept {
     metadata: SessionMetadata,
     events: Vec<Envelope>,
+    undos: Vec<UndoRecord>,
     in_use: bool,
 }
 
@@ -52,7 +54,12 @@ impl SessionStore for MemoryStore {
         }
         sessions.insert(
             id.clone(),
-            Kept { metadata: metadata.clone(), events: Vec::new(), in_use: true },
+            Kept {
+                metadata: metadata.clone(),
+                events: Vec::new(),
+                undos: Vec::new(),
+                in_use: true,
+            },
         );
         Ok(self.log(id))
     }
@@ -99,6 +106,24 @@ impl SessionStore for MemoryStore {
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
         let sessions = self.lock();
         super::file::pick(prefix, sessions.keys().cloned())
+    }
+
+    fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
+        match self.lock().get_mut(id) {
+            Some(kept) => kept.undos.push(record.clone()),
+            None => return Err(SessionError::Unknown { id: id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(kept.undos.clone())
+    }
+
+    fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
+        Ok(self.lock().get(id).is_some_and(|kept| kept.in_use))
     }
 
     fn scratch(&self, _id: &SessionId) -> Option<PathBuf> {

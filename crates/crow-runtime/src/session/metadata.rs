@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
-    ids::{CallId, SessionId},
+    ids::{CallId, SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionMode,
     usage::TokenUsage,
@@ -58,6 +58,12 @@ pub struct CrowMetadata {
     /// Tokens so far.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// The files before the first call that could change them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_snapshot: Option<SnapshotId>,
+    /// The files after the last call that could change them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_snapshot: Option<SnapshotId>,
     /// What was allowed for the rest of the session up to this event was taken back since.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub grants_forgotten: u64,
@@ -91,6 +97,8 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            initial_snapshot: None,
+            current_snapshot: None,
             grants_forgotten: 0,
             permissions: None,
         })
@@ -144,6 +152,8 @@ impl SessionMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            initial_snapshot: None,
+            current_snapshot: None,
             grants_forgotten: 0,
             permissions: None,
         });

@@ -9,6 +9,7 @@ mod metadata;
 mod remembered;
 mod root_session;
 mod store;
+mod undo_file;
 
 pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;

@@ -27,7 +27,7 @@ pub(crate) struct ToolState {
 
 impl ToolState {
     /// Gathers what the results in a history say.
-    pub(super) fn from_history(history: &History) -> Self {
+    pub(crate) fn from_history(history: &History) -> Self {
         let state = Self::default();
         let (mut todo, mut shell_folder) = (None, None);
         for (_, result) in history.results() {

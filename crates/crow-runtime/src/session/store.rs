@@ -5,6 +5,7 @@ use std::{fmt, path::PathBuf};
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{SessionError, SessionMetadata};
+use crate::UndoRecord;
 
 /// The one writer of a session's log.
 pub trait SessionLog: Send + fmt::Debug {
@@ -80,6 +81,15 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
 
     /// Returns the one session whose id is or begins with `prefix`.
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError>;
+
+    /// Adds to what was undone in a session. The session may be in use. When this returns, the record is on the disk.
+    fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError>;
+
+    /// Returns what was undone in a session, the first one first. The session may be in use.
+    fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError>;
+
+    /// Returns whether somebody works in a session, in this process or in another one.
+    fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError>;
 
     /// Returns the folder for outputs that are too long for the model, if the store keeps them. It may not exist yet.
     fn scratch(&self, id: &SessionId) -> Option<PathBuf>;

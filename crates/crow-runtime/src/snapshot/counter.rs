@@ -18,11 +18,16 @@ pub(super) struct Counter {
 impl Counter {
     /// Opens the file, which is made with zero in it if need be.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
-        let own = Self { path };
+        let own = Self::at(path);
         if !own.path.exists() {
             own.add(0)?;
         }
         Ok(own)
+    }
+
+    /// Names the file, which is made when the number changes.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
     }
 
     /// Returns the number.
@@ -32,21 +37,36 @@ impl Counter {
 
     /// Adds to the number.
     pub(super) fn add(&self, more: u64) -> Result<(), SnapshotStoreError> {
-        self.change(|number| number.saturating_add(more))
+        self.change(|number| Ok((number.saturating_add(more), ())))
     }
 
     /// Makes it another number.
     pub(super) fn set(&self, number: u64) -> Result<(), SnapshotStoreError> {
-        self.change(|_| number)
+        self.change(|_| Ok((number, ())))
     }
 
-    fn change(&self, next: impl FnOnce(u64) -> u64) -> Result<(), SnapshotStoreError> {
+    /// Adds one and returns the number. What `work` does, nobody does who counts at the same time.
+    pub(super) fn next<T>(
+        &self,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(u64, T), SnapshotStoreError> {
+        self.change(|number| {
+            let next = number.saturating_add(1);
+            Ok((next, (next, work()?)))
+        })
+    }
+
+    fn change<T>(
+        &self,
+        next: impl FnOnce(u64) -> io::Result<(u64, T)>,
+    ) -> Result<T, SnapshotStoreError> {
         let changed = open(&self.path).and_then(|mut file| {
             file.lock()?;
-            let number = next(read(&mut file)?);
+            let (number, result) = next(read(&mut file)?)?;
             file.rewind()?;
             // Always as many digits, at once: a reader sees no half of a number.
-            file.write_all(format!("{number:020}\n").as_bytes())
+            file.write_all(format!("{number:020}\n").as_bytes())?;
+            Ok(result)
         });
         changed.map_err(at(&self.path))
     }

@@ -3,6 +3,7 @@
 //! It needs no git and never touches `.git`. Contents and folders are objects named by their hash; a snapshot is the hash of
 //! the root folder, or of a list of paths. The module knows neither tools nor events: what is captured when is for others to say.
 
+mod activity;
 mod capture;
 mod codec;
 mod counter;
@@ -12,6 +13,7 @@ mod error;
 mod file;
 mod ignored;
 mod index;
+mod kept;
 mod node;
 mod objects;
 mod policy;
@@ -21,8 +23,11 @@ mod restore;
 mod scan;
 mod settled;
 mod store;
+mod undoing;
 mod usage;
+mod view;
 
+pub use activity::Activity;
 pub use capture::Capture;
 pub use diff::Change;
 pub use entry::{Content, ContentHash, Entry, FileStamp, NotCovered, WhyNotCovered};

@@ -7,13 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use uuid::Uuid;
-
 use super::{
-    Change, Content, ContentHash, Entry, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
-    capture::{look, resolve},
+    Change, Content, Entry, SnapshotStoreError, WhyNotCovered,
     error::at,
     objects::Objects,
+    undoing::Undoing,
+    view::{View, Way},
 };
 
 /// What became of a path.
@@ -50,22 +49,27 @@ pub struct Undone {
 #[derive(Debug)]
 pub(super) struct Restorer<'a> {
     pub(super) objects: &'a Objects,
-    pub(super) limits: &'a SnapshotLimits,
+    pub(super) view: View<'a>,
+    pub(super) undoing: Undoing,
 }
 
 const USER_MAY_ALL: u32 = 0o700;
 
+/// Sorts changes as they can be undone: what came goes, the innermost first; then what was returns, the outermost first.
+fn in_turn(changes: &[Change]) -> Vec<&Change> {
+    let mut ordered: Vec<&Change> = changes.iter().collect();
+    ordered.sort_by(|a, b| a.path.cmp(&b.path));
+    let (go, return_): (Vec<&Change>, Vec<&Change>) =
+        ordered.into_iter().partition(|change| change.before == Entry::Absent);
+    go.into_iter().rev().chain(return_).collect()
+}
+
 impl Restorer<'_> {
-    /// Undoes changes: what came goes, the innermost first; then what was returns, the outermost first.
+    /// Undoes changes.
     pub(super) fn undo(&self, changes: &[Change]) -> Vec<Undone> {
-        let mut ordered: Vec<&Change> = changes.iter().collect();
-        ordered.sort_by(|a, b| a.path.cmp(&b.path));
-        let (go, return_): (Vec<&Change>, Vec<&Change>) =
-            ordered.into_iter().partition(|change| change.before == Entry::Absent);
-        let in_turn = go.into_iter().rev().chain(return_);
         let mut undone = Vec::with_capacity(changes.len());
         let mut closed = Vec::new();
-        for change in in_turn {
+        for change in in_turn(changes) {
             let result = self.put_open(&change.path, &change.after, &change.before);
             if let (Ok(PutBack::Done), Entry::Folder { mode }) = (&result, &change.before) {
                 closed.push((change.path.as_path(), *mode));
@@ -103,24 +107,10 @@ impl Restorer<'_> {
         expected: &Entry,
         wanted: &Entry,
     ) -> Result<PutBack, SnapshotStoreError> {
-        for entry in [wanted, expected] {
-            if let Entry::LeftOut { why } = entry {
-                return Ok(PutBack::NotCovered { why: *why });
-            }
-        }
-        if let Entry::File { content: Content::NotStored { why, .. }, .. } = wanted {
-            return Ok(PutBack::NotCovered { why: *why });
-        }
-        let Some(folder) = path.parent() else {
-            return Ok(PutBack::NotCovered { why: WhyNotCovered::Special });
+        let folder = match self.before_all(path, expected, wanted)? {
+            Ok(folder) => folder,
+            Err(early) => return Ok(early),
         };
-        // A folder on the way that became a link leads somewhere else.
-        if resolve(folder)? != folder {
-            return Ok(PutBack::Conflict { found: self.found(folder, expected)? });
-        }
-        if let Some(early) = self.hindrance(path, expected, wanted)? {
-            return Ok(early);
-        }
         let ready = self.prepare(path, folder, expected, wanted)?;
         // As late as can be: what is written in between is not lost.
         if let Some(late) = self.hindrance(path, expected, wanted)? {
@@ -130,14 +120,77 @@ impl Restorer<'_> {
         ready.put(path, expected, wanted)
     }
 
-    /// Returns why there is nothing to do or nothing may be done.
+    /// Tells what undoing changes would come to.
+    pub(super) fn foresee(&mut self, changes: &[Change]) -> Vec<Undone> {
+        let in_turn = in_turn(changes).into_iter();
+        in_turn
+            .map(|change| {
+                let result = self.foresee_one(&change.path, &change.after, &change.before);
+                Undone { path: change.path.clone(), result }
+            })
+            .collect()
+    }
+
+    fn foresee_one(
+        &mut self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        let folder = match self.before_all(path, expected, wanted)? {
+            Ok(folder) => folder,
+            Err(early) => return Ok(early),
+        };
+        if !is_only_mode(expected, wanted) {
+            if let Entry::File { content: Content::Stored(hash), .. } = wanted {
+                self.objects.read(hash)?;
+            }
+            if !stays_folder(expected, wanted) {
+                self.view.may_change(folder)?;
+            }
+        }
+        if matches!(expected, Entry::Folder { .. })
+            && !stays_folder(expected, wanted)
+            && !self.view.is_empty(path)?
+        {
+            return Ok(PutBack::NotEmpty);
+        }
+        self.view.foresee(path, wanted.clone());
+        Ok(PutBack::Done)
+    }
+
+    /// Returns the folder that a path is in, or why there is nothing to do or nothing may be done.
+    fn before_all<'p>(
+        &self,
+        path: &'p Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<Result<&'p Path, PutBack>, SnapshotStoreError> {
+        for entry in [wanted, expected] {
+            if let Entry::LeftOut { why } = entry {
+                return Ok(Err(PutBack::NotCovered { why: *why }));
+            }
+        }
+        if let Entry::File { content: Content::NotStored { why, .. }, .. } = wanted {
+            return Ok(Err(PutBack::NotCovered { why: *why }));
+        }
+        let Some(folder) = path.parent() else {
+            return Ok(Err(PutBack::NotCovered { why: WhyNotCovered::Special }));
+        };
+        if self.view.way(folder)? == Way::Blocked {
+            return Ok(Err(PutBack::Conflict { found: self.view.found(folder, expected)? }));
+        }
+        Ok(self.hindrance(path, expected, wanted)?.map_or(Ok(folder), Err))
+    }
+
+    /// Returns why there is nothing to do or nothing may be done with what is there.
     fn hindrance(
         &self,
         path: &Path,
         expected: &Entry,
         wanted: &Entry,
     ) -> Result<Option<PutBack>, SnapshotStoreError> {
-        let found = self.found(path, expected)?;
+        let found = self.view.found(path, expected)?;
         Ok(if is(&found, wanted) {
             Some(PutBack::Unchanged)
         } else {
@@ -153,15 +206,14 @@ impl Restorer<'_> {
         expected: &Entry,
         wanted: &Entry,
     ) -> Result<Ready, SnapshotStoreError> {
-        let beside = || folder.join(format!(".crow-undo-{}", Uuid::now_v7()));
         match wanted {
             Entry::File { mode, content: Content::Stored(hash), .. } => {
                 if is_only_mode(expected, wanted) {
                     return Ok(Ready::InPlace);
                 }
                 let bytes = self.objects.read(hash)?;
-                let own = beside();
                 create_folders(folder)?;
+                let own = self.undoing.beside(folder)?;
                 if let Err(error) = write(&own, *mode, &bytes) {
                     Ready::Beside(own).discard()?;
                     return Err(at(path)(error));
@@ -169,8 +221,8 @@ impl Restorer<'_> {
                 Ok(Ready::Beside(own))
             }
             Entry::Link { target } => {
-                let own = beside();
                 create_folders(folder)?;
+                let own = self.undoing.beside(folder)?;
                 symlink(target, &own).map_err(at(path))?;
                 Ok(Ready::Beside(own))
             }
@@ -182,20 +234,6 @@ impl Restorer<'_> {
             | Entry::LeftOut { .. }
             | Entry::File { content: Content::NotStored { .. }, .. } => Ok(Ready::InPlace),
         }
-    }
-
-    /// Tells what is there now, without storing it. A file that was not stored is known by its stamp alone.
-    fn found(&self, path: &Path, expected: &Entry) -> Result<Entry, SnapshotStoreError> {
-        look(path, self.limits, |bytes| {
-            Ok(match expected {
-                Entry::File { content: Content::NotStored { why, .. }, .. } => Err(*why),
-                Entry::File { .. }
-                | Entry::Absent
-                | Entry::Link { .. }
-                | Entry::Folder { .. }
-                | Entry::LeftOut { .. } => Ok(ContentHash::of(bytes)),
-            })
-        })
     }
 }
 
@@ -226,7 +264,7 @@ impl Ready {
         found: &Entry,
         wanted: &Entry,
     ) -> Result<PutBack, SnapshotStoreError> {
-        let stays_folder = matches!((found, wanted), (Entry::Folder { .. }, Entry::Folder { .. }));
+        let stays_folder = stays_folder(found, wanted);
         if matches!(found, Entry::Folder { .. }) && !stays_folder {
             match fs::remove_dir(path) {
                 Ok(()) => {}
@@ -273,6 +311,10 @@ fn is(found: &Entry, expected: &Entry) -> bool {
         ) => stamp == expected,
         _ => found == expected,
     }
+}
+
+fn stays_folder(expected: &Entry, wanted: &Entry) -> bool {
+    matches!((expected, wanted), (Entry::Folder { .. }, Entry::Folder { .. }))
 }
 
 fn is_only_mode(expected: &Entry, wanted: &Entry) -> bool {

@@ -21,6 +21,7 @@ use super::{
     node::{Child, write_folder},
     objects::Objects,
     settled::is_settled,
+    undoing,
     usage::Budget,
 };
 
@@ -429,7 +430,7 @@ impl<'a> Walk<'a> {
         let mut names = Vec::new();
         for entry in entries {
             let name = entry.map_err(|_| WhyNotCovered::Unreadable)?.file_name();
-            if name != ignored::GIT {
+            if name != ignored::GIT && !undoing::is_own(&name) {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {

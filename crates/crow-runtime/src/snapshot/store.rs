@@ -13,13 +13,15 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan, SnapshotLimits,
-    SnapshotStoreError, Undone,
+    Activity, Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan,
+    SnapshotLimits, SnapshotStoreError, Undone,
+    activity::Activities,
     capture::{capture, with_missing_folders},
     counter::Counter,
     diff::{self, children, listed},
     error::at,
     index::Index,
+    kept::keep_copy,
     node::{Child, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
@@ -27,7 +29,9 @@ use super::{
     refs::{References, Root},
     restore::Restorer,
     scan::Walk,
+    undoing::Undoing,
     usage::Budget,
+    view::View,
 };
 
 const LOCK: &str = "lock";
@@ -48,6 +52,7 @@ pub struct SnapshotStore {
     limits: SnapshotLimits,
     objects: Objects,
     references: References,
+    activities: Activities,
     /// How many collections there were.
     generation: Counter,
     /// How many bytes the objects take.
@@ -107,6 +112,7 @@ impl SnapshotStore {
         let store = Self {
             objects: Objects::open(&folder)?,
             references: References::open(&folder)?,
+            activities: Activities::open(&folder)?,
             generation: Counter::open(folder.join(GENERATION))?,
             bytes: Counter::open(folder.join(BYTES))?,
             index: Mutex::default(),
@@ -259,7 +265,66 @@ impl SnapshotStore {
     /// Undoes changes in the order in which they can be undone, and tells of each what became of it.
     pub fn undo(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
         let _shared = self.shared()?;
-        Ok(self.restorer().undo(changes))
+        let restorer = self.restorer();
+        for left in restorer.undoing.left()? {
+            left.remove(&self.limits);
+        }
+        Ok(restorer.undo(changes))
+    }
+
+    /// Tells what [`undo`](Self::undo) would report now, and touches nothing.
+    pub fn foresee(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut restorer = self.restorer();
+        for name in restorer.undoing.left()?.into_iter().flat_map(|left| left.names) {
+            restorer.view.foresee(&name, Entry::Absent);
+        }
+        Ok(restorer.foresee(changes))
+    }
+
+    /// Tells what a path is now, without storing it. A file whose content was not stored in `like` is known by its
+    /// stamp alone, as it is there.
+    pub fn look_at(&self, path: &Path, like: &Entry) -> Result<Entry, SnapshotStoreError> {
+        View::new(&self.limits).found(&self.root.join(path), like)
+    }
+
+    /// Copies the file or link that is at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2`
+    /// and so on. Nothing comes back if there is neither.
+    pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
+        let path = self.root.join(path);
+        keep_copy(&path).map_err(at(path))
+    }
+
+    /// Returns the paths that a snapshot of single paths names; nothing for one of the whole project.
+    pub fn paths_of(
+        &self,
+        snapshot: &SnapshotId,
+    ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        match parse(snapshot)? {
+            Root::Tree(_) => Ok(None),
+            Root::Paths(list) => {
+                let paths = listed(&self.objects, &list)?.into_iter().map(|(path, _)| path);
+                Ok(Some(paths.collect()))
+            }
+        }
+    }
+
+    /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
+    pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
+        self.activities.begin()
+    }
+
+    /// Returns the folder of the project, resolved.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns how much is captured.
+    #[must_use]
+    pub fn limits(&self) -> SnapshotLimits {
+        self.limits
     }
 
     /// Refers to snapshots from a session, as one does that goes on from another.
@@ -359,7 +424,11 @@ impl SnapshotStore {
     }
 
     fn restorer(&self) -> Restorer<'_> {
-        Restorer { objects: &self.objects, limits: &self.limits }
+        Restorer {
+            objects: &self.objects,
+            view: View::new(&self.limits),
+            undoing: Undoing::new(&self.folder),
+        }
     }
 
     fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {

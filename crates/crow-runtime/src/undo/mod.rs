@@ -4,10 +4,17 @@
 //! what was undone since. An undo takes back what the chosen calls are known to have changed, path by path, and nothing
 //! else: what somebody changed since is a conflict and stays.
 
+mod act;
+mod choose;
+mod compose;
 mod error;
+mod journal;
+mod notice;
+mod read;
 mod types;
 
 pub use error::UndoError;
+pub use journal::UndoJournal;
 pub use types::{
     CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions, UndoRecord,
     UndoReport, UndoTarget,

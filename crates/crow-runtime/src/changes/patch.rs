@@ -1,0 +1,159 @@
+//! From changes in the store to what people and models read.
+
+use std::time::{Duration, Instant};
+
+use crow_core::tool::{ChangeCounts, FileChange, FileDiff, NotRestorable, Patch};
+
+use crate::{Change, Content, Entry, SnapshotStore};
+
+/// How many files are compared line by line.
+const COMPARED_FILES: usize = 50;
+/// The largest file that is compared line by line.
+const COMPARED_BYTES: u64 = 1024 * 1024;
+/// How many bytes of hunks all files have together.
+const HUNKS: usize = 64 * 1024;
+/// How long files are compared.
+const TIME: Duration = Duration::from_millis(200);
+/// How many paths are named.
+const NAMED: usize = 1000;
+/// How many paths are named that cannot be put back.
+const NAMED_LOST: usize = 20;
+
+/// Changes as a result tells them.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    pub(crate) files: Vec<std::path::PathBuf>,
+    pub(crate) patch: Patch,
+    pub(crate) counts: ChangeCounts,
+    pub(crate) not_restorable: Vec<NotRestorable>,
+}
+
+/// How much is compared.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    files: usize,
+    hunks: usize,
+    until: Instant,
+}
+
+/// Describes changes within bounds. Folders are not named: what is in them is.
+pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
+    let mut described = Described::default();
+    let mut left = Bounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
+    for change in changes {
+        if let Some(reason) = lost(change)
+            && described.not_restorable.len() < NAMED_LOST
+        {
+            let path = change.path.clone();
+            described.not_restorable.push(NotRestorable { path, reason });
+        }
+        let Some(kind) = kind(change) else { continue };
+        let counts = &mut described.counts;
+        *match kind {
+            FileChange::Created => &mut counts.created,
+            FileChange::Modified => &mut counts.modified,
+            FileChange::Deleted => &mut counts.deleted,
+        } += 1;
+        if described.files.len() < NAMED {
+            described.files.push(change.path.clone());
+        }
+        if left.files > 0 && left.hunks > 0 && Instant::now() < left.until {
+            let diff = file_diff(store, change, kind);
+            left.files -= 1;
+            left.hunks = left.hunks.saturating_sub(diff.hunks.len());
+            counts.additions += diff.additions;
+            counts.deletions += diff.deletions;
+            described.patch.files.push(diff);
+        }
+    }
+    described
+}
+
+/// Describes changes whole, whatever that takes.
+pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
+    let files = changes.iter().filter_map(|change| Some(file_diff(store, change, kind(change)?)));
+    Patch { files: files.collect() }
+}
+
+/// Says why a change cannot be undone.
+fn lost(change: &Change) -> Option<String> {
+    match (&change.before, &change.after) {
+        (
+            Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why },
+            _,
+        )
+        | (_, Entry::LeftOut { why }) => Some(why.to_string()),
+        _ => None,
+    }
+}
+
+/// Tells what became of a file or link; nothing for folders.
+fn kind(change: &Change) -> Option<FileChange> {
+    let is_file = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
+    let is_left_out = |entry: &Entry| matches!(entry, Entry::LeftOut { .. });
+    match (&change.before, &change.after) {
+        (before, after) if is_file(before) && is_file(after) => Some(FileChange::Modified),
+        (before, _) if is_file(before) || is_left_out(before) => Some(FileChange::Deleted),
+        (_, after) if is_file(after) || is_left_out(after) => Some(FileChange::Created),
+        _ => None,
+    }
+}
+
+fn file_diff(store: &SnapshotStore, change: &Change, kind: FileChange) -> FileDiff {
+    let texts = (text(store, &change.before), text(store, &change.after));
+    let mut diff = match texts {
+        (Some(old), Some(new)) => FileDiff::of_text(&change.path, &old, &new),
+        _ => FileDiff::without_lines(&change.path),
+    };
+    diff.change = kind;
+    diff.note = note(change, diff.truncated && diff.hunks.is_empty());
+    diff
+}
+
+/// Reads what is text. What is not there is the empty text.
+fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::File { size, content: Content::Stored(_), .. } if *size <= COMPARED_BYTES => {
+            let bytes = store.read(entry).ok()?;
+            let text = String::from_utf8(bytes).ok()?;
+            (!text.contains('\0')).then_some(text)
+        }
+        Entry::Absent | Entry::Folder { .. } => Some(String::new()),
+        Entry::File { .. } | Entry::Link { .. } | Entry::LeftOut { .. } => None,
+    }
+}
+
+/// Says what lines do not.
+fn note(change: &Change, no_lines: bool) -> String {
+    let mut notes = Vec::new();
+    if no_lines {
+        notes.push(match (size(&change.before), size(&change.after)) {
+            (Some(old), Some(new)) => format!("binary, {old} -> {new} bytes"),
+            (Some(old), None) => format!("binary, {old} bytes"),
+            (None, Some(new)) => format!("binary, {new} bytes"),
+            (None, None) => String::new(),
+        });
+    }
+    if let Entry::Link { target } = &change.before {
+        notes.push(format!("was a link to {}", target.display()));
+    }
+    if let Entry::Link { target } = &change.after {
+        notes.push(format!("link to {}", target.display()));
+    }
+    if let (Entry::File { mode: old, .. }, Entry::File { mode: new, .. }) =
+        (&change.before, &change.after)
+        && old != new
+    {
+        notes.push(format!("mode {old:o} -> {new:o}"));
+    }
+    notes.extend(lost(change));
+    notes.retain(|note| !note.is_empty());
+    notes.join(", ")
+}
+
+fn size(entry: &Entry) -> Option<u64> {
+    match entry {
+        Entry::File { size, .. } => Some(*size),
+        Entry::Absent | Entry::Link { .. } | Entry::Folder { .. } | Entry::LeftOut { .. } => None,
+    }
+}

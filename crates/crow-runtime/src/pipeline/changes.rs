@@ -1,0 +1,151 @@
+//! Before and after a call that may change files: its turn to do so, and what it changed.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
+    ids::SnapshotId,
+    tool::{ToolCategory, ToolResult},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::prepare::ReadyCall;
+use crate::{
+    AgentError, AgentInternals, SnapshotStoreError,
+    changes::{Lease, Recorded, Recording, Scope},
+};
+
+/// What a call holds that may change files.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    _lease: Option<Lease>,
+    recording: Option<Recording>,
+}
+
+impl Held {
+    /// Returns the state before the call.
+    pub(super) fn before(&self) -> Option<&SnapshotId> {
+        self.recording.as_ref().map(Recording::before)
+    }
+}
+
+impl AgentInternals {
+    /// Waits until a call may change files and captures what it may change. Returns nothing if it is cancelled meanwhile.
+    pub(super) async fn hold(
+        &mut self,
+        ready: &ReadyCall,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Held>, AgentError> {
+        let tool = &ready.resolved.tool;
+        let scope = Scope::of(&ready.plan.effects);
+        let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
+            return Ok(Some(Held::default()));
+        };
+        // What is run outside may wait for a person: others go on meanwhile, and the changes count as shared.
+        let lease = if tool.runs_outside() {
+            None
+        } else {
+            let Some(lease) = self.lease(ready, cancel).await? else { return Ok(None) };
+            Some(lease)
+        };
+        let Some(stores) = self.config.snapshots.clone() else {
+            return Ok(Some(Held { _lease: lease, recording: None }));
+        };
+        let (root, session) = (self.root_folder(), self.context.root_id.clone());
+        let work = move || Recording::begin(stores.of(&root)?, session, &scope);
+        let begun = self.tasks.spawn_blocking(work);
+        let Some(begun) = cancel.run_until_cancelled(begun).await else { return Ok(None) };
+        let recording = match begun {
+            Ok(Ok(recording)) => Some(recording),
+            Ok(Err(error)) => {
+                self.tell_trouble(&error).await?;
+                None
+            }
+            Err(error) => return Err(AgentError::Custom(Box::new(error))),
+        };
+        Ok(Some(Held { _lease: lease, recording }))
+    }
+
+    async fn lease(
+        &mut self,
+        ready: &ReadyCall,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Lease>, AgentError> {
+        let roots = self.context.workspace.roots().to_vec();
+        if let Some(lease) = self.leases.try_take(&roots) {
+            return Ok(Some(lease));
+        }
+        let reason = "another agent changes files here".to_owned();
+        self.emit(AgentEvent::CallWait { call_id: ready.ctx.call_id.clone(), reason }).await?;
+        let leases = Arc::clone(&self.leases);
+        Ok(cancel.run_until_cancelled(leases.take(&roots)).await)
+    }
+
+    /// Captures what a call changed and puts it into its result. Not cut short by a cancel: it is what makes an undo
+    /// possible.
+    pub(super) async fn let_go(
+        &mut self,
+        held: Held,
+        result: &mut ToolResult,
+    ) -> Result<(), AgentError> {
+        let Held { _lease: lease, recording } = held;
+        if let Some(recording) = recording {
+            self.end_recording(recording, result).await?;
+        }
+        drop(lease);
+        Ok(())
+    }
+
+    async fn end_recording(
+        &mut self,
+        recording: Recording,
+        result: &mut ToolResult,
+    ) -> Result<(), AgentError> {
+        let before = recording.before().clone();
+        match self.tasks.spawn_blocking(move || recording.end()).await {
+            Ok(Ok(recorded)) => Recorded::add_to(recorded, &mut result.metadata),
+            Ok(Err(error)) => {
+                result.metadata.snapshot_before = Some(before);
+                self.tell_trouble(&error).await?;
+            }
+            Err(error) => return Err(AgentError::Custom(Box::new(error))),
+        }
+        Ok(())
+    }
+
+    /// Puts into the result of a call that was cut off what changed since it began.
+    pub(crate) async fn record_cut_off(
+        &mut self,
+        before: SnapshotId,
+        result: &mut ToolResult,
+    ) -> Result<(), AgentError> {
+        let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
+        let (root, session) = (self.root_folder(), self.context.root_id.clone());
+        let cut_off = before.clone();
+        let work = move || Recording::of_cut_off(stores.of(&root)?, session, cut_off);
+        match self.tasks.spawn_blocking(work).await {
+            Ok(Ok(recording)) => self.end_recording(recording, result).await,
+            Ok(Err(error)) => {
+                result.metadata.snapshot_before = Some(before);
+                self.tell_trouble(&error).await
+            }
+            Err(error) => Err(AgentError::Custom(Box::new(error))),
+        }
+    }
+
+    fn root_folder(&self) -> std::path::PathBuf {
+        let workspace = &self.context.workspace;
+        workspace.roots().first().map_or_else(|| workspace.cwd().to_path_buf(), Clone::clone)
+    }
+
+    /// Tells the user, once for each reason, that changes cannot be undone.
+    async fn tell_trouble(&mut self, error: &SnapshotStoreError) -> Result<(), AgentError> {
+        let text = format!("what calls change cannot be undone from here on: {error}");
+        if self.told_trouble.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        self.told_trouble = Some(text.clone());
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        self.emit(AgentEvent::Notice { level, audience, text }).await
+    }
+}

@@ -1,0 +1,43 @@
+//! `undo.jsonl`: what was undone in a session, one record per line. Not part of the log, since it is also written while
+//! another process writes that.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use super::SessionError;
+use crate::UndoRecord;
+
+const FILE: &str = "undo.jsonl";
+
+/// Adds a record.
+pub(super) fn add(folder: &Path, record: &UndoRecord) -> Result<(), SessionError> {
+    let path = folder.join(FILE);
+    let written = serde_json::to_string(record).map_err(io::Error::from).and_then(|line| {
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        // The line feed comes first, so that a line that was cut by a crash spoils no other.
+        file.write_all(format!("\n{line}").as_bytes())?;
+        file.sync_data()
+    });
+    written.map_err(|source| SessionError::Write { path, source })
+}
+
+/// Reads all records. A line that a crash cut was never acknowledged.
+pub(super) fn read(folder: &Path) -> Result<Vec<UndoRecord>, SessionError> {
+    let path = folder.join(FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(SessionError::Read { path, source }),
+    };
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let records = lines.filter_map(|line| {
+        serde_json::from_str(line)
+            .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "a record of an undo is left out"))
+            .ok()
+    });
+    Ok(records.collect())
+}

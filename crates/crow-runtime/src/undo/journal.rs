@@ -1,0 +1,352 @@
+//! The journal of a session: what its calls changed, and what was undone of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::{
+    capability::Clock,
+    event::AgentState,
+    ids::{IdSource, SessionId, SnapshotId, UndoId},
+    tool::Patch,
+};
+
+use super::{
+    CallKey, ChangedCall, Point, UndoAction, UndoError, UndoOptions, UndoRecord, UndoReport,
+    UndoTarget,
+    act::{Act, Request},
+    compose::{Reversal, Step, reversals},
+    notice::notice,
+    read::{Told, last_standing},
+};
+use crate::{
+    AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
+    changes::{Leases, describe_all},
+};
+
+/// What the calls of a root session and of the agents below it changed, and what was undone of it.
+///
+/// All methods block.
+#[derive(Debug)]
+pub struct UndoJournal {
+    sessions: Arc<dyn SessionStore>,
+    store: Arc<SnapshotStore>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    id: SessionId,
+    root: PathBuf,
+    told: Told,
+    records: Vec<UndoRecord>,
+    /// The agent of the session, if it runs in this process.
+    agent: Option<(AgentHandle, Arc<Leases>)>,
+}
+
+impl UndoJournal {
+    /// Reads the journal of a root session. Somebody may work in it meanwhile.
+    pub fn open(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
+        let stores = config.snapshots.as_ref().ok_or(UndoError::Unavailable)?;
+        let root = config.store.read(id)?.metadata.crow().cwd;
+        let mut journal = Self {
+            sessions: Arc::clone(&config.store),
+            store: stores.of(&root)?,
+            clock: Arc::clone(&config.clock),
+            ids: Arc::clone(&config.ids),
+            id: id.clone(),
+            root,
+            told: Told::default(),
+            records: Vec::new(),
+            agent: None,
+        };
+        journal.reload()?;
+        Ok(journal)
+    }
+
+    /// Reads the journal of an agent that runs in this process. What is done waits for its turn to change files, and
+    /// wakes the agent.
+    pub(crate) fn of_agent(
+        config: &RuntimeConfig,
+        handle: AgentHandle,
+        leases: Arc<Leases>,
+    ) -> Result<Self, UndoError> {
+        let mut journal = Self::open(config, handle.root_id())?;
+        journal.agent = Some((handle, leases));
+        Ok(journal)
+    }
+
+    /// Returns the calls that changed files, in the order in which they were made.
+    pub fn calls(&self) -> &[ChangedCall] {
+        &self.told.calls
+    }
+
+    /// Returns what was undone, redone and restored, the first one first.
+    pub fn records(&self) -> &[UndoRecord] {
+        &self.records
+    }
+
+    /// Returns the number of the last turn.
+    pub fn turns(&self) -> u32 {
+        self.told.last_turn()
+    }
+
+    /// Returns the folder of the project.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Undoes calls. The last restore counts as one.
+    pub fn undo(
+        &mut self,
+        target: &UndoTarget,
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
+        let _turn = self.begin()?;
+        if *target == UndoTarget::LastTurn
+            && !options.chat
+            && let Some(restore) = self.last_restore()
+        {
+            return self.reverse(&restore.clone(), UndoAction::Undo, options);
+        }
+        let chosen = self.told.choose(target, options.chat)?;
+        let last_kept = match chosen.turn.filter(|_| options.chat) {
+            Some(turn) => {
+                self.refuse_if_at_work()?;
+                Some((turn.number, turn.last_before))
+            }
+            None => None,
+        };
+        let request = Request {
+            action: UndoAction::Undo,
+            reversals: self.reversals(&chosen.calls)?,
+            calls: chosen.calls,
+            reverses: None,
+            last_kept,
+        };
+        self.act(&request, options)
+    }
+
+    /// Takes the last undo back.
+    pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
+        let _turn = self.begin()?;
+        let last = last_standing(&self.records, UndoAction::Undo);
+        let undo = last.ok_or(UndoError::Nothing { what: "redo" })?.clone();
+        self.reverse(&undo, UndoAction::Redo, options)
+    }
+
+    /// Puts a path into the state that it had at a point; of a folder, everything in it that calls changed.
+    pub fn restore(
+        &mut self,
+        path: &Path,
+        at: &Point,
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
+        let _turn = self.begin()?;
+        let place = self.told.place(at)?;
+        let path = self.root.join(path);
+        let wanted = self.state_at(&path, place)?;
+        let mut reversals = Vec::new();
+        for (path, wanted) in wanted {
+            let found = self.store.look_at(&path, &wanted)?;
+            let change = Change { path, before: wanted, after: found };
+            reversals.push(Reversal::of(change));
+        }
+        let request = Request {
+            action: UndoAction::Restore,
+            reversals,
+            calls: Vec::new(),
+            reverses: None,
+            last_kept: None,
+        };
+        self.act(&request, options)
+    }
+
+    /// Returns what changed from one point to another. From the start to the end, what is undone does not count.
+    pub fn diff(&self, from: &Point, to: &Point) -> Result<Patch, UndoError> {
+        let (first, end) = (self.told.place(from)?, self.told.place(to)?);
+        let all = (from, to) == (&Point::Start, &Point::End);
+        let is_meant =
+            |at: &usize| !all || self.told.calls.get(*at).is_some_and(|call| !call.undone);
+        let calls: Vec<usize> = (first..end).filter(is_meant).collect();
+        let mut changes = Vec::new();
+        for (path, steps) in self.steps(&calls)? {
+            let (Some(before), Some(after)) = (steps.first(), steps.last()) else { continue };
+            if before.before != after.after {
+                let (before, after) = (before.before.clone(), after.after.clone());
+                changes.push(Change { path, before, after });
+            }
+        }
+        Ok(describe_all(&self.store, &changes))
+    }
+
+    fn reload(&mut self) -> Result<(), UndoError> {
+        self.records = self.sessions.undos(&self.id)?;
+        let stored: StoredSession = self.sessions.read(&self.id)?;
+        let is_at_work = match &self.agent {
+            Some((handle, _)) => handle.state() != AgentState::Idle,
+            None => self.sessions.is_in_use(&self.id)?,
+        };
+        self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work)?;
+        Ok(())
+    }
+
+    /// Waits for the turn to change files, and reads what happened until then.
+    fn begin(&mut self) -> Result<Option<crate::changes::Lease>, UndoError> {
+        let turn = self
+            .agent
+            .as_ref()
+            .map(|(_, leases)| leases.take_blocking(std::slice::from_ref(&self.root)));
+        self.reload()?;
+        Ok(turn)
+    }
+
+    fn refuse_if_at_work(&self) -> Result<(), UndoError> {
+        let is_free = match &self.agent {
+            Some((handle, _)) => handle.state() == AgentState::Idle,
+            None => !self.sessions.is_in_use(&self.id)?,
+        };
+        if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
+    }
+
+    /// Returns the last restore, if nothing was changed by a call since.
+    fn last_restore(&self) -> Option<&UndoRecord> {
+        let restore = last_standing(&self.records, UndoAction::Restore)?;
+        let last = self.told.calls.iter().rev().find(|call| !call.undone);
+        last.is_none_or(|call| call.time < restore.time).then_some(restore)
+    }
+
+    /// Takes a record back.
+    fn reverse(
+        &mut self,
+        record: &UndoRecord,
+        action: UndoAction,
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
+        let changes = self.store.changes(&record.before, &record.after)?;
+        let is_meant = |call: &ChangedCall| {
+            record.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
+        };
+        let calls = self.told.calls.iter().enumerate().filter(|(_, call)| is_meant(call));
+        let request = Request {
+            action,
+            calls: calls.map(|(at, _)| at).collect(),
+            reversals: changes.into_iter().map(Reversal::of).collect(),
+            reverses: Some(record.id.clone()),
+            last_kept: None,
+        };
+        self.act(&request, options)
+    }
+
+    fn act(&mut self, request: &Request, options: UndoOptions) -> Result<UndoReport, UndoError> {
+        let act = Act { store: &self.store, session: &self.id, calls: &self.told.calls };
+        let calls: Vec<&ChangedCall> =
+            request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
+        let mut report = UndoReport {
+            action: request.action,
+            calls: calls.iter().map(|call| (*call).clone()).collect(),
+            paths: Vec::new(),
+            rewound_to: request.last_kept.map(|(turn, _)| turn),
+            told_later: false,
+            dry_run: options.dry_run,
+        };
+        if options.dry_run {
+            report.paths = act.foresee(&request.reversals, options.force)?;
+            return Ok(report);
+        }
+        let done = act.carry_out(&request.reversals, options.force)?;
+        report.paths = done.paths;
+        let is_done = |at: &&usize| !done.left.contains(*at);
+        let finished =
+            request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
+        let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
+        let notice = notice(request.action, &calls, &report.paths, &self.root);
+        let record = UndoRecord {
+            id: UndoId::new(self.ids.next_id()),
+            time: self.clock.now(),
+            action: request.action,
+            calls: finished.map(key).collect(),
+            reverses: request.reverses.clone(),
+            before: done.before,
+            after: done.after,
+            notice: notice.filter(|_| request.last_kept.is_none()),
+            last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
+        };
+        if record.before == record.after && record.calls.is_empty() && record.last_kept.is_none() {
+            return Ok(report);
+        }
+        self.sessions.add_undo(&self.id, &record)?;
+        match &self.agent {
+            Some((handle, _)) => handle.tell_undone(),
+            None => {
+                report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?
+            }
+        }
+        self.reload()?;
+        Ok(report)
+    }
+
+    fn reversals(&self, calls: &[usize]) -> Result<Vec<Reversal>, UndoError> {
+        Ok(reversals(self.steps(calls)?))
+    }
+
+    /// Returns what calls did to each path.
+    fn steps(&self, calls: &[usize]) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
+        let mut steps: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+        for at in calls {
+            let Some(call) = self.told.calls.get(*at) else { continue };
+            let after = match &call.after {
+                Some(after) => after.clone(),
+                None => self.now(&call.before)?,
+            };
+            for Change { path, before, after } in self.store.changes(&call.before, &after)? {
+                let step = Step { call: *at, before, after, shared: call.shared };
+                steps.entry(path).or_default().push(step);
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Captures what an earlier snapshot holds as it is now: the end of a call that was cut off.
+    fn now(&self, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
+        Ok(match self.store.paths_of(before)? {
+            Some(paths) => self.store.capture(&self.id, &paths)?.snapshot,
+            None => self.store.scan(&self.id)?.snapshot,
+        })
+    }
+
+    /// Returns what a path, and what is in it, was when so many calls had been made.
+    fn state_at(&self, path: &Path, place: usize) -> Result<Vec<(PathBuf, Entry)>, UndoError> {
+        let all: Vec<usize> = (0..self.told.calls.len()).collect();
+        let mut states = Vec::new();
+        for (changed, steps) in self.steps(&all)? {
+            if !changed.starts_with(path) {
+                continue;
+            }
+            let before = steps.iter().rev().find(|step| step.call < place).map(|step| &step.after);
+            let state = before.or_else(|| steps.first().map(|step| &step.before));
+            states.extend(state.map(|state| (changed, state.clone())));
+        }
+        if states.is_empty() {
+            states.extend(self.seen_at(path, place)?.map(|entry| (path.to_path_buf(), entry)));
+        }
+        if states.is_empty() {
+            let path = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+            return Err(UndoError::UnknownPath { path });
+        }
+        Ok(states)
+    }
+
+    /// Looks for a path that no call changed in what was captured around a point.
+    fn seen_at(&self, path: &Path, place: usize) -> Result<Option<Entry>, UndoError> {
+        let before = place.checked_sub(1).and_then(|at| self.told.calls.get(at));
+        let before = before.and_then(|call| call.after.as_ref());
+        let after = self.told.calls.get(place).map(|call| &call.before);
+        for snapshot in before.into_iter().chain(after) {
+            match self.store.entry(snapshot, path)? {
+                Some(Entry::Absent) | None => {}
+                Some(entry) => return Ok(Some(entry)),
+            }
+        }
+        Ok(None)
+    }
+}

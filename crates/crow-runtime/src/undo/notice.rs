@@ -1,0 +1,71 @@
+//! What the model is told of an undo.
+
+use std::{fmt::Write as _, path::Path};
+
+use super::{ChangedCall, PathOutcome, RestoredPath, UndoAction};
+
+/// How many calls and paths are named.
+const NAMED: usize = 30;
+
+/// Words what was done, for the model.
+pub(super) fn notice(
+    action: UndoAction,
+    calls: &[&ChangedCall],
+    paths: &[RestoredPath],
+    root: &Path,
+) -> Option<String> {
+    let restored: Vec<String> = paths.iter().filter_map(|path| name(path, root)).collect();
+    if restored.is_empty() {
+        return None;
+    }
+    let mut text = match action {
+        UndoAction::Undo => "The user undid changes of yours.".to_owned(),
+        UndoAction::Redo => {
+            "The user took an undo back: changes of yours are there again.".to_owned()
+        }
+        UndoAction::Restore => "The user put files back into an earlier state.".to_owned(),
+    };
+    if !calls.is_empty() {
+        let titles: Vec<String> =
+            calls.iter().map(|call| format!("{} ({})", call.title, call.tool)).collect();
+        let _ = write!(text, " Calls: {}.", list(&titles, "; "));
+    }
+    let _ = write!(text, "\nNot as you left them any more: {}.", list(&restored, ", "));
+    let kept: Vec<String> = paths
+        .iter()
+        .filter(|path| !is_done(&path.outcome))
+        .map(|path| shown(&path.path, root))
+        .collect();
+    if !kept.is_empty() {
+        let _ = write!(text, "\nLeft as they are: {}.", list(&kept, ", "));
+    }
+    text.push_str("\nRead them again before you change them, and do not repeat what was undone unless asked to.");
+    Some(text)
+}
+
+fn is_done(outcome: &PathOutcome) -> bool {
+    matches!(outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
+}
+
+fn name(path: &RestoredPath, root: &Path) -> Option<String> {
+    use crow_core::tool::FileChange;
+    let PathOutcome::Restored { how, .. } = &path.outcome else { return None };
+    let word = match how {
+        FileChange::Created => " (there again)",
+        FileChange::Modified => "",
+        FileChange::Deleted => " (removed)",
+    };
+    Some(shown(&path.path, root) + word)
+}
+
+fn shown(path: &Path, root: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+fn list(words: &[String], between: &str) -> String {
+    let named = words.iter().take(NAMED).cloned().collect::<Vec<_>>().join(between);
+    match words.len().checked_sub(NAMED) {
+        Some(more) if more > 0 => format!("{named}{between}and {more} more"),
+        _ => named,
+    }
+}

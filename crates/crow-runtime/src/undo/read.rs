@@ -1,0 +1,211 @@
+//! From the logs of a session and of those below it to the calls that changed files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::{CallId, SessionId, SnapshotId, UndoId},
+    tool::ToolResult,
+};
+
+use super::{ChangedCall, UndoAction, UndoRecord};
+use crate::{SessionError, SessionStore, StoredSession};
+
+/// What the logs say.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// In the order in which they began.
+    pub(super) calls: Vec<ChangedCall>,
+    /// The turns that the conversation still has.
+    pub(super) turns: Vec<Turn>,
+}
+
+/// A turn of the root session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) number: u32,
+    /// The number of the event that began it.
+    pub(super) seq: u64,
+    /// The last event before everything that belongs to it.
+    pub(super) last_before: u64,
+}
+
+/// The beginning of a call whose end was not read yet.
+struct Begun<'a> {
+    line: &'a Envelope,
+    title: &'a str,
+    snapshot: Option<&'a SnapshotId>,
+}
+
+impl Told {
+    /// Reads the logs. `is_at_work` says that calls without an end are under way, not cut off. Blocks.
+    pub(super) fn read(
+        store: &dyn SessionStore,
+        root: &StoredSession,
+        records: &[UndoRecord],
+        is_at_work: bool,
+    ) -> Result<Self, SessionError> {
+        let mut told = Self { turns: turns(&root.events, records), ..Self::default() };
+        let began: Vec<(u64, u32)> = turn_starts(&root.events);
+        told.take(root, is_at_work);
+        let mut known = BTreeSet::new();
+        let mut open = root.metadata.child_session_ids.clone();
+        while let Some(id) = open.pop() {
+            if !known.insert(id.clone()) {
+                continue;
+            }
+            match store.read(&id) {
+                Ok(stored) => {
+                    told.take(&stored, is_at_work);
+                    open.extend(stored.metadata.child_session_ids);
+                }
+                // What it changed cannot be told; all else can.
+                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            }
+        }
+        told.calls.sort_by_key(|call| call.seq);
+        let undone = undone(records);
+        for call in &mut told.calls {
+            let before = began.partition_point(|(seq, _)| *seq < call.seq);
+            call.turn = before.checked_sub(1).and_then(|at| began.get(at)).map_or(0, |turn| turn.1);
+            call.undone = undone.contains(&(call.seq, call.call_id.clone()));
+        }
+        Ok(told)
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
+    fn take(&mut self, session: &StoredSession, is_at_work: bool) {
+        let mut begun: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
+        let id = &session.metadata.session_id;
+        for line in &session.events {
+            match &line.event {
+                AgentEvent::CallStart { call_id, title, snapshot, .. } => {
+                    begun.insert(call_id, Begun { line, title, snapshot: snapshot.as_ref() });
+                }
+                AgentEvent::CallEnd { call_id, result, .. } => {
+                    let begun = begun.remove(call_id);
+                    self.calls.extend(begun.and_then(|begun| begun.ended(id, call_id, result)));
+                }
+                _ => {}
+            }
+        }
+        if !is_at_work {
+            self.calls
+                .extend(begun.into_iter().filter_map(|(call, begun)| begun.cut_off(id, call)));
+        }
+    }
+}
+
+impl Begun<'_> {
+    fn ended(self, id: &SessionId, call_id: &CallId, result: &ToolResult) -> Option<ChangedCall> {
+        let metadata = &result.metadata;
+        let before = metadata.snapshot_before.clone()?;
+        if metadata.snapshot_after.as_ref() == Some(&before) {
+            return None;
+        }
+        Some(ChangedCall {
+            after: metadata.snapshot_after.clone(),
+            changes: metadata.changes.unwrap_or_default(),
+            files: metadata.files_modified.clone(),
+            shared: metadata.shared,
+            ..self.call(id, call_id, before)?
+        })
+    }
+
+    fn cut_off(self, id: &SessionId, call_id: &CallId) -> Option<ChangedCall> {
+        let before = self.snapshot?.clone();
+        self.call(id, call_id, before)
+    }
+
+    fn call(&self, id: &SessionId, call_id: &CallId, before: SnapshotId) -> Option<ChangedCall> {
+        let AgentEvent::CallStart { tool, .. } = &self.line.event else { return None };
+        Some(ChangedCall {
+            seq: self.line.seq?,
+            session_id: id.clone(),
+            agent: self.line.agent.clone(),
+            call_id: call_id.clone(),
+            tool: tool.clone(),
+            title: self.title.to_owned(),
+            time: self.line.time,
+            turn: 0,
+            before,
+            after: None,
+            changes: crow_core::tool::ChangeCounts::default(),
+            files: Vec::new(),
+            shared: true,
+            undone: false,
+        })
+    }
+}
+
+/// Returns where each turn began that there ever was.
+fn turn_starts(events: &[Envelope]) -> Vec<(u64, u32)> {
+    let starts = events.iter().filter_map(|line| match line.event {
+        AgentEvent::TurnStart { turn } => Some((line.seq?, turn)),
+        _ => None,
+    });
+    starts.collect()
+}
+
+/// Returns the turns that the conversation still has, also after the rewinds of which the log does not tell yet.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these shape the turns")]
+fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut last_before = 0;
+    let mut told = BTreeSet::new();
+    for line in events {
+        let seq = line.seq.unwrap_or(0);
+        match &line.event {
+            AgentEvent::RunStart { .. } => last_before = seq.saturating_sub(1),
+            AgentEvent::TurnStart { turn } => turns.push(Turn { number: *turn, seq, last_before }),
+            AgentEvent::TurnComplete { .. } => last_before = seq,
+            AgentEvent::Rewind { undo_id, last_kept } => {
+                told.insert(undo_id);
+                turns.retain(|turn| turn.seq <= *last_kept);
+            }
+            _ => {}
+        }
+    }
+    for record in records.iter().filter(|record| !told.contains(&record.id)) {
+        if let Some(last_kept) = record.last_kept {
+            turns.retain(|turn| turn.seq <= last_kept);
+        }
+    }
+    turns
+}
+
+/// Returns the calls that are undone now.
+fn undone(records: &[UndoRecord]) -> BTreeSet<(u64, CallId)> {
+    let mut undone = BTreeSet::new();
+    for record in records {
+        let calls = record.calls.iter().map(|call| (call.seq, call.call_id.clone()));
+        match record.action {
+            UndoAction::Undo => undone.extend(calls),
+            UndoAction::Redo => calls.for_each(|call| {
+                undone.remove(&call);
+            }),
+            UndoAction::Restore => {}
+        }
+    }
+    undone
+}
+
+/// Returns the last record of a kind that no later one takes back.
+pub(super) fn last_standing(records: &[UndoRecord], action: UndoAction) -> Option<&UndoRecord> {
+    let standing = standing(records);
+    records.iter().rev().find(|record| record.action == action && standing.contains(&record.id))
+}
+
+/// Returns the records whose effect was not taken back.
+fn standing(records: &[UndoRecord]) -> BTreeSet<UndoId> {
+    let mut standing: BTreeSet<UndoId> = BTreeSet::new();
+    for record in records {
+        standing.insert(record.id.clone());
+        let Some(reversed) = &record.reverses else { continue };
+        standing.remove(reversed);
+        // What is taken back twice is there again.
+        let twice = records.iter().find(|other| other.id == *reversed);
+        standing.extend(twice.and_then(|other| other.reverses.clone()));
+    }
+    standing
+}
