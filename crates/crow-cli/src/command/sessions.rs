@@ -84,8 +84,9 @@ pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<E
             ids.push(id);
         }
     }
+    let snapshots = product::snapshot_stores(environment)?;
     for id in &ids {
-        store.remove(id)?;
+        crate::undo::remove(store.as_ref(), &snapshots, id)?;
         write_out(format!("removed {id}\n").as_bytes())?;
     }
     Ok(ExitCode::Done)

@@ -1,12 +1,8 @@
 //! `undo`, `redo`, `diff`, `restore` and `sessions show --changes`.
 
-use std::{
-    collections::BTreeMap,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path, PathBuf};
 
-use crow_core::event::AgentEvent;
-use crow_runtime::{ChangedCall, SessionStore, UndoReport};
+use crow_runtime::UndoReport;
 
 use super::write_out;
 use crate::{
@@ -19,7 +15,7 @@ use crate::{
         unified,
     },
     run::console_style,
-    undo::{Journal, Span, journal_of},
+    undo::{Journal, Span, journal_of, lost},
 };
 
 /// `undo`.
@@ -40,8 +36,8 @@ pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCod
 
 /// `restore`.
 pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let path = absolute(&args.what.path, environment)?;
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let path = meant(&args.what.path, known.journal.root(), environment)?;
     let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
     Told { known: &known, named: args.of.session.as_deref(), environment }
         .tell(&report, args.of.output)
@@ -126,32 +122,13 @@ fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
         .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
 }
 
-/// Counts by the number of the call how many of its changes cannot be undone, as the logs say.
-fn lost(store: &dyn SessionStore, calls: &[ChangedCall]) -> Result<BTreeMap<u64, usize>, CliError> {
-    let mut lost = BTreeMap::new();
-    let mut sessions: Vec<_> = calls.iter().map(|call| &call.session_id).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    for session in sessions {
-        for envelope in store.read(session)?.events {
-            let AgentEvent::CallEnd { call_id, result, .. } = &envelope.event else { continue };
-            let ended = envelope.seq.unwrap_or(u64::MAX);
-            // Ids come from models and may come again: the call is the last one that began before.
-            let of = |call: &&ChangedCall| {
-                call.session_id == *session && call.call_id == *call_id && call.seq < ended
-            };
-            if let Some(call) = calls.iter().filter(of).max_by_key(|call| call.seq) {
-                lost.insert(call.seq, result.metadata.not_restorable.len());
-            }
-        }
-    }
-    Ok(lost)
-}
-
-/// Makes a path absolute without asking the disk: what it names may be gone.
-fn absolute(path: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+/// Makes a path absolute without asking the disk: what it names may be gone. Where the current directory is not in the
+/// folder of the session, the path begins there.
+fn meant(path: &Path, root: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
     let mut whole = PathBuf::new();
-    for part in environment.current_dir()?.join(path).components() {
+    let cwd = environment.current_dir()?;
+    let begin = if cwd.starts_with(root) { cwd } else { root };
+    for part in begin.join(path).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {

@@ -44,15 +44,18 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
         note => writeln!(out, "# {}: {}", neutralise(&name), neutralise(note)),
     };
     let _ = writeln!(out, "diff --git {old} {new}");
+    let link = link(file);
+    let mode = if link.is_some() { "120000" } else { "100644" };
     let _ = match (file.change, modes(&file.note)) {
-        (FileChange::Created, _) => writeln!(out, "new file mode 100644"),
-        (FileChange::Deleted, _) => writeln!(out, "deleted file mode 100644"),
+        (FileChange::Created, _) => writeln!(out, "new file mode {mode}"),
+        (FileChange::Deleted, _) => writeln!(out, "deleted file mode {mode}"),
         (FileChange::Modified, Some((from, to))) => {
             writeln!(out, "old mode {from}\nnew mode {to}")
         }
         (FileChange::Modified, None) => Ok(()),
     };
-    if file.hunks.is_empty() {
+    let hunks = link.as_deref().unwrap_or(&file.hunks);
+    if hunks.is_empty() {
         if file.truncated || (file.change == FileChange::Modified && modes(&file.note).is_none()) {
             let _ = writeln!(out, "Binary files {old} and {new} differ");
         }
@@ -65,10 +68,21 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
     let old = if file.change == FileChange::Created { null() } else { old };
     let new = if file.change == FileChange::Deleted { null() } else { new };
     let _ = writeln!(out, "--- {old}\n+++ {new}");
-    out.push_str(&file.hunks);
-    if !file.hunks.ends_with('\n') {
+    out.push_str(hunks);
+    if !hunks.ends_with('\n') {
         out.push('\n');
     }
+}
+
+/// Returns the hunks of a link that is new or no more: to git it is a file that holds the name of its target.
+fn link(file: &FileDiff) -> Option<String> {
+    let (target, range, sign) = match file.change {
+        FileChange::Created => (file.note.strip_prefix("link to ")?, "-0,0 +1", '+'),
+        FileChange::Deleted => (file.note.strip_prefix("was a link to ")?, "-1 +0,0", '-'),
+        FileChange::Modified => return None,
+    };
+    let is_known = !target.contains(['\n', char::REPLACEMENT_CHARACTER]);
+    is_known.then(|| format!("@@ {range} @@\n{sign}{target}\n\\ No newline at end of file\n"))
 }
 
 /// Reads what a note says of modes, in the way git says it.

@@ -59,7 +59,8 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
         }
         AgentEvent::FilesRestored { text, .. } => {
-            remark(style, text.lines().next().unwrap_or_default())
+            let first = text.lines().next().unwrap_or_default();
+            remark(style, &format!("the agent is told: {first}"))
         }
         AgentEvent::Rewind { .. } => remark(
             style,

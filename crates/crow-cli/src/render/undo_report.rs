@@ -52,7 +52,7 @@ pub(crate) fn undo_report(
         .partition(|path| matches!(path.outcome, PathOutcome::Restored { .. }));
     for paths in [&done, &left] {
         for path in paths.iter().take(LISTED) {
-            text.push_str(&path_lines(style, root, path, report.dry_run));
+            text.push_str(&path_lines(style, root, path, report));
         }
         if paths.len() > LISTED {
             let more = format!("and {} more; --output json lists all", paths.len() - LISTED);
@@ -94,13 +94,19 @@ fn turns(calls: &[ChangedCall]) -> String {
     if first == last { format!("turn {first}") } else { format!("turns {first} to {last}") }
 }
 
-fn path_lines(style: &ConsoleStyle, root: &Path, restored: &RestoredPath, dry_run: bool) -> String {
-    let glyphs = style.glyphs;
+fn path_lines(
+    style: &ConsoleStyle,
+    root: &Path,
+    restored: &RestoredPath,
+    report: &UndoReport,
+) -> String {
+    let (glyphs, dry_run) = (style.glyphs, report.dry_run);
     let (mark, paint, note) = match &restored.outcome {
         PathOutcome::Restored { how, copy } => {
-            let (mark, paint, word) = restoring(*how, dry_run);
+            let (mark, paint, word) = restoring(*how, report.action);
+            let would = if dry_run { "would be " } else { "" };
             let kept = copy.as_ref().map(|copy| kept_copy(root, copy, dry_run));
-            (mark, paint, word.to_owned() + &kept.unwrap_or_default())
+            (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
         }
         PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
         PathOutcome::Conflict { reason } => {
@@ -128,14 +134,17 @@ fn path_lines(style: &ConsoleStyle, root: &Path, restored: &RestoredPath, dry_ru
     text + &wrapped(style, Paint::Dim, "      ", &note)
 }
 
-fn restoring(how: FileChange, dry_run: bool) -> (&'static str, Paint, &'static str) {
-    match (how, dry_run) {
-        (FileChange::Created, false) => ("+", Paint::Green, "brought back"),
-        (FileChange::Created, true) => ("+", Paint::Green, "would be brought back"),
-        (FileChange::Deleted, false) => ("-", Paint::Red, "removed"),
-        (FileChange::Deleted, true) => ("-", Paint::Red, "would be removed"),
-        (FileChange::Modified, false) => ("~", Paint::Cyan, "changed back"),
-        (FileChange::Modified, true) => ("~", Paint::Cyan, "would be changed back"),
+fn restoring(how: FileChange, action: UndoAction) -> (&'static str, Paint, &'static str) {
+    match (how, action) {
+        (FileChange::Created, UndoAction::Undo | UndoAction::Restore) => {
+            ("+", Paint::Green, "brought back")
+        }
+        (FileChange::Created, UndoAction::Redo) => ("+", Paint::Green, "made again"),
+        (FileChange::Deleted, _) => ("-", Paint::Red, "removed"),
+        (FileChange::Modified, UndoAction::Undo | UndoAction::Restore) => {
+            ("~", Paint::Cyan, "changed back")
+        }
+        (FileChange::Modified, UndoAction::Redo) => ("~", Paint::Cyan, "changed again"),
     }
 }
 
@@ -149,12 +158,16 @@ fn left_alone(dry_run: bool) -> &'static str {
 }
 
 fn summary(report: &UndoReport, done: usize, left: usize) -> String {
-    let paths = |number: usize| count(number as u64, "path");
-    let mut text = match (report.dry_run, done) {
-        (_, 0) if left == 0 => "everything is as wanted already".to_owned(),
-        (false, _) => format!("{} restored", paths(done)),
-        (true, _) => format!("{} would be restored", paths(done)),
+    if (done, left) == (0, 0) {
+        return "nothing is to be done: every path is as wanted already".to_owned();
+    }
+    let verb = match (report.action, report.dry_run) {
+        (UndoAction::Undo | UndoAction::Restore, false) => "put back",
+        (UndoAction::Undo | UndoAction::Restore, true) => "would be put back",
+        (UndoAction::Redo, false) => "changed again",
+        (UndoAction::Redo, true) => "would be changed again",
     };
+    let mut text = format!("{} {verb}", count(done as u64, "path"));
     if left > 0 {
         text.push_str(&format!(", {left} {}", left_alone(report.dry_run)));
     }

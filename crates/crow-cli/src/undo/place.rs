@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use crow_core::ids::SessionId;
-use crow_runtime::{RuntimeConfig, SessionFilter};
+use crow_runtime::{RuntimeConfig, SessionFilter, UndoJournal};
 
-use super::UndoJournal;
 use crate::{CliError, Environment, product};
 
 /// What is known of the changes of a session.
@@ -36,7 +35,11 @@ pub(crate) fn journal_of(
             last.ok_or_else(nobody)?.session_id
         }
     };
-    let config = RuntimeConfig { store, ..RuntimeConfig::default() };
+    let config = RuntimeConfig {
+        store,
+        snapshots: Some(product::snapshot_stores(environment)?),
+        ..RuntimeConfig::default()
+    };
     let journal = UndoJournal::open(&config, &session)?;
     Ok(Journal { session, journal })
 }

@@ -71,7 +71,7 @@ impl From<HowWords> for UndoOptions {
     }
 }
 
-/// What follows `/undo` and `/redo`.
+/// What follows `/undo`.
 #[derive(Debug, Parser)]
 #[command(name = "/undo", no_binary_name = true, disable_help_flag = true)]
 struct SlashUndo {
@@ -79,8 +79,25 @@ struct SlashUndo {
     words: UndoWords,
 }
 
+/// What follows `/redo`.
+#[derive(Debug, Parser)]
+#[command(name = "/redo", no_binary_name = true, disable_help_flag = true)]
+struct SlashRedo {
+    #[command(flatten)]
+    how: HowWords,
+}
+
 /// Reads what follows `/undo` in a chat: `turn 3`, `call ID`, `back-to 3`, `all`, and the flags of the command.
 pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
+    Ok(parse::<SlashUndo>(argument)?.words)
+}
+
+/// Reads what follows `/redo` in a chat: the flags of the command.
+pub(crate) fn slash_redo(argument: &str) -> Result<HowWords, String> {
+    Ok(parse::<SlashRedo>(argument)?.how)
+}
+
+fn parse<T: Parser>(argument: &str) -> Result<T, String> {
     let words = argument.split_whitespace().map(|word| match word {
         "all" | "to-start" => "--to-start",
         "turn" => "--turn",
@@ -88,12 +105,11 @@ pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
         "back-to" => "--back-to",
         word => word,
     });
-    let parsed = SlashUndo::try_parse_from(words).map_err(|error| {
+    T::try_parse_from(words).map_err(|error| {
         let said = error.to_string();
         let first = said.lines().next().unwrap_or_default();
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
-    })?;
-    Ok(parsed.words)
+    })
 }
 
 /// From one point of a session to another, as `diff` takes it.

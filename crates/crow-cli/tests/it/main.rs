@@ -18,3 +18,4 @@ mod program;
 mod sessions;
 mod signals;
 mod terminal;
+mod undo;
