@@ -120,10 +120,9 @@ fn path_lines(
         }
     };
     let name = one_line(&shown(root, &restored.path));
-    let room = style.width.saturating_sub(width(mark) + width(&note) + 6).max(LEAST_PATH);
     let mut text = String::from("  ");
     paint.write(style, mark, &mut text);
-    if width(&name) <= room {
+    if width(mark) + width(&name) + width(&note) + 6 <= style.width {
         text.push_str(&format!(" {name}  "));
         Paint::Dim.write(style, &note, &mut text);
         text.push('\n');
