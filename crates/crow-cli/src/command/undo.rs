@@ -7,31 +7,29 @@ use crow_runtime::UndoReport;
 use super::write_out;
 use crate::{
     CliError, Environment,
-    args::{DiffArgs, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
+    args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
     output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
     product,
     render::{
-        ConsoleStyle, Destination, Happened, Prompting, change_table, in_order, undo_report,
+        ConsoleStyle, Destination, Happened, Prompting, UndoReporter, change_table, in_order,
         unified,
     },
     run::console_style,
-    undo::{Journal, Span, journal_of, lost},
+    undo::{HowWords, Journal, Span, journal_of, lost},
 };
 
 /// `undo`.
 pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
     let report = known.journal.undo(&args.words.target(), args.words.options())?;
-    Told { known: &known, named: args.of.session.as_deref(), environment }
-        .tell(&report, args.of.output)
+    tell(&known, &report, (&args.of, args.words.how), environment)
 }
 
 /// `redo`.
 pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
     let report = known.journal.redo(args.how.into())?;
-    Told { known: &known, named: args.of.session.as_deref(), environment }
-        .tell(&report, args.of.output)
+    tell(&known, &report, (&args.of, args.how), environment)
 }
 
 /// `restore`.
@@ -39,8 +37,7 @@ pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<E
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
     let path = meant(&args.what.path, known.journal.root(), environment)?;
     let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
-    Told { known: &known, named: args.of.session.as_deref(), environment }
-        .tell(&report, args.of.output)
+    tell(&known, &report, (&args.of, args.how), environment)
 }
 
 /// `diff`.
@@ -68,47 +65,46 @@ pub(crate) fn show_changes(
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
-    let list = in_order(journal.calls(), journal.records());
+    let all = in_order(journal.calls(), journal.records());
     match args.output {
         OutputForm::Json => {
-            let lines = list.iter().map(|happened| match happened {
+            let lines = all.iter().map(|happened| match happened {
                 Happened::Call(call) => line(&CallLine::new(call)),
                 Happened::Undo(record) => line(&RecordLine::new(record)),
             });
             write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
         }
-        OutputForm::Text if list.is_empty() => {
+        OutputForm::Text if all.is_empty() => {
             write_out(b"No call of this session changed files.\n")
         }
         OutputForm::Text => {
             let store = product::session_store(environment)?;
             let lost = lost(store.as_ref(), journal.calls())?;
-            write_out(change_table(&out_style(environment), &list, &lost).as_bytes())
+            write_out(change_table(&out_style(environment), &all, &lost).as_bytes())
         }
     }
 }
 
-/// A report and for whom it is.
-struct Told<'a> {
-    known: &'a Journal,
-    /// The session as it was named.
-    named: Option<&'a str>,
-    environment: &'a Environment,
-}
-
-impl Told<'_> {
-    fn tell(&self, report: &UndoReport, output: OutputForm) -> Result<ExitCode, CliError> {
-        match output {
-            OutputForm::Json => write_out(&line(&UndoLine::new(&self.known.session, report))?)?,
-            OutputForm::Text => {
-                let prompting = Prompting::Program(self.named.map(str::to_owned));
-                let style = out_style(self.environment);
-                let root = self.known.journal.root();
-                write_out(undo_report(&style, root, report, &prompting).as_bytes())?
-            }
-        };
-        Ok(if report.is_complete() { ExitCode::Done } else { ExitCode::Failed })
-    }
+/// Tells of a report. The exit code says whether every path is as it was to be.
+fn tell(
+    known: &Journal,
+    report: &UndoReport,
+    (of, how): (&OfSession, HowWords),
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    match of.output {
+        OutputForm::Json => write_out(&line(&UndoLine::new(&known.session, report))?)?,
+        OutputForm::Text => {
+            let reporter = UndoReporter {
+                style: &out_style(environment),
+                root: known.journal.root(),
+                prompting: Prompting::Program(of.session.clone()),
+                forced: how.force,
+            };
+            write_out(reporter.text(report).as_bytes())?
+        }
+    };
+    Ok(if report.is_complete() { ExitCode::Done } else { ExitCode::Failed })
 }
 
 /// How stdout looks, which may be a file where stderr is a terminal.

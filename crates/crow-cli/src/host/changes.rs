@@ -9,8 +9,8 @@ use crow_runtime::{
 use tokio::time::timeout;
 
 use crate::{
-    render::{ConsoleStyle, Destination, Prompting, change_table, in_order, undo_report, unified},
-    undo::{Span, lost, slash_redo, slash_undo},
+    render::{ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified},
+    undo::{HowWords, Span, lost, slash_redo, slash_undo},
 };
 
 pub(super) const UNDO: HostCommand = HostCommand {
@@ -122,14 +122,14 @@ impl Open {
         let words = slash_undo(argument).map_err(Refusal::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.undo(&words.target(), words.options())?;
-        Ok(self.told(&journal, &report))
+        Ok(self.told(&journal, &report, words.how))
     }
 
     fn redo(&self, argument: &str) -> Result<String, Refusal> {
         let how = slash_redo(argument).map_err(Refusal::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.redo(how.into())?;
-        Ok(self.told(&journal, &report))
+        Ok(self.told(&journal, &report, how))
     }
 
     fn diff(&self, argument: &str) -> Result<String, Refusal> {
@@ -154,25 +154,31 @@ impl Open {
 
     fn changes(&self) -> Result<String, Refusal> {
         let journal = self.handle.undo_journal()?;
-        let list = in_order(journal.calls(), journal.records());
-        if list.is_empty() {
+        let all = in_order(journal.calls(), journal.records());
+        if all.is_empty() {
             return Ok("no call of this session changed files".to_owned());
         }
         let lost = lost(self.store.as_ref(), journal.calls()).map_err(UndoError::from)?;
-        Ok(change_table(&self.style, &list, &lost))
+        Ok(change_table(&self.style, &all, &lost))
     }
 
-    fn told(&self, journal: &UndoJournal, report: &UndoReport) -> String {
-        undo_report(&self.style, journal.root(), report, &Prompting::Chat)
+    fn told(&self, journal: &UndoJournal, report: &UndoReport, how: HowWords) -> String {
+        let reporter = UndoReporter {
+            style: &self.style,
+            root: journal.root(),
+            prompting: Prompting::Chat,
+            forced: how.force,
+        };
+        reporter.text(report)
     }
 }
 
 /// That there is nothing to do is an answer, and no failure.
 fn answer_of(error: UndoError) -> Result<String, HostError> {
-    match error {
-        UndoError::Nothing { .. } | UndoError::UndoneAlready => Ok(error.to_string()),
-        error => Err(refused(error)),
+    if matches!(error, UndoError::Nothing { .. } | UndoError::UndoneAlready) {
+        return Ok(error.to_string());
     }
+    Err(refused(error))
 }
 
 /// Says what stands in the way, and what can be done in a chat.

@@ -1,6 +1,6 @@
 //! What the calls of a session changed, and what was undone in between.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use crow_core::ids::CallId;
 use crow_runtime::{ChangedCall, UndoAction, UndoRecord};
@@ -47,12 +47,12 @@ pub(crate) fn in_order<'a>(
 /// cannot be undone.
 pub(crate) fn change_table(
     style: &ConsoleStyle,
-    list: &[Happened<'_>],
+    all: &[Happened<'_>],
     lost: &BTreeMap<u64, usize>,
 ) -> String {
-    let ids: Vec<&str> = list.iter().filter_map(id).collect();
+    let ids: Vec<&str> = all.iter().filter_map(id).collect();
     let id_width = shortest(&ids).min(LONGEST_ID);
-    let rows: Vec<_> = list
+    let rows: Vec<_> = all
         .iter()
         .map(|happened| match happened {
             Happened::Call(call) => Row::Call(cells(call, id_width), marks(call, lost)),
@@ -129,10 +129,11 @@ fn undone(record: &UndoRecord, id_width: usize) -> String {
     };
     let ids: Vec<_> = record.calls.iter().map(|call| short(&call.call_id, id_width)).collect();
     let mut text = what.to_owned();
+    // Writing to a string cannot fail.
     match ids.len() {
         0 => {}
-        1..=4 => text.push_str(&format!(": {}", ids.join(", "))),
-        more => text.push_str(&format!(": {}", count(more as u64, "call"))),
+        1..=4 => drop(write!(text, ": {}", ids.join(", "))),
+        more => drop(write!(text, ": {}", count(more as u64, "call"))),
     }
     if record.last_kept.is_some() {
         text.push_str(", and the conversation went back");

@@ -1,6 +1,6 @@
 //! What a call changed, in a few lines.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use crow_core::tool::{NotRestorable, ToolResult};
 
@@ -38,18 +38,19 @@ pub(super) fn changed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
 fn summary(result: &ToolResult) -> String {
     let counts = result.metadata.changes.unwrap_or_default();
     let mut text = format!("{} changed", words::count(counts.paths(), "file"));
+    // Writing to a string cannot fail.
     if counts.additions + counts.deletions > 0 {
-        text.push_str(&format!(", +{} -{}", counts.additions, counts.deletions));
+        let _ = write!(text, ", +{} -{}", counts.additions, counts.deletions);
     }
     for (count, what) in [(counts.created, "new"), (counts.deleted, "deleted")] {
         if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
+            let _ = write!(text, ", {count} {what}");
         }
     }
     let files = &result.metadata.files_modified;
     if !files.is_empty() && files.len() <= NAMED && files.len() as u64 == counts.paths() {
         let names: Vec<_> = files.iter().map(|file| name(file)).collect();
-        text.push_str(&format!(": {}", names.join(", ")));
+        let _ = write!(text, ": {}", names.join(", "));
     }
     text
 }

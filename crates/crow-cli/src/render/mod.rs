@@ -39,7 +39,7 @@ pub(crate) use neutral::is_unseen;
 pub(crate) use patch_text::{Destination, unified};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
-pub(crate) use undo_report::{Prompting, undo_report};
+pub(crate) use undo_report::{Prompting, UndoReporter};
 
 pub use console::ConsoleRenderer;
 pub use end::Calls;

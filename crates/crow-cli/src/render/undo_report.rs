@@ -1,6 +1,6 @@
 //! What an undo, a redo or a restore did, for people.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use crow_core::tool::FileChange;
 use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoReport};
@@ -37,100 +37,144 @@ impl Prompting {
     }
 }
 
-/// Writes what became of each path, a line each, and what there is to know and to do beside it.
-pub(crate) fn undo_report(
-    style: &ConsoleStyle,
-    root: &Path,
-    report: &UndoReport,
-    prompting: &Prompting,
-) -> String {
-    let mut text = what(style, report);
-    let (done, left): (Vec<_>, Vec<_>) = report
-        .paths
-        .iter()
-        .filter(|path| path.outcome != PathOutcome::Unchanged)
-        .partition(|path| matches!(path.outcome, PathOutcome::Restored { .. }));
-    for paths in [&done, &left] {
-        for path in paths.iter().take(LISTED) {
-            text.push_str(&path_lines(style, root, path, report));
-        }
-        if paths.len() > LISTED {
-            let more = format!("and {} more; --output json lists all", paths.len() - LISTED);
-            text.push_str(&wrapped(style, Paint::Dim, "  ", &more));
-        }
-    }
-    if left.iter().any(|path| matches!(path.outcome, PathOutcome::Conflict { .. })) {
-        let hint = "--force puts it back and keeps a copy beside it";
-        text.push_str(&wrapped(style, Paint::Dim, "  ", hint));
-    }
-    text.push_str(&wrapped(style, Paint::Bold, "", &summary(report, done.len(), left.len())));
-    for remark in remarks(report, done.len(), prompting) {
-        text.push_str(&wrapped(style, Paint::Dim, "", &remark));
-    }
-    text
+/// Writes what an undo did.
+#[derive(Debug)]
+pub(crate) struct UndoReporter<'a> {
+    pub(crate) style: &'a ConsoleStyle,
+    /// The folder of the session, from which paths are shown.
+    pub(crate) root: &'a Path,
+    pub(crate) prompting: Prompting,
+    /// It was done by force already.
+    pub(crate) forced: bool,
 }
 
-/// Says which calls it is about.
-fn what(style: &ConsoleStyle, report: &UndoReport) -> String {
-    let verb = match (report.action, report.dry_run) {
-        (UndoAction::Undo, false) => "undone",
-        (UndoAction::Undo, true) => "would be undone",
-        (UndoAction::Redo, false) => "done again",
-        (UndoAction::Redo, true) => "would be done again",
-        // Which path it is stands below.
-        (UndoAction::Restore, _) => return String::new(),
-    };
-    let text = match report.calls.as_slice() {
-        [] => return String::new(),
-        [call] => format!("{verb}: {} ({})", one_line(&call.title), turns(&report.calls)),
-        calls => format!("{verb}: {} ({})", count(calls.len() as u64, "call"), turns(calls)),
-    };
-    hanging(style, Paint::Plain, ("", "  "), &text)
+/// How a line about a path looks.
+struct PathLine {
+    mark: &'static str,
+    paint: Paint,
+    name: String,
+    note: String,
+}
+
+impl UndoReporter<'_> {
+    /// Writes what became of each path, a line each, and what there is to know and to do beside it.
+    pub(crate) fn text(&self, report: &UndoReport) -> String {
+        let is_done = |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Restored { .. });
+        let named = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
+        let (done, left): (Vec<_>, Vec<_>) = named.partition(is_done);
+        let mut text = self.what(report, done.len(), left.len());
+        for paths in [&done, &left] {
+            let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
+            text.push_str(&self.lines(lines));
+            if paths.len() > LISTED {
+                let all = match self.prompting {
+                    Prompting::Program(_) => "; --output json lists all",
+                    Prompting::Chat => "",
+                };
+                let more = format!("and {} more{all}", paths.len() - LISTED);
+                text.push_str(&wrapped(self.style, Paint::Dim, "  ", &more));
+            }
+        }
+        let is_conflict =
+            |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Conflict { .. });
+        if !self.forced && left.iter().any(is_conflict) {
+            let hint = "--force puts it back and keeps a copy beside it";
+            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+        }
+        let sum = summary(report, done.len(), left.len());
+        text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
+        for remark in remarks(report, done.len(), &self.prompting) {
+            text.push_str(&wrapped(self.style, Paint::Dim, "", &remark));
+        }
+        text
+    }
+
+    /// Says which calls it is about.
+    fn what(&self, report: &UndoReport, done: usize, left: usize) -> String {
+        let verb = match (report.action, report.dry_run) {
+            (UndoAction::Undo, false) => "undone",
+            (UndoAction::Undo, true) => "would be undone",
+            (UndoAction::Redo, false) => "done again",
+            (UndoAction::Redo, true) => "would be done again",
+            // Which path it is stands below.
+            (UndoAction::Restore, _) => return String::new(),
+        };
+        let (not, part) = match (done, left) {
+            (_, 0) => ("", ""),
+            (0, _) => ("not ", ""),
+            (_, _) => ("", " in part"),
+        };
+        let what = match report.calls.as_slice() {
+            [] => return String::new(),
+            [call] => one_line(&call.title),
+            calls => count(calls.len() as u64, "call"),
+        };
+        let text = format!("{not}{verb}{part}: {what} ({})", turns(&report.calls));
+        hanging(self.style, Paint::Plain, ("", "  "), &text)
+    }
+
+    fn line(&self, restored: &RestoredPath, report: &UndoReport) -> PathLine {
+        let dry_run = report.dry_run;
+        let (mark, paint, note) = match &restored.outcome {
+            PathOutcome::Restored { how, copy } => {
+                let (mark, paint, word) = restoring(*how, report.action);
+                let would = if dry_run { "would be " } else { "" };
+                let kept = copy.as_ref().map(|copy| self.kept_copy(copy, dry_run));
+                (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
+            }
+            PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
+            PathOutcome::Conflict { reason } => {
+                ("!", Paint::Yellow, format!("{}: {}", left_alone(dry_run), one_line(reason)))
+            }
+            PathOutcome::NotRestorable { reason } => {
+                ("!", Paint::Yellow, format!("cannot be put back: {}", one_line(reason)))
+            }
+            PathOutcome::Failed { error } => {
+                let mark = self.style.glyphs.pick("✗", "x");
+                (mark, Paint::Red, format!("failed: {}", one_line(error)))
+            }
+        };
+        let name = one_line(&shown(self.root, &restored.path));
+        PathLine { mark, paint, name, note }
+    }
+
+    /// Writes the note beside the path if there is room, else below it; below several that have the same one.
+    fn lines(&self, lines: Vec<PathLine>) -> String {
+        let style = self.style;
+        let mut text = String::new();
+        let mut lines = lines.into_iter().peekable();
+        let mut shares = false;
+        while let Some(PathLine { mark, paint, name, note }) = lines.next() {
+            text.push_str("  ");
+            paint.write(style, mark, &mut text);
+            if width(mark) + width(&name) + width(&note) + 6 <= style.width {
+                let _ = write!(text, " {name}  ");
+                Paint::Dim.write(style, &note, &mut text);
+                text.push('\n');
+                continue;
+            }
+            let room = style.width.saturating_sub(5).max(LEAST_PATH);
+            let _ = write!(text, " {}\n", shorten_middle(&name, room, style.glyphs));
+            if lines.peek().is_some_and(|next| next.note == note) {
+                shares = true;
+                continue;
+            }
+            let each = if std::mem::take(&mut shares) { "each " } else { "" };
+            text.push_str(&wrapped(style, Paint::Dim, "      ", &format!("{each}{note}")));
+        }
+        text
+    }
+
+    fn kept_copy(&self, copy: &Path, dry_run: bool) -> String {
+        let verb = if dry_run { "would be" } else { "is" };
+        format!("; what was there {verb} kept in {}", one_line(&shown(self.root, copy)))
+    }
 }
 
 fn turns(calls: &[ChangedCall]) -> String {
     let turns = || calls.iter().map(|call| call.turn);
     let (first, last) = (turns().min().unwrap_or(0), turns().max().unwrap_or(0));
     if first == last { format!("turn {first}") } else { format!("turns {first} to {last}") }
-}
-
-fn path_lines(
-    style: &ConsoleStyle,
-    root: &Path,
-    restored: &RestoredPath,
-    report: &UndoReport,
-) -> String {
-    let (glyphs, dry_run) = (style.glyphs, report.dry_run);
-    let (mark, paint, note) = match &restored.outcome {
-        PathOutcome::Restored { how, copy } => {
-            let (mark, paint, word) = restoring(*how, report.action);
-            let would = if dry_run { "would be " } else { "" };
-            let kept = copy.as_ref().map(|copy| kept_copy(root, copy, dry_run));
-            (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
-        }
-        PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
-        PathOutcome::Conflict { reason } => {
-            ("!", Paint::Yellow, format!("{}: {}", left_alone(dry_run), one_line(reason)))
-        }
-        PathOutcome::NotRestorable { reason } => {
-            ("!", Paint::Yellow, format!("cannot be put back: {}", one_line(reason)))
-        }
-        PathOutcome::Failed { error } => {
-            (glyphs.pick("✗", "x"), Paint::Red, format!("failed: {}", one_line(error)))
-        }
-    };
-    let name = one_line(&shown(root, &restored.path));
-    let mut text = String::from("  ");
-    paint.write(style, mark, &mut text);
-    if width(mark) + width(&name) + width(&note) + 6 <= style.width {
-        text.push_str(&format!(" {name}  "));
-        Paint::Dim.write(style, &note, &mut text);
-        text.push('\n');
-        return text;
-    }
-    let whole = style.width.saturating_sub(5).max(LEAST_PATH);
-    text.push_str(&format!(" {}\n", shorten_middle(&name, whole, glyphs)));
-    text + &wrapped(style, Paint::Dim, "      ", &note)
 }
 
 fn restoring(how: FileChange, action: UndoAction) -> (&'static str, Paint, &'static str) {
@@ -145,11 +189,6 @@ fn restoring(how: FileChange, action: UndoAction) -> (&'static str, Paint, &'sta
         }
         (FileChange::Modified, UndoAction::Redo) => ("~", Paint::Cyan, "changed again"),
     }
-}
-
-fn kept_copy(root: &Path, copy: &Path, dry_run: bool) -> String {
-    let verb = if dry_run { "would be" } else { "is" };
-    format!("; what was there {verb} kept in {}", one_line(&shown(root, copy)))
 }
 
 fn left_alone(dry_run: bool) -> &'static str {
@@ -167,8 +206,9 @@ fn summary(report: &UndoReport, done: usize, left: usize) -> String {
         (UndoAction::Redo, true) => "would be changed again",
     };
     let mut text = format!("{} {verb}", count(done as u64, "path"));
+    // Writing to a string cannot fail.
     if left > 0 {
-        text.push_str(&format!(", {left} {}", left_alone(report.dry_run)));
+        let _ = write!(text, ", {left} {}", left_alone(report.dry_run));
     }
     if report.dry_run {
         text.push_str("; nothing was changed");
@@ -191,6 +231,9 @@ fn remarks(report: &UndoReport, done: usize, prompting: &Prompting) -> Vec<Strin
     }
     if done > 0 && !report.dry_run {
         remarks.push(match report.action {
+            UndoAction::Undo if report.rewound_to.is_some() => {
+                format!("{} brings the files back", prompting.command("redo"))
+            }
             UndoAction::Undo => format!("{} brings it back", prompting.command("redo")),
             UndoAction::Redo | UndoAction::Restore => {
                 format!("{} takes it back", prompting.command("undo"))
