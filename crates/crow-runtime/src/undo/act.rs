@@ -69,7 +69,7 @@ impl Act<'_> {
         let _activity = self.store.begin()?;
         let (changes, refused) = self.sort(reversals, force);
         let all: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
-        let before = self.store.capture(self.session, &all)?;
+        let before = self.store.capture_exactly(self.session, &all)?;
         let mut outcomes = refused;
         for undone in self.store.undo(&changes)? {
             let mut outcome = self.outcome(&undone, reversals);
@@ -81,9 +81,8 @@ impl Act<'_> {
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
-        let after = self.store.capture(self.session, &before.paths)?;
+        let after = self.store.capture_exactly(self.session, &all)?;
         let left = left(reversals, &outcomes);
-        let (before, after) = (before.snapshot, after.snapshot);
         Ok(Done { paths: tidy(outcomes), left, before, after })
     }
 
