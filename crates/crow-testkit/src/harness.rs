@@ -28,7 +28,7 @@ pub struct AgentHarness {
     pub handle: AgentHandle,
     /// Its events.
     pub events: EventStream,
-    folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
 /// How a harness is made.
@@ -47,27 +47,44 @@ pub struct HarnessOptions {
 impl AgentHarness {
     /// Starts an agent that plays `model`'s script. Needs a tokio runtime.
     pub fn start(model: ScriptedModel, options: HarnessOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let runtime = AgentRuntime::new(Self::config(&model, &options));
+        Self::in_folder(folder, runtime, model, options)
+    }
+
+    /// Starts a second agent in the folder and on the runtime of this one.
+    #[must_use]
+    pub fn beside(&self, model: ScriptedModel, options: HarnessOptions) -> Self {
+        Self::in_folder(Arc::clone(&self.folder), self.runtime.clone(), model, options)
+    }
+
+    fn in_folder(
+        folder: Arc<TempDir>,
+        runtime: AgentRuntime,
+        model: ScriptedModel,
+        options: HarnessOptions,
+    ) -> Self {
         let cwd = folder.path().canonicalize().unwrap();
-        let config = RuntimeConfig {
-            models: Arc::new(ScriptedModels(model.clone())),
-            policy: options
-                .policy
-                .unwrap_or_else(|| PermissionPolicy::new(PermissionMode::FullAuto)),
-            ..options.runtime
-        };
         let resolved = model.resolved();
         let spec = SessionSpec {
             abilities: resolved.info.abilities,
             ..SessionSpec::new("builder", resolved.info.reference.clone(), cwd.clone())
         };
-        let session = AgentSession::create(&config, spec).unwrap();
-        let runtime = AgentRuntime::new(config);
+        let session = AgentSession::create(runtime.config(), spec).unwrap();
         let agent = BaseAgent::new("builder", options.config, resolved, options.tools);
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
         let events = handle.stream().unwrap();
         Self { model, runtime, handle, events, folder }
+    }
+
+    fn config(model: &ScriptedModel, options: &HarnessOptions) -> RuntimeConfig {
+        let policy = options.policy.clone();
+        RuntimeConfig {
+            models: Arc::new(ScriptedModels(model.clone())),
+            policy: policy.unwrap_or_else(|| PermissionPolicy::new(PermissionMode::FullAuto)),
+            ..options.runtime.clone()
+        }
     }
 
     /// Returns the agent's folder.

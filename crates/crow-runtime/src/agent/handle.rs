@@ -264,6 +264,11 @@ impl AgentHandle {
         self.shared.tree.undone.notify_one();
     }
 
+    /// Returns whether the agent is between runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.runs().is_idle()
+    }
+
     /// Returns the session that the user knows.
     pub(crate) fn root_id(&self) -> &SessionId {
         self.shared.tree.root.id()

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
 pub(super) struct Runs {
     /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
     current: Option<CancellationToken>,
+    /// A run began and has not ended.
+    is_under_way: bool,
     /// Runs that were asked for and did not begin, the oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as
     /// many that the agent received may still begin, and older ones are forgotten.
     waiting: VecDeque<(RunId, CancellationToken)>,
@@ -79,6 +81,11 @@ impl Runs {
         self.current.iter().for_each(CancellationToken::cancel);
         self.waiting.iter().for_each(|(_, token)| token.cancel());
         self.held = self.steering.len();
+    }
+
+    /// Returns whether no run is under way and none is asked for.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_under_way && self.waiting.is_empty()
     }
 
     /// Takes all that is unread.
@@ -143,6 +150,7 @@ impl Shared {
             abort_token,
             runs: Mutex::new(Runs {
                 current,
+                is_under_way: false,
                 waiting: VecDeque::new(),
                 steering: VecDeque::new(),
                 held: 0,
@@ -185,6 +193,7 @@ impl Shared {
             .and_then(|place| runs.waiting.remove(place))
             .map_or_else(|| base.child_token(), |(_, token)| token);
         runs.current = Some(token.clone());
+        runs.is_under_way = true;
         token
     }
 
@@ -254,6 +263,9 @@ impl Shared {
             if !text.is_empty() {
                 self.outcome().text = text;
             }
+        }
+        if let AgentEvent::RunEnd { .. } = event {
+            self.runs().is_under_way = false;
         }
         if let AgentEvent::TaskComplete { summary, .. } = event {
             self.outcome().text.clone_from(summary);

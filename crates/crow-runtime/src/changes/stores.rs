@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crow_core::ids::SessionId;
+use crow_core::ids::{SessionId, SnapshotId};
 
 use crate::{SnapshotLimits, SnapshotStore, SnapshotStoreError};
 
@@ -50,6 +50,18 @@ impl SnapshotStores {
             // Somebody works with it: the next collection gets it.
             Ok(_) | Err(SnapshotStoreError::Busy) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refers to snapshots from a session that goes on from another one. What cannot be referred to cannot be undone in
+    /// it; all else can.
+    pub(crate) fn keep(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
+        if snapshots.is_empty() {
+            return;
+        }
+        let kept = self.of(root).and_then(|store| store.keep(id, snapshots));
+        if let Err(error) = kept {
+            tracing::warn!(session = %id, %error, "not all changes of the copied session can be undone");
         }
     }
 

@@ -21,7 +21,7 @@ use super::{
     CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
     StoredSession, ToolState,
 };
-use crate::{RuntimeConfig, resolve_rules};
+use crate::{RuntimeConfig, resolve_rules, undo::snapshots_of};
 
 /// What a new session is to be.
 #[derive(Debug, Clone)]
@@ -184,6 +184,8 @@ impl AgentSession {
         crow.role = AgentRole::Primary;
         metadata.set_crow(&crow);
         let mut log = config.store.create(&metadata)?;
+        let undos = config.store.undos(id)?;
+        let snapshots = snapshots_of(&events, &undos);
         let written = events.into_iter().try_for_each(|mut event| {
             allow_once(&mut event.event);
             let (session_id, root_id) = (fork.clone(), fork.clone());
@@ -191,9 +193,13 @@ impl AgentSession {
             log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
         });
         drop(log);
-        if let Err(error) = written {
+        let copied = |()| undos.iter().try_for_each(|undo| config.store.add_undo(&fork, undo));
+        if let Err(error) = written.and_then(copied) {
             remove_half(config, &fork);
             return Err(error);
+        }
+        if let Some(stores) = &config.snapshots {
+            stores.keep(&crow.cwd, &fork, &snapshots);
         }
         Self::open(config, &fork, abilities)
     }

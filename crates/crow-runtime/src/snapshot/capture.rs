@@ -50,18 +50,22 @@ pub(super) fn with_missing_folders(
 pub(super) fn resolve(path: &Path) -> Result<PathBuf, SnapshotStoreError> {
     match path.canonicalize() {
         Ok(resolved) => Ok(resolved),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match (path.parent(), path.file_name()) {
-                (Some(folder), Some(name)) => Ok(resolve(folder)?.join(name)),
-                _ => Err(at(path)(error)),
-            }
-        }
+        Err(error) if is_absence(&error) => match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => Ok(resolve(folder)?.join(name)),
+            _ => Err(at(path)(error)),
+        },
         Err(error) => Err(at(path)(error)),
     }
 }
 
 fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Tells whether the folders on the way to a path are folders, or missing: behind a link lies another path.
+pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreError> {
+    let Some(folder) = path.parent() else { return Ok(true) };
+    Ok(resolve(folder)? == folder)
 }
 
 /// Stores what is at a path.

@@ -77,6 +77,19 @@ pub enum SnapshotStoreError {
     /// The store is in use; what needs it alone can be done later.
     #[error("the snapshot store is in use")]
     Busy,
+    /// The store was written by a newer program.
+    #[error(
+        "{} was written in format {version}, newer than format {known} that this version of crow knows: use the newer one, or remove that folder and lose its snapshots",
+        .path.display()
+    )]
+    Newer {
+        /// The folder of the store.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+        /// The newest version that can be used.
+        known: u32,
+    },
     /// A file of the store or of the project cannot be used.
     #[error("cannot use {}: {source}", .path.display())]
     Io {

@@ -24,7 +24,9 @@ mod scan;
 mod settled;
 mod store;
 mod undoing;
+mod upkeep;
 mod usage;
+mod version;
 mod view;
 
 pub use activity::Activity;
@@ -35,4 +37,5 @@ pub use error::SnapshotStoreError;
 pub use policy::SnapshotLimits;
 pub use restore::{PutBack, Undone};
 pub use scan::Scan;
-pub use store::{Checked, Collected, SnapshotStore};
+pub use store::SnapshotStore;
+pub use upkeep::{Checked, Collected};

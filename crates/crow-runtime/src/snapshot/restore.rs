@@ -137,16 +137,15 @@ impl Restorer<'_> {
         expected: &Entry,
         wanted: &Entry,
     ) -> Result<PutBack, SnapshotStoreError> {
-        let folder = match self.before_all(path, expected, wanted)? {
-            Ok(folder) => folder,
-            Err(early) => return Ok(early),
-        };
+        if let Err(early) = self.before_all(path, expected, wanted)? {
+            return Ok(early);
+        }
         if !is_only_mode(expected, wanted) {
             if let Entry::File { content: Content::Stored(hash), .. } = wanted {
                 self.objects.read(hash)?;
             }
             if !stays_folder(expected, wanted) {
-                self.view.may_change(folder)?;
+                self.view.may_change(path)?;
             }
         }
         if matches!(expected, Entry::Folder { .. })

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io,
     os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -13,10 +13,10 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan,
-    SnapshotLimits, SnapshotStoreError, Undone,
+    Activity, Capture, Change, Content, Entry, NotCovered, PutBack, Scan, SnapshotLimits,
+    SnapshotStoreError, Undone,
     activity::Activities,
-    capture::{capture, with_missing_folders},
+    capture::{capture, is_reached_directly, with_missing_folders},
     counter::Counter,
     diff::{self, children, listed},
     error::at,
@@ -25,18 +25,19 @@ use super::{
     node::{Child, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
-    reach::Reached,
     refs::{References, Root},
     restore::Restorer,
     scan::Walk,
     undoing::Undoing,
     usage::Budget,
+    version,
     view::View,
 };
 
 const LOCK: &str = "lock";
 const GENERATION: &str = "generation";
 const BYTES: &str = "bytes";
+const RELEASED: &str = "released";
 /// So many files and folders are rather read again by the next process than the index saved after each scan.
 const WORTH_SAVING: usize = 1000;
 
@@ -49,17 +50,19 @@ pub struct SnapshotStore {
     folder: PathBuf,
     root: PathBuf,
     home: Option<PathBuf>,
-    limits: SnapshotLimits,
-    objects: Objects,
-    references: References,
+    pub(super) limits: SnapshotLimits,
+    pub(super) objects: Objects,
+    pub(super) references: References,
     activities: Activities,
     /// How many collections there were.
-    generation: Counter,
+    pub(super) generation: Counter,
+    /// How many sessions were released since the last collection.
+    pub(super) released: Counter,
     /// How many bytes the objects take.
-    bytes: Counter,
+    pub(super) bytes: Counter,
     index: Mutex<Cached>,
     /// What was referred to last, so that a project at rest adds nothing to the disk.
-    last: Mutex<BTreeMap<SessionId, Root>>,
+    pub(super) last: Mutex<BTreeMap<SessionId, Root>>,
 }
 
 /// The index in memory.
@@ -69,30 +72,6 @@ struct Cached {
     index: Option<Index>,
     /// How much was read that the saved index does not know.
     unsaved: usize,
-}
-
-/// What a collection did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Collected {
-    /// How many objects went.
-    pub removed: usize,
-    /// How many bytes that freed.
-    pub freed: u64,
-    /// How many bytes remain.
-    pub remaining: u64,
-}
-
-/// What a check found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
-    /// How many objects are whole.
-    pub objects: usize,
-    /// How many bytes they take.
-    pub bytes: u64,
-    /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
-    pub damaged: Vec<ContentHash>,
-    /// Objects that a session refers to and that are not there.
-    pub missing: Vec<ContentHash>,
 }
 
 impl SnapshotStore {
@@ -107,6 +86,7 @@ impl SnapshotStore {
     ) -> Result<Self, SnapshotStoreError> {
         private_folder(folder).map_err(at(folder))?;
         let folder = folder.canonicalize().map_err(at(folder))?;
+        version::check(&folder)?;
         let root = root.canonicalize().map_err(at(root))?;
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
         let store = Self {
@@ -115,6 +95,7 @@ impl SnapshotStore {
             activities: Activities::open(&folder)?,
             generation: Counter::open(folder.join(GENERATION))?,
             bytes: Counter::open(folder.join(BYTES))?,
+            released: Counter::open(folder.join(RELEASED))?,
             index: Mutex::default(),
             last: Mutex::default(),
             folder,
@@ -125,6 +106,9 @@ impl SnapshotStore {
         match store.alone() {
             Ok(_lock) => {
                 store.objects.remove_unfinished()?;
+                if let Err(error) = store.make_room() {
+                    tracing::warn!(folder = %store.folder.display(), %error, "no room was made in the snapshot store");
+                }
             }
             Err(SnapshotStoreError::Busy) => {}
             Err(error) => return Err(error),
@@ -184,6 +168,31 @@ impl SnapshotStore {
         self.refer(session, root)?;
         let paths = entries.into_iter().map(|(path, _)| path).collect();
         Ok(Capture { snapshot: root.id(), paths, not_covered })
+    }
+
+    /// Captures single absolute paths as they are, and no others: what lies behind a link is not at its path. The session
+    /// refers to the snapshot.
+    pub fn capture_exactly(
+        &self,
+        session: &SessionId,
+        paths: &[PathBuf],
+    ) -> Result<SnapshotId, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut entries = BTreeMap::new();
+        for path in paths {
+            let entry = if is_reached_directly(path)? {
+                capture(path, &self.objects, &self.limits, &mut budget)?
+            } else {
+                Entry::Absent
+            };
+            entries.insert(path.clone(), entry);
+        }
+        let entries: Vec<_> = entries.into_iter().collect();
+        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, root)?;
+        Ok(root.id())
     }
 
     /// Returns what changed between two scans, or between two captures of the same paths, sorted by path within a folder.
@@ -327,87 +336,6 @@ impl SnapshotStore {
         self.limits
     }
 
-    /// Refers to snapshots from a session, as one does that goes on from another.
-    pub fn keep(
-        &self,
-        session: &SessionId,
-        snapshots: &[SnapshotId],
-    ) -> Result<(), SnapshotStoreError> {
-        let _shared = self.shared()?;
-        let mut roots = Vec::with_capacity(snapshots.len());
-        for id in snapshots {
-            let root = parse(id)?;
-            let (Root::Tree(hash) | Root::Paths(hash)) = root;
-            if !self.objects.has(&hash) {
-                return Err(SnapshotStoreError::Unknown { id: id.clone() });
-            }
-            roots.push(root);
-        }
-        self.references.add(session, &roots)
-    }
-
-    /// Forgets what a session refers to; the next collection removes what nobody else refers to.
-    pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
-        let _shared = self.shared()?;
-        unpoisoned(&self.last).remove(session);
-        self.references.remove(session)
-    }
-
-    /// Returns the sessions that refer to snapshots, so that those that are gone can be released.
-    pub fn sessions(&self) -> Result<Vec<SessionId>, SnapshotStoreError> {
-        self.references.sessions()
-    }
-
-    /// Removes what no session refers to. Needs the store alone.
-    pub fn collect_garbage(&self) -> Result<Collected, SnapshotStoreError> {
-        let _alone = self.alone()?;
-        let Reached { found, .. } = Reached::from_sessions(&self.references, &self.objects)?;
-        // First of all: a process that goes on after this looks again at what it believed to be stored.
-        self.next_generation()?;
-        self.objects.remove_unfinished()?;
-        let mut collected = Collected { removed: 0, freed: 0, remaining: 0 };
-        for object in self.objects.all()? {
-            if found.contains(&object.hash) {
-                collected.remaining += object.bytes;
-            } else {
-                fs::remove_file(&object.path).map_err(at(&object.path))?;
-                collected.removed += 1;
-                collected.freed += object.bytes;
-            }
-        }
-        self.bytes.set(collected.remaining)?;
-        Ok(collected)
-    }
-
-    /// Reads everything and compares it with its name. Needs the store alone.
-    pub fn check(&self) -> Result<Checked, SnapshotStoreError> {
-        let _alone = self.alone()?;
-        let mut checked =
-            Checked { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
-        self.next_generation()?;
-        for object in self.objects.all()? {
-            match self.objects.read(&object.hash) {
-                Ok(_) => {
-                    checked.objects += 1;
-                    checked.bytes += object.bytes;
-                }
-                Err(SnapshotStoreError::Damaged { hash }) => {
-                    fs::remove_file(&object.path).map_err(at(&object.path))?;
-                    checked.damaged.push(hash);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let Reached { found, mut missing, .. } =
-            Reached::from_sessions(&self.references, &self.objects)?;
-        missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));
-        missing.sort_unstable();
-        missing.dedup();
-        checked.missing = missing;
-        self.bytes.set(checked.bytes)?;
-        Ok(checked)
-    }
-
     /// Saves what the next process can use. Losing it costs that one time, nothing else.
     pub fn flush(&self) {
         let mut cached = unpoisoned(&self.index);
@@ -441,14 +369,14 @@ impl SnapshotStore {
     }
 
     /// Waits while the store is collected or checked.
-    fn shared(&self) -> Result<File, SnapshotStoreError> {
+    pub(super) fn shared(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_lock(&path).map_err(at(&path))?;
         lock.lock_shared().map_err(at(&path))?;
         Ok(lock)
     }
 
-    fn alone(&self) -> Result<File, SnapshotStoreError> {
+    pub(super) fn alone(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_lock(&path).map_err(at(&path))?;
         match lock.try_lock() {
@@ -456,11 +384,6 @@ impl SnapshotStore {
             Err(TryLockError::WouldBlock) => Err(SnapshotStoreError::Busy),
             Err(TryLockError::Error(error)) => Err(at(path)(error)),
         }
-    }
-
-    fn next_generation(&self) -> Result<(), SnapshotStoreError> {
-        unpoisoned(&self.last).clear();
-        self.generation.add(1)
     }
 
     fn budget(&self) -> Result<Budget, SnapshotStoreError> {
@@ -474,7 +397,7 @@ impl Drop for SnapshotStore {
     }
 }
 
-fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
+pub(super) fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
     Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
 }
 
@@ -483,6 +406,6 @@ fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 /// What the locks guard is whole between any two steps.
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -95,9 +95,9 @@ impl<'a> View<'a> {
         Ok(true)
     }
 
-    /// Fails as making or removing a name in a folder will fail, as far as permissions tell.
-    pub(super) fn may_change(&self, folder: &Path) -> Result<(), SnapshotStoreError> {
-        for folder in folder.ancestors() {
+    /// Fails as making or removing a path will fail, as far as permissions tell.
+    pub(super) fn may_change(&self, path: &Path) -> Result<(), SnapshotStoreError> {
+        for folder in path.ancestors().skip(1) {
             if self.known(folder).is_some() {
                 return Ok(());
             }
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
                 Ok(()) => return Ok(()),
                 // It will be made in the one above.
                 Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(at(folder)(error.into())),
+                Err(error) => return Err(at(path)(error.into())),
             }
         }
         Ok(())

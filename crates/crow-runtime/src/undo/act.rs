@@ -69,7 +69,7 @@ impl Act<'_> {
         let _activity = self.store.begin()?;
         let (changes, refused) = self.sort(reversals, force);
         let all: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
-        let before = self.store.capture(self.session, &all)?;
+        let before = self.store.capture_exactly(self.session, &all)?;
         let mut outcomes = refused;
         for undone in self.store.undo(&changes)? {
             let mut outcome = self.outcome(&undone, reversals);
@@ -81,9 +81,8 @@ impl Act<'_> {
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
-        let after = self.store.capture(self.session, &before.paths)?;
-        let left = self.left(reversals, &outcomes)?;
-        let (before, after) = (before.snapshot, after.snapshot);
+        let after = self.store.capture_exactly(self.session, &all)?;
+        let left = left(reversals, &outcomes);
         Ok(Done { paths: tidy(outcomes), left, before, after })
     }
 
@@ -92,18 +91,14 @@ impl Act<'_> {
         let (mut changes, mut refused) = (Vec::new(), Vec::new());
         for reversal in reversals {
             let mut change = reversal.change.clone();
-            match reversal.shared.filter(|_| !force) {
-                Some(call) => refused.push(RestoredPath {
-                    path: change.path,
-                    outcome: PathOutcome::Conflict { reason: self.shared_reason(call) },
-                }),
-                None => {
-                    if force {
-                        change.before = reversal.first.clone();
-                    }
-                    changes.push(change);
-                }
+            if force {
+                change.before = reversal.first.clone();
+            } else if let Some(call) = reversal.shared {
+                let outcome = PathOutcome::Conflict { reason: self.shared_reason(call) };
+                refused.push(RestoredPath { path: change.path, outcome });
+                continue;
             }
+            changes.push(change);
         }
         (changes, refused)
     }
@@ -158,34 +153,23 @@ impl Act<'_> {
             let put = self.store.put_back(&change.path, &found, &change.before)?;
             let how = change_between(&found, &change.before);
             let undone = Undone { path: change.path.clone(), result: Ok(put) };
-            Ok(match self.outcome(&undone, &[]) {
-                PathOutcome::Restored { .. } => PathOutcome::Restored { how, copy },
-                other => other,
-            })
+            let outcome = self.outcome(&undone, &[]);
+            let is_done = matches!(outcome, PathOutcome::Restored { .. });
+            Ok(if is_done { PathOutcome::Restored { how, copy } } else { outcome })
         };
         forced().unwrap_or_else(|error| PathOutcome::Failed { error: error.to_string() })
     }
+}
 
-    /// Returns the calls that changed a path that could not be put back but may be later.
-    fn left(
-        &self,
-        reversals: &[Reversal],
-        outcomes: &[RestoredPath],
-    ) -> Result<BTreeSet<usize>, UndoError> {
-        let stays = |outcome: &PathOutcome| {
-            matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
-        };
-        let paths: BTreeSet<&PathBuf> =
-            outcomes.iter().filter(|path| stays(&path.outcome)).map(|path| &path.path).collect();
-        if paths.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        Ok(reversals
-            .iter()
-            .filter(|reversal| paths.contains(&reversal.change.path))
-            .flat_map(|reversal| reversal.calls.iter().copied())
-            .collect())
-    }
+/// Returns the calls that changed a path that could not be put back but may be later.
+fn left(reversals: &[Reversal], outcomes: &[RestoredPath]) -> BTreeSet<usize> {
+    let stays = |outcome: &PathOutcome| {
+        matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
+    };
+    let paths: BTreeSet<&PathBuf> =
+        outcomes.iter().filter(|path| stays(&path.outcome)).map(|path| &path.path).collect();
+    let stay = reversals.iter().filter(|reversal| paths.contains(&reversal.change.path));
+    stay.flat_map(|reversal| reversal.calls.iter().copied()).collect()
 }
 
 /// Tells whether force helps: a folder with something in it stays in any case.

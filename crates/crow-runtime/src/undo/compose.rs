@@ -62,7 +62,7 @@ fn reversal(path: PathBuf, steps: Vec<Step>) -> Option<Reversal> {
     // What was changed and changed back is as it was.
     let changed = before != after || broken_after.is_some();
     let change = Change { path, before, after };
-    changed.then_some(Reversal { change, calls, broken_after, first, shared })
+    changed.then_some(Reversal { change, broken_after, calls, first, shared })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::{
 
 use crow_core::{
     capability::Clock,
-    event::AgentState,
     ids::{IdSource, SessionId, SnapshotId, UndoId},
     tool::Patch,
 };
@@ -183,10 +182,10 @@ impl UndoJournal {
         self.records = self.sessions.undos(&self.id)?;
         let stored: StoredSession = self.sessions.read(&self.id)?;
         let is_at_work = match &self.agent {
-            Some((handle, _)) => handle.state() != AgentState::Idle,
+            Some((handle, _)) => !handle.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
-        self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work)?;
+        self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
         Ok(())
     }
 
@@ -202,7 +201,7 @@ impl UndoJournal {
 
     fn refuse_if_at_work(&self) -> Result<(), UndoError> {
         let is_free = match &self.agent {
-            Some((handle, _)) => handle.state() == AgentState::Idle,
+            Some((handle, _)) => handle.is_idle(),
             None => !self.sessions.is_in_use(&self.id)?,
         };
         if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
@@ -275,11 +274,10 @@ impl UndoJournal {
             return Ok(report);
         }
         self.sessions.add_undo(&self.id, &record)?;
-        match &self.agent {
-            Some((handle, _)) => handle.tell_undone(),
-            None => {
-                report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?
-            }
+        if let Some((handle, _)) = &self.agent {
+            handle.tell_undone();
+        } else {
+            report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
         }
         self.reload()?;
         Ok(report)

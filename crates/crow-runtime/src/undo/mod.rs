@@ -15,6 +15,7 @@ mod types;
 
 pub use error::UndoError;
 pub use journal::UndoJournal;
+pub(crate) use read::snapshots_of;
 pub use types::{
     CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions, UndoRecord,
     UndoReport, UndoTarget,

@@ -9,7 +9,7 @@ use crow_core::{
 };
 
 use super::{ChangedCall, UndoAction, UndoRecord};
-use crate::{SessionError, SessionStore, StoredSession};
+use crate::{SessionStore, StoredSession};
 
 /// What the logs say.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Told {
         root: &StoredSession,
         records: &[UndoRecord],
         is_at_work: bool,
-    ) -> Result<Self, SessionError> {
+    ) -> Self {
         let mut told = Self { turns: turns(&root.events, records), ..Self::default() };
         let began: Vec<(u64, u32)> = turn_starts(&root.events);
         told.take(root, is_at_work);
@@ -70,7 +70,7 @@ impl Told {
             call.turn = before.checked_sub(1).and_then(|at| began.get(at)).map_or(0, |turn| turn.1);
             call.undone = undone.contains(&(call.seq, call.call_id.clone()));
         }
-        Ok(told)
+        told
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
@@ -138,13 +138,33 @@ impl Begun<'_> {
     }
 }
 
+/// Returns the snapshots that a log and its undos refer to.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only calls refer to snapshots")]
+pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<SnapshotId> {
+    let mut found = BTreeSet::new();
+    for line in events {
+        match &line.event {
+            AgentEvent::CallStart { snapshot, .. } => found.extend(snapshot.clone()),
+            AgentEvent::CallEnd { result, .. } => {
+                found.extend(result.metadata.snapshot_before.clone());
+                found.extend(result.metadata.snapshot_after.clone());
+            }
+            _ => {}
+        }
+    }
+    for record in records {
+        found.extend([record.before.clone(), record.after.clone()]);
+    }
+    found.into_iter().collect()
+}
+
 /// Returns where each turn began that there ever was.
 fn turn_starts(events: &[Envelope]) -> Vec<(u64, u32)> {
-    let starts = events.iter().filter_map(|line| match line.event {
-        AgentEvent::TurnStart { turn } => Some((line.seq?, turn)),
-        _ => None,
-    });
-    starts.collect()
+    let start = |line: &Envelope| {
+        let AgentEvent::TurnStart { turn } = line.event else { return None };
+        Some((line.seq?, turn))
+    };
+    events.iter().filter_map(start).collect()
 }
 
 /// Returns the turns that the conversation still has, also after the rewinds of which the log does not tell yet.

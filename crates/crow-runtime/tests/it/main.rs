@@ -21,3 +21,4 @@ mod sessions;
 mod shutdown;
 mod snapshots;
 mod support;
+mod undo;

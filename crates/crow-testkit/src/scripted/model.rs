@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -31,6 +34,7 @@ struct Shared {
     plays: Mutex<VecDeque<Play>>,
     requests: Mutex<Vec<SeenRequest>>,
     asked: tokio::sync::watch::Sender<usize>,
+    may_rewind: AtomicBool,
 }
 
 impl ScriptedModel {
@@ -40,6 +44,7 @@ impl ScriptedModel {
             plays: Mutex::new(plays.into_iter().collect()),
             requests: Mutex::new(Vec::new()),
             asked: tokio::sync::watch::Sender::new(0),
+            may_rewind: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -47,6 +52,11 @@ impl ScriptedModel {
     /// Adds a play at the end of the script.
     pub fn push(&self, play: Play) {
         self.shared.plays.lock().unwrap().push_back(play);
+    }
+
+    /// Lets the next request be no continuation of the one before: the conversation goes back.
+    pub fn allow_rewind(&self) {
+        self.shared.may_rewind.store(true, Ordering::Relaxed);
     }
 
     /// Returns the model as something that can be asked.
@@ -98,7 +108,8 @@ impl Conversation for ScriptedConversation {
         let seen = SeenRequest::new(request);
         seen.check_pairing();
         let mut requests = self.model.shared.requests.lock().unwrap();
-        if let Some(earlier) = requests.last() {
+        let rewinds = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
+        if let Some(earlier) = requests.last().filter(|_| !rewinds) {
             seen.check_prefix(earlier);
         }
         requests.push(seen);

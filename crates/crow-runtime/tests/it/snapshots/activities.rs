@@ -1,0 +1,96 @@
+//! Telling whether somebody else was writing.
+
+use std::{fs, sync::Barrier, thread};
+
+use proptest::prelude::*;
+
+use super::project::Project;
+
+#[test]
+fn one_alone_overlaps_with_nobody() {
+    let project = Project::new();
+    for _ in 0..3 {
+        let alone = project.store.begin().unwrap();
+        assert!(!alone.overlapped());
+    }
+    assert_eq!(project.stored("activities").len(), 0);
+}
+
+#[test]
+fn whoever_is_under_way_at_any_moment_since_the_beginning_counts() {
+    let project = Project::new();
+    let other = project.other();
+    let first = project.store.begin().unwrap();
+    assert!(!first.overlapped());
+    let short = other.begin().unwrap();
+    assert!(short.overlapped(), "the first was there before");
+    drop(short);
+    assert!(first.overlapped(), "the short one came and went");
+    drop(first);
+    assert!(!other.begin().unwrap().overlapped(), "all others have ended");
+}
+
+#[test]
+fn what_a_killed_process_was_doing_is_over() {
+    let project = Project::new();
+    // What remains of it: its mark, without the lock that the kernel let go.
+    fs::write(project.data.join("activities/killed"), "").unwrap();
+    let alone = project.store.begin().unwrap();
+    assert!(!alone.overlapped());
+    assert_eq!(project.stored("activities").len(), 1, "the mark of the killed one is gone");
+}
+
+#[test]
+fn not_knowing_is_as_good_as_yes() {
+    let project = Project::new();
+    let alone = project.store.begin().unwrap();
+    assert!(!alone.overlapped());
+    fs::remove_file(project.data.join("begun")).unwrap();
+    assert!(alone.overlapped());
+}
+
+#[test]
+fn of_threads_that_begin_at_once_each_sees_another() {
+    let project = Project::new();
+    let other = project.other();
+    let together = Barrier::new(8);
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let store = if number % 2 == 0 { &project.store } else { &other };
+            let together = &together;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    together.wait();
+                    let own = store.begin().unwrap();
+                    together.wait();
+                    assert!(own.overlapped());
+                    together.wait();
+                    drop(own);
+                    together.wait();
+                }
+            });
+        }
+    });
+    assert!(!project.store.begin().unwrap().overlapped());
+    assert_eq!(project.stored("activities").len(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_overlap_if_one_began_before_the_other_ended(steps in prop::collection::vec(0..4_usize, 1..30)) {
+        let project = Project::new();
+        let mut running = [const { None }; 4];
+        for who in steps {
+            if running[who].take().is_none() {
+                let others = running.iter_mut().flatten();
+                let anybody = others.map(|(_, overlapped)| *overlapped = true).count() > 0;
+                running[who] = Some((project.store.begin().unwrap(), anybody));
+            }
+            for (activity, overlapped) in running.iter().flatten() {
+                prop_assert_eq!(activity.overlapped(), *overlapped);
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The snapshot store.
+
+mod activities;
+mod hazards;
+mod laws;
+mod project;
+mod scans;
+mod undos;
+mod upkeep;

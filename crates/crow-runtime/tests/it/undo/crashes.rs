@@ -1,0 +1,127 @@
+//! Calls that do not come to their end.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::AgentEvent,
+    tool::{ToolMetadata, ToolStatus},
+};
+use crow_runtime::{
+    AgentError, AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig,
+    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+};
+use crow_testkit::scripted::{call, reply};
+use serde_json::json;
+
+use super::stage::{Call, Stage, metadata};
+
+const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
+
+/// Waits until a command has made a file.
+async fn until_there(path: &std::path::Path) {
+    while !path.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_says_what_it_changed_until_then() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    let line = json!({"command": "rm a; touch here; exec sleep 100"});
+    stage.agent.model.push(reply([call("c1", "sh", line)]));
+    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    let (events, ()) = tokio::join!(stage.agent.run("go"), async {
+        until_there(&marker).await;
+        handle.interrupt();
+    });
+    let known = metadata(&events);
+    let counts = known.changes.unwrap();
+    assert_eq!((counts.deleted, counts.created), (1, 1));
+    stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
+    assert_eq!((stage.read("a").as_str(), stage.exists("here")), ("1", false));
+}
+
+/// Lets an agent die in the middle of a call, as a killed process does: its start is in the log, its end is not.
+async fn die_in_a_call(stage: &mut Stage) {
+    let line = json!({"command": "rm a; touch here; exec sleep 100"});
+    stage.agent.model.push(reply([call("c1", "sh", line)]));
+    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    until_there(&marker).await;
+    handle.abort();
+    handle.ended().await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    die_in_a_call(&mut stage).await;
+    let id = stage.agent.handle.session_id().clone();
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    assert_eq!(journal.calls().len(), 1);
+    assert!(journal.calls()[0].after.is_none() && journal.calls()[0].shared);
+    let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    assert!(report.paths.iter().all(|path| matches!(
+        &path.outcome,
+        PathOutcome::Conflict { reason } if reason.contains("cut off")
+    )));
+    journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
+    assert_eq!((stage.read("a").as_str(), stage.exists("here")), ("1", false));
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    die_in_a_call(&mut stage).await;
+    let id = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    let (told, mut heard) = tokio::sync::mpsc::channel(1);
+    let runtime = AgentRuntime::new(RuntimeConfig { ..stage.config.clone() });
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await?;
+        let last: Option<(ToolStatus, ToolMetadata)> = internals
+            .history()
+            .results()
+            .last()
+            .map(|(_, result)| (result.status, result.metadata.clone()));
+        told.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
+    });
+    let (status, known) = heard.recv().await.unwrap().unwrap();
+    handle.ended().await;
+    assert_eq!(status, ToolStatus::Cancelled);
+    assert!(known.shared && known.snapshot_after.is_some());
+    assert_eq!(known.changes.unwrap().deleted, 1);
+}
+
+#[tokio::test]
+async fn a_store_that_is_lost_refuses_to_undo_and_changes_nothing() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    stage.turn(&[Call::Sh("echo 2 > a")]).await;
+    let other = tempfile::tempdir().unwrap();
+    let lost = SnapshotStores::new(other.path(), SnapshotLimits::default(), None);
+    let config = RuntimeConfig { snapshots: Some(Arc::new(lost)), ..stage.config.clone() };
+    let mut journal = UndoJournal::open(&config, stage.agent.handle.session_id()).unwrap();
+    let error = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("the snapshot store lost"), "{error}");
+    assert_eq!(stage.read("a"), "2\n");
+}
+
+#[tokio::test]
+async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    die_in_a_call(&mut stage).await;
+    let stored = stage.config.store.read(stage.agent.handle.session_id()).unwrap();
+    let before = stored.events.iter().find_map(|line| match &line.event {
+        AgentEvent::CallStart { snapshot, .. } => snapshot.clone(),
+        _ => None,
+    });
+    let store = stage.config.snapshots.as_ref().unwrap().of(&stage.root()).unwrap();
+    let entry = store.entry(&before.unwrap(), &stage.root().join("a")).unwrap().unwrap();
+    assert_eq!(store.read(&entry).unwrap(), b"1");
+}

@@ -1,0 +1,279 @@
+//! Undo, redo, restore, diff.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use crow_core::{event::AgentEvent, tool::FileChange};
+use crow_runtime::{PathOutcome, Point, UndoError, UndoJournal, UndoOptions, UndoTarget};
+use crow_testkit::scripted::{reply, text};
+
+use super::stage::{Call, Stage, picture};
+
+const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
+const DRY: UndoOptions = UndoOptions { force: false, dry_run: true, chat: false };
+const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
+
+fn plain() -> UndoOptions {
+    UndoOptions::default()
+}
+
+/// What became of a path, in a word.
+fn word(outcome: &PathOutcome) -> &'static str {
+    match outcome {
+        PathOutcome::Restored { how: FileChange::Created, .. } => "back",
+        PathOutcome::Restored { how: FileChange::Deleted, .. } => "removed",
+        PathOutcome::Restored { how: FileChange::Modified, .. } => "changed",
+        PathOutcome::Unchanged => "unchanged",
+        PathOutcome::Conflict { .. } => "conflict",
+        PathOutcome::NotRestorable { .. } => "lost",
+        PathOutcome::Failed { .. } => "failed",
+    }
+}
+
+fn words(report: &crow_runtime::UndoReport, stage: &Stage) -> Vec<String> {
+    let root = stage.root();
+    let name = |path: &std::path::Path| path.strip_prefix(&root).unwrap().display().to_string();
+    report
+        .paths
+        .iter()
+        .map(|path| format!("{} {}", word(&path.outcome), name(&path.path)))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_undo_takes_back_the_last_turn_and_a_redo_brings_it_back() {
+    let mut stage = Stage::new();
+    stage.write("src/a.txt", "one\n");
+    stage.write("src/deep/b.txt", "two\n");
+    fs::set_permissions(stage.root().join("src/a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(stage.root().join("src/empty")).unwrap();
+    std::os::unix::fs::symlink("a.txt", stage.root().join("src/link")).unwrap();
+    let before = picture(&stage.root());
+    stage.turn(&[Call::Put("new.txt", "n\n"), Call::Sh("rm -rf src")]).await;
+    let after = picture(&stage.root());
+
+    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(report.is_complete());
+    assert_eq!(
+        words(&report, &stage),
+        [
+            "removed new.txt",
+            "back src/a.txt",
+            "back src/deep/b.txt",
+            "back src/empty",
+            "back src/link"
+        ]
+    );
+    assert_eq!(picture(&stage.root()), before);
+    stage.redo().await.unwrap();
+    assert_eq!(picture(&stage.root()), after);
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(picture(&stage.root()), before);
+    assert!(matches!(
+        stage.undo(UndoTarget::LastTurn, plain()).await,
+        Err(UndoError::Nothing { what: "undo" })
+    ));
+}
+
+#[tokio::test]
+async fn undoing_again_goes_one_turn_further_back() {
+    let mut stage = Stage::new();
+    for number in 1..=3 {
+        stage.turn(&[Call::Put("a", &number.to_string())]).await;
+    }
+    for expected in ["2", "1"] {
+        stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+        assert_eq!(stage.read("a"), expected);
+    }
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(!stage.exists("a"));
+}
+
+#[tokio::test]
+async fn one_call_is_undone_alone_and_a_later_change_of_the_same_file_is_a_conflict() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1"), Call::Put("b", "2")]).await;
+    let report = stage.undo(UndoTarget::Call("c1".into()), plain()).await.unwrap();
+    assert_eq!(words(&report, &stage), ["removed a"]);
+    let report = stage.undo(UndoTarget::Call("c2".into()), plain()).await.unwrap();
+    assert_eq!(words(&report, &stage), ["conflict b"]);
+    assert_eq!(stage.read("b"), "2");
+    let report = stage.undo(UndoTarget::ToStart, plain()).await.unwrap();
+    assert_eq!(words(&report, &stage), ["removed b"]);
+}
+
+#[tokio::test]
+async fn going_back_to_a_turn_undoes_it_and_all_later_ones() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    let before = picture(&stage.root());
+    stage.turn(&[Call::Sh("echo 2 > a; mkdir d")]).await;
+    stage.turn(&[Call::Sh("rm a; echo 3 > d/c")]).await;
+    stage.undo(UndoTarget::BackTo(2), plain()).await.unwrap();
+    assert_eq!(picture(&stage.root()), before);
+    assert!(matches!(
+        stage.undo(UndoTarget::BackTo(2), plain()).await,
+        Err(UndoError::UndoneAlready)
+    ));
+    assert!(matches!(
+        stage.undo(UndoTarget::Turn(9), plain()).await,
+        Err(UndoError::UnknownTurn { turn: 9, turns: 3 })
+    ));
+}
+
+#[tokio::test]
+async fn what_somebody_changed_since_stays_unless_it_is_forced_and_then_a_copy_is_kept() {
+    let mut stage = Stage::new();
+    stage.write("a", "old\n");
+    stage.turn(&[Call::Sh("echo new > a; echo made > b")]).await;
+    stage.write("a", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(words(&report, &stage), ["conflict a", "removed b"]);
+    assert_eq!(stage.read("a"), "mine\n");
+    // The turn is not undone to its end: force goes on with it.
+    let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert_eq!(words(&report, &stage), ["changed a", "unchanged b"]);
+    assert_eq!(stage.read("a"), "old\n");
+    assert_eq!(stage.read("a.crow-kept"), "mine\n");
+}
+
+#[tokio::test]
+async fn a_file_that_no_call_made_is_never_removed() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
+    stage.write("made/mine", "mine");
+    let report = stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(words(&report, &stage), ["conflict made", "removed made/x"]);
+    assert_eq!(stage.read("made/mine"), "mine");
+}
+
+#[tokio::test]
+async fn a_change_of_somebody_else_between_two_calls_is_not_lost() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    stage.turn(&[Call::Sh("printf 2 > a")]).await;
+    stage.write("a", "mine");
+    stage.turn(&[Call::Sh("printf 3 > a")]).await;
+    let report = stage.undo(UndoTarget::ToStart, plain()).await.unwrap();
+    assert_eq!(words(&report, &stage), ["conflict a"]);
+    assert_eq!(stage.read("a"), "mine");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+    let mut stage = Stage::new();
+    stage.write("a", "old\n");
+    stage.write("mine", "1\n");
+    stage.turn(&[Call::Sh("echo new > a; mkdir -p d/e; echo x > d/e/f; echo 2 > mine")]).await;
+    stage.write("mine", "changed\n");
+    let before = picture(&stage.root());
+    let foreseen = stage.undo(UndoTarget::LastTurn, DRY).await.unwrap();
+    assert_eq!(picture(&stage.root()), before);
+    assert!(stage.journal().records().is_empty());
+    let done = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(foreseen.paths, done.paths);
+}
+
+#[tokio::test]
+async fn a_path_is_restored_to_any_point_and_that_can_be_undone() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    for number in ["1", "2", "3"] {
+        stage.turn(&[Call::Put("a", number)]).await;
+    }
+    let restore = |at: Point| {
+        let handle = stage.agent.handle.clone();
+        let work = move || handle.undo_journal().unwrap().restore("a".as_ref(), &at, plain());
+        tokio::task::spawn_blocking(work)
+    };
+    let table = [
+        (Point::Start, "0"),
+        (Point::AfterCall("c1".into()), "1"),
+        (Point::BeforeCall("c3".into()), "2"),
+        (Point::AfterTurn(3), "3"),
+        (Point::BeforeTurn(2), "1"),
+    ];
+    for (point, expected) in table {
+        restore(point.clone()).await.unwrap().unwrap();
+        assert_eq!(stage.read("a"), expected, "{point:?}");
+    }
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(stage.read("a"), "3");
+    stage.redo().await.unwrap();
+    assert_eq!(stage.read("a"), "1");
+}
+
+#[tokio::test]
+async fn a_diff_shows_what_is_left_of_the_changes() {
+    let mut stage = Stage::new();
+    stage.write("a", "0\n");
+    stage.turn(&[Call::Put("a", "1\n")]).await;
+    stage.turn(&[Call::Put("a", "2\n"), Call::Put("b", "x\n")]).await;
+    let hunks = |journal: &UndoJournal, from, to| -> Vec<String> {
+        let patch = journal.diff(&from, &to).unwrap();
+        patch.files.into_iter().map(|file| file.hunks).collect()
+    };
+    let journal = stage.journal();
+    let a = |old: u8, new: u8| format!("@@ -1 +1 @@\n-{old}\n+{new}\n");
+    let b = "@@ -0,0 +1 @@\n+x\n".to_owned();
+    assert_eq!(hunks(&journal, Point::Start, Point::End), [a(0, 2), b.clone()]);
+    assert_eq!(hunks(&journal, Point::BeforeTurn(1), Point::AfterTurn(1)), [a(0, 1)]);
+    assert_eq!(hunks(&journal, Point::BeforeTurn(2), Point::AfterTurn(2)), [a(1, 2), b]);
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(hunks(&stage.journal(), Point::Start, Point::End), [a(0, 1)]);
+}
+
+#[tokio::test]
+async fn the_model_is_told_of_an_undo_before_it_is_asked_again() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let events = stage.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
+    let AgentEvent::FilesRestored { text, .. } = &events.last().unwrap().event else { panic!() };
+    assert!(text.contains("undid") && text.contains("a (removed)"), "{text}");
+    stage.turn(&[]).await;
+    let requests = stage.agent.model.requests();
+    let outline = requests.last().unwrap().outline().join("\n");
+    assert_eq!(outline.matches("The user undid changes of yours").count(), 1, "{outline}");
+}
+
+#[tokio::test]
+async fn the_conversation_goes_back_with_the_files() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    let before = stage.agent.model.requests().last().unwrap().messages.len() + 1;
+    stage.turn(&[Call::Put("a", "2")]).await;
+    stage.turn(&[]).await;
+    let report = stage.undo(UndoTarget::BackTo(2), CHAT).await.unwrap();
+    assert_eq!((report.rewound_to, stage.read("a").as_str()), (Some(2), "1"));
+    stage.agent.model.allow_rewind();
+    stage.agent.model.push(reply([text("again")]));
+    stage.agent.run("other words").await;
+    let requests = stage.agent.model.requests();
+    assert_eq!(requests.last().unwrap().messages.len(), before + 1);
+    let stored = stage.config.store.read(stage.agent.handle.session_id()).unwrap();
+    let history = crow_core::history::History::from_log(&stored.events).unwrap();
+    assert_eq!(history.messages().unwrap().len(), before + 2);
+}
+
+#[tokio::test]
+async fn the_conversation_does_not_go_back_without_the_later_changes() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Put("b", "2")]).await;
+    let refused = stage.undo(UndoTarget::Turn(1), CHAT).await;
+    assert!(matches!(refused, Err(UndoError::ChatNeedsAll { turn: 1 })));
+    assert!(stage.exists("a") && stage.exists("b"));
+}
+
+#[tokio::test]
+async fn a_journal_is_read_beside_the_agent_and_says_that_it_is_told_later() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    let mut journal = UndoJournal::open(&stage.config, stage.agent.handle.session_id()).unwrap();
+    let report = journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
+    assert!(report.told_later && !stage.exists("a"));
+    assert!(matches!(journal.undo(&UndoTarget::ToStart, CHAT), Err(UndoError::ChatInUse { .. })));
+    stage.turn(&[]).await;
+    let requests = stage.agent.model.requests();
+    assert!(requests.last().unwrap().outline().join("\n").contains("The user undid"));
+}

@@ -1,0 +1,8 @@
+//! What calls change, and undoing it.
+
+mod crashes;
+mod journal;
+mod laws;
+mod recording;
+mod sessions;
+mod stage;

@@ -1,0 +1,100 @@
+//! What the result of a call says of the files.
+
+use crow_core::{event::AgentEvent, tool::FileChange};
+use crow_runtime::SnapshotLimits;
+
+use super::stage::{Call, Stage, metadata};
+
+#[tokio::test]
+async fn a_shell_call_says_what_it_changed_as_an_edit_does() {
+    let mut stage = Stage::new();
+    stage.write("a.txt", "one\ntwo\n");
+    stage.write("gone.txt", "x\n");
+    let line = "sed -i s/two/TWO/ a.txt && rm gone.txt && printf 'new\\n' > new.txt";
+    let events = stage.turn(&[Call::Sh(line)]).await;
+    let known = metadata(&events);
+    let counts = known.changes.unwrap();
+    assert_eq!((counts.created, counts.modified, counts.deleted), (1, 1, 1));
+    assert_eq!((counts.additions, counts.deletions), (2, 2));
+    let root = stage.root();
+    let files = ["a.txt", "gone.txt", "new.txt"].map(|name| root.join(name));
+    assert_eq!(known.files_modified, files);
+    let patch = known.diff.unwrap();
+    let kinds: Vec<_> = patch.files.iter().map(|file| file.change).collect();
+    assert_eq!(kinds, [FileChange::Modified, FileChange::Deleted, FileChange::Created]);
+    assert_eq!(patch.files[0].hunks, "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n");
+    let changed = events.iter().find_map(|event| match &event.event {
+        AgentEvent::FilesChanged { files, snapshot, .. } => Some((files.clone(), snapshot.clone())),
+        _ => None,
+    });
+    assert_eq!(changed, Some((files.to_vec(), known.snapshot_after.clone())));
+    assert!(known.snapshot_before.is_some() && !known.shared && known.not_restorable.is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_changes_nothing_ends_where_it_began() {
+    let mut stage = Stage::new();
+    stage.write("a.txt", "one\n");
+    let known = stage.sh("cat a.txt").await;
+    assert_eq!(known.snapshot_before, known.snapshot_after);
+    assert_eq!((known.changes, known.diff, known.files_modified.len()), (None, None, 0));
+}
+
+#[tokio::test]
+async fn a_declared_path_is_captured_even_if_it_is_ignored() {
+    let mut stage = Stage::new();
+    stage.write(".gitignore", "secret\n");
+    stage.write("secret", "old\n");
+    let events = stage.turn(&[Call::Put("secret", "new\n")]).await;
+    let known = metadata(&events);
+    assert_eq!(known.files_modified, [stage.root().join("secret")]);
+    assert!(known.snapshot_before.unwrap().as_str().starts_with("paths-"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_back_is_named() {
+    let limits = SnapshotLimits { file_bytes: 100, ..SnapshotLimits::default() };
+    let mut stage = Stage::with_limits(limits);
+    stage.write("big.txt", &"x".repeat(200));
+    let known = stage.sh("echo y >> big.txt").await;
+    assert_eq!(known.not_restorable.len(), 1);
+    assert_eq!(known.not_restorable[0].reason, "the file is too large");
+}
+
+#[tokio::test]
+async fn the_start_of_a_call_names_the_state_before_it() {
+    let mut stage = Stage::new();
+    let events = stage.turn(&[Call::Sh("touch a")]).await;
+    let start = events.iter().find_map(|event| match &event.event {
+        AgentEvent::CallStart { snapshot, .. } => snapshot.clone(),
+        _ => None,
+    });
+    assert_eq!(start, metadata(&events).snapshot_before);
+    assert!(start.is_some());
+}
+
+#[tokio::test]
+async fn the_session_keeps_its_first_and_its_last_state() {
+    let mut stage = Stage::new();
+    let first = stage.sh("touch a").await;
+    let last = stage.sh("touch b").await;
+    let crow = stage.agent.handle.metadata().crow();
+    assert_eq!(crow.initial_snapshot, first.snapshot_before);
+    assert_eq!(crow.current_snapshot, last.snapshot_after);
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_captured_the_call_runs_and_the_user_is_told_once() {
+    let limits = SnapshotLimits { entries: 2, ..SnapshotLimits::default() };
+    let mut stage = Stage::with_limits(limits);
+    for name in ["a", "b", "c", "d", "e"] {
+        stage.write(name, "x");
+    }
+    let events = stage.turn(&[Call::Sh("rm a"), Call::Sh("rm b")]).await;
+    let told = events.iter().filter(|event| {
+        matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("cannot be undone"))
+    });
+    assert_eq!(told.count(), 1);
+    assert!(!stage.exists("a") && !stage.exists("b"));
+    assert_eq!(metadata(&events).snapshot_after, None);
+}

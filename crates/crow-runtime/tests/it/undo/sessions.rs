@@ -1,0 +1,117 @@
+//! Several sessions and agents in one folder.
+
+use std::sync::Arc;
+
+use crow_core::{
+    event::{AgentEvent, AgentRole},
+    permission::{PermissionMode, PermissionPolicy},
+};
+use crow_runtime::{
+    AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig, SessionSpec,
+    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+};
+
+use super::stage::{Call, Stage, metadata};
+
+#[tokio::test]
+async fn sessions_that_take_turns_undo_each_their_own() {
+    let mut one = Stage::new();
+    let mut two = Stage::beside(&one);
+    one.turn(&[Call::Sh("echo 1 > a; echo 1 > one")]).await;
+    two.turn(&[Call::Sh("echo 2 > b; echo 2 >> one")]).await;
+    one.turn(&[Call::Sh("echo 1 > c")]).await;
+    let report = one.undo(UndoTarget::ToStart, UndoOptions::default()).await.unwrap();
+    let conflicts: Vec<_> = report
+        .paths
+        .iter()
+        .filter(|path| matches!(path.outcome, PathOutcome::Conflict { .. }))
+        .map(|path| path.path.clone())
+        .collect();
+    assert_eq!(conflicts, [one.root().join("one")]);
+    assert_eq!((one.exists("a"), one.exists("b"), one.exists("c")), (false, true, false));
+    two.undo(UndoTarget::ToStart, UndoOptions::default()).await.unwrap();
+    assert_eq!((one.exists("b"), one.read("one")), (false, "1\n".to_owned()));
+}
+
+#[tokio::test]
+async fn calls_that_overlap_with_those_of_another_process_are_shared_and_conflict() {
+    let mut one = Stage::new();
+    // Another process has its own eyes on the same store.
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
+    let store = elsewhere.of(&one.root()).unwrap();
+    let other = store.begin().unwrap();
+    let known = metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await);
+    drop(other);
+    assert!(known.shared);
+    let report = one.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
+    assert!(matches!(report.paths[0].outcome, PathOutcome::Conflict { .. }));
+    assert!(one.exists("a"));
+    assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > b")]).await).shared);
+}
+
+#[tokio::test]
+async fn agents_of_one_process_change_files_one_after_the_other() {
+    let mut one = Stage::new();
+    let mut two = Stage::beside(&one);
+    let line = "test ! -e busy && touch busy && sleep 0.1 && rm busy";
+    let calls = [Call::Sh(line)];
+    let (first, second) = tokio::join!(one.turn(&calls), two.turn(&calls));
+    for events in [&first, &second] {
+        let ended = events.iter().find_map(|event| match &event.event {
+            AgentEvent::CallEnd { result, .. } => Some(result.status),
+            _ => None,
+        });
+        assert_eq!(ended, Some(crow_core::tool::ToolStatus::Success));
+    }
+    let waits = |event: &Arc<crow_core::event::Envelope>| {
+        matches!(event.event, AgentEvent::CallWait { .. })
+    };
+    assert!(first.iter().chain(&second).any(waits));
+    assert!(!metadata(&first).shared && !metadata(&second).shared);
+}
+
+#[tokio::test]
+async fn a_copied_session_undoes_what_the_original_did() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    stage.turn(&[Call::Sh("rm a")]).await;
+    let original = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
+    let id = fork.id().clone();
+    drop(fork);
+    let stores = stage.config.snapshots.clone().unwrap();
+    stores.forget_session(&stage.root(), &original).unwrap();
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    assert_eq!(stage.read("a"), "1");
+}
+
+#[tokio::test]
+async fn what_agents_below_changed_is_undone_with_the_turn_of_their_root() {
+    let stage = Stage::new();
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let runtime = AgentRuntime::new(config.clone());
+    let tools = Stage::tools();
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        let spec = crow_runtime::ChildSpec {
+            role: AgentRole::Subagent,
+            ..crate::support::child("helper")
+        };
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;
+        let mut child = internals.child(spec).await?;
+        Stage::make_call(&mut child, &tools, "touch made").await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    assert!(stage.exists("made"));
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    assert_eq!((journal.calls()[0].turn, journal.calls()[0].agent.as_str()), (1, "helper"));
+    journal.undo(&UndoTarget::Turn(1), UndoOptions::default()).unwrap();
+    assert!(!stage.exists("made"));
+}

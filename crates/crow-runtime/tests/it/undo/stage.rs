@@ -1,0 +1,322 @@
+//! An agent that changes files by a shell and by a tool that says beforehand which.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{OutputLimits, ProcessEnd, ProcessSpec},
+    event::{AgentEvent, AgentState, Envelope},
+    ids::ReplyId,
+    message::{Origin, ReplyContent},
+    model::StopReason,
+    tool::{
+        Access, CallPlan, Effects, PathEffect, Subject, ToolCategory, ToolContext, ToolError,
+        ToolMetadata, ToolRegistry, ToolResult, Typed, TypedTool,
+    },
+    turn::RequestedCall,
+};
+use crow_runtime::{
+    AgentError, AgentInternals, FileStore, RuntimeConfig, SessionStore, SnapshotLimits,
+    SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget, resolve_path,
+};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{Play, ScriptedModel, call, reply, text},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Runs a shell line, and may change anything.
+#[derive(Debug)]
+struct Sh;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(super) struct Line {
+    command: String,
+}
+
+#[async_trait]
+impl TypedTool for Sh {
+    type Input = Line;
+    const NAME: &'static str = "sh";
+    const CATEGORY: ToolCategory = ToolCategory::Execute;
+
+    fn description(&self) -> &'static str {
+        "Runs a line."
+    }
+
+    async fn plan(&self, input: &Line, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let (title, subject) = (input.command.clone(), Subject::Nothing);
+        Ok(CallPlan { title, effects: Effects::Unknown, subject })
+    }
+
+    async fn execute(&self, input: Line, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let spec = ProcessSpec {
+            argv: ["sh", "-c", &input.command].map(str::to_owned).to_vec(),
+            cwd: ctx.workspace.cwd().to_path_buf(),
+            env: BTreeMap::new(),
+            timeout: Duration::from_secs(60),
+            output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
+            progress: ctx.progress.clone(),
+        };
+        let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await.unwrap();
+        let output = String::from_utf8_lossy(&outcome.output.head).into_owned();
+        match outcome.end {
+            ProcessEnd::Exited(0) => ToolResult::success(output),
+            ProcessEnd::Cancelled => ToolResult::cancelled(),
+            end => ToolResult::failure(format!("{end:?}: {output}")),
+        }
+    }
+}
+
+/// Writes a file, and says beforehand which.
+#[derive(Debug)]
+struct Put;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(super) struct Content {
+    path: String,
+    text: String,
+}
+
+#[async_trait]
+impl TypedTool for Put {
+    type Input = Content;
+    const NAME: &'static str = "put";
+    const CATEGORY: ToolCategory = ToolCategory::Write;
+
+    fn description(&self) -> &'static str {
+        "Writes a file."
+    }
+
+    async fn plan(&self, input: &Content, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let path = resolve_path(&ctx.workspace.resolve(&input.path));
+        let effect = PathEffect { path: path.clone(), access: Access::Write };
+        Ok(CallPlan {
+            title: format!("put {}", input.path),
+            effects: Effects::Paths(vec![effect]),
+            subject: Subject::Path(path),
+        })
+    }
+
+    async fn execute(&self, input: Content, plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
+        let Subject::Path(path) = &plan.subject else { panic!("no path") };
+        // As the real tools do it: other names of the same file keep what they have.
+        let beside = path.with_file_name("beside");
+        let written = fs::create_dir_all(path.parent().unwrap())
+            .and_then(|()| fs::write(&beside, input.text))
+            .and_then(|()| {
+                fs::rename(&beside, path).inspect_err(|_| fs::remove_file(&beside).unwrap())
+            });
+        match written {
+            Ok(()) => ToolResult::success("written"),
+            Err(error) => ToolResult::failure(error.to_string()),
+        }
+    }
+}
+
+/// An agent, its folder and its session's journal.
+pub(super) struct Stage {
+    pub(super) agent: AgentHarness,
+    pub(super) config: RuntimeConfig,
+    number: usize,
+    data: TempDir,
+}
+
+impl Stage {
+    pub(super) fn new() -> Self {
+        Self::with_limits(SnapshotLimits::default())
+    }
+
+    pub(super) fn with_limits(limits: SnapshotLimits) -> Self {
+        // Nothing of the disk of this machine should decide what is captured.
+        let limits = SnapshotLimits { free_bytes: 0, ..limits };
+        let data = tempfile::tempdir().unwrap();
+        let snapshots = SnapshotStores::new(data.path().join("snapshots"), limits, None);
+        let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(data.path().join("sessions")));
+        let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
+        let config = RuntimeConfig {
+            store,
+            snapshots: Some(Arc::new(snapshots)),
+            child_env: BTreeMap::from([("PATH".to_owned(), path)]),
+            ..RuntimeConfig::default()
+        };
+        let runtime = config.clone();
+        let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
+        let agent = AgentHarness::start(ScriptedModel::new([]), options);
+        Self { agent, config, number: 0, data }
+    }
+
+    /// Makes another session with the files, the runtime and the stores of this one.
+    pub(super) fn beside(other: &Self) -> Self {
+        let runtime = other.config.clone();
+        let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
+        let agent = other.agent.beside(ScriptedModel::new([]), options);
+        let data = tempfile::tempdir().unwrap();
+        Self { agent, config: other.config.clone(), number: 0, data }
+    }
+
+    pub(super) fn tools() -> ToolRegistry {
+        let mut tools = ToolRegistry::new();
+        tools.register(Typed::new(Sh));
+        tools.register(Typed::new(Put));
+        tools
+    }
+
+    /// Lets an agent make a call as if its model had asked for it.
+    pub(super) async fn make_call(
+        internals: &mut AgentInternals,
+        tools: &ToolRegistry,
+        line: &str,
+    ) -> Result<(), AgentError> {
+        let block = call("c1", "sh", json!({ "command": line }));
+        let ReplyContent::Call(asked) = block.content.clone() else { panic!("no call") };
+        let reply_id = ReplyId::new("r1");
+        internals.set_state(AgentState::Processing).await?;
+        internals
+            .emit(AgentEvent::Reply {
+                reply_id: reply_id.clone(),
+                blocks: vec![block],
+                stop: StopReason::ToolUse,
+                origin: Origin {
+                    dialect: "none".to_owned(),
+                    provider: "none".to_owned(),
+                    base_url: "none".to_owned(),
+                    model: "none".to_owned(),
+                },
+                response_id: None,
+            })
+            .await?;
+        let calls = vec![RequestedCall { call: asked, refusal: None }];
+        let cancel = CancellationToken::new();
+        let done = internals.call(tools, &reply_id, calls, &cancel).await?;
+        assert!(!done[0].result.is_error(), "{:?}", done[0].result);
+        Ok(())
+    }
+
+    /// Where the snapshots are.
+    pub(super) fn snapshots(&self) -> PathBuf {
+        self.data.path().join("snapshots")
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.agent.cwd()
+    }
+
+    pub(super) fn write(&self, path: &str, content: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(super) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    pub(super) fn exists(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.root().join(path)).is_ok()
+    }
+
+    /// Lets the agent take a turn in which it makes these calls, one after the other.
+    pub(super) async fn turn(&mut self, calls: &[Call<'_>]) -> Vec<Arc<Envelope>> {
+        for call in calls {
+            self.number += 1;
+            self.agent.model.push(call.play(&format!("c{}", self.number)));
+        }
+        self.agent.model.push(reply([text("done")]));
+        self.agent.run("go").await
+    }
+
+    /// Lets the agent run one line and returns what is known of the call.
+    pub(super) async fn sh(&mut self, line: &str) -> ToolMetadata {
+        metadata(&self.turn(&[Call::Sh(line)]).await)
+    }
+
+    pub(super) fn journal(&self) -> UndoJournal {
+        self.agent.handle.undo_journal().unwrap()
+    }
+
+    /// Undoes beside the agent, as a command of another thread does.
+    pub(super) async fn undo(
+        &self,
+        target: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
+        let handle = self.agent.handle.clone();
+        let work = move || handle.undo_journal()?.undo(&target, options);
+        tokio::task::spawn_blocking(work).await.unwrap()
+    }
+
+    pub(super) async fn redo(&self) -> Result<UndoReport, UndoError> {
+        let handle = self.agent.handle.clone();
+        let work = move || handle.undo_journal()?.redo(UndoOptions::default());
+        tokio::task::spawn_blocking(work).await.unwrap()
+    }
+}
+
+/// A call that the model makes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Call<'a> {
+    Sh(&'a str),
+    Put(&'a str, &'a str),
+}
+
+impl Call<'_> {
+    pub(super) fn play(&self, id: &str) -> Play {
+        match self {
+            Self::Sh(command) => reply([call(id, "sh", json!({ "command": command }))]),
+            Self::Put(path, text) => {
+                reply([call(id, "put", json!({ "path": path, "text": text }))])
+            }
+        }
+    }
+}
+
+/// Returns what is known of the last call.
+pub(super) fn metadata(events: &[Arc<Envelope>]) -> ToolMetadata {
+    let ends = events.iter().rev().filter_map(|event| match &event.event {
+        AgentEvent::CallEnd { result, .. } => Some(result.metadata.clone()),
+        _ => None,
+    });
+    ends.into_iter().next().expect("no call ended")
+}
+
+/// Everything below a folder but `.git`: bytes, modes, links, empty folders.
+pub(super) fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    look(root, root, &mut found);
+    found
+}
+
+fn look(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap() == ".git" {
+            continue;
+        }
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let mode = metadata.permissions().mode() & 0o7777;
+        let key = path.strip_prefix(root).unwrap().to_path_buf();
+        if metadata.is_symlink() {
+            found.insert(key, format!("link {}", fs::read_link(&path).unwrap().display()));
+        } else if metadata.is_dir() {
+            found.insert(key, format!("folder {mode:o}"));
+            look(root, &path, found);
+        } else if metadata.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            found.insert(key, format!("file {mode:o} {}", String::from_utf8_lossy(&bytes)));
+        } else {
+            found.insert(key, format!("special {:o}", metadata.mode()));
+        }
+    }
+}
