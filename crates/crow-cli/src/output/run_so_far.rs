@@ -86,10 +86,7 @@ impl RunSoFar {
             AgentEvent::ThinkingDelta { reply_id, .. } if is_root(envelope) => {
                 self.turn_to(reply_id);
             }
-            AgentEvent::ReplyReset { .. } if is_root(envelope) => {
-                self.reply.reset();
-                self.text.clear();
-            }
+            AgentEvent::ReplyReset { .. } if is_root(envelope) => self.on_reset(),
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 self.on_reply(envelope, reply_id, blocks, origin);
             }
@@ -101,10 +98,10 @@ impl RunSoFar {
                 self.titles.insert(key(envelope, call_id), title.clone());
             }
             AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
-                let title = self.titles.remove(&key(envelope, call_id));
-                let title = title.unwrap_or_else(|| tool.clone());
                 self.on_files(&result.metadata.files_modified);
+                let title = self.titles.remove(&key(envelope, call_id));
                 if let Some(denial) = denial {
+                    let title = title.unwrap_or_else(|| tool.clone());
                     self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
                 }
             }
@@ -253,6 +250,11 @@ impl RunSoFar {
     fn model_call(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut ModelCall {
         let key = (envelope.session_id.clone(), reply_id.clone());
         self.model_calls.entry(key).or_default()
+    }
+
+    fn on_reset(&mut self) {
+        self.reply.reset();
+        self.text.clear();
     }
 
     fn on_files(&mut self, files: &[PathBuf]) {

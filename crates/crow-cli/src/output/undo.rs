@@ -272,3 +272,94 @@ impl From<UndoAction> for Action {
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use crow_core::ids::{CallId, SnapshotId, UndoId};
+    use crow_runtime::CallKey;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::output::{json_line, schema, tests::faults};
+
+    fn call() -> ChangedCall {
+        ChangedCall {
+            seq: 7,
+            session_id: SessionId::new("child"),
+            agent: "explorer".into(),
+            call_id: CallId::new("c1"),
+            tool: "bash".into(),
+            title: "make \u{9b}2J".into(),
+            time: Timestamp::UNIX_EPOCH,
+            turn: 2,
+            before: SnapshotId::new("before"),
+            after: None,
+            changes: ChangeCounts::default(),
+            files: vec!["/p/a".into()],
+            shared: true,
+            undone: true,
+        }
+    }
+
+    fn report() -> UndoReport {
+        let outcomes = [
+            PathOutcome::Restored { how: FileChange::Created, copy: Some("/p/a.kept".into()) },
+            PathOutcome::Restored { how: FileChange::Modified, copy: None },
+            PathOutcome::Unchanged,
+            PathOutcome::Conflict { reason: "changed since".into() },
+            PathOutcome::NotRestorable { reason: "too large".into() },
+            PathOutcome::Failed { error: "full".into() },
+        ];
+        UndoReport {
+            action: UndoAction::Undo,
+            calls: vec![call()],
+            paths: outcomes.map(|outcome| RestoredPath { path: "/p/a".into(), outcome }).to_vec(),
+            rewound_to: Some(2),
+            told_later: true,
+            dry_run: false,
+        }
+    }
+
+    fn record() -> UndoRecord {
+        UndoRecord {
+            id: UndoId::new("u1"),
+            time: Timestamp::UNIX_EPOCH,
+            action: UndoAction::Redo,
+            calls: vec![CallKey { seq: 7, call_id: CallId::new("c1") }],
+            reverses: Some(UndoId::new("u0")),
+            before: SnapshotId::new("before"),
+            after: SnapshotId::new("after"),
+            notice: None,
+            last_kept: None,
+        }
+    }
+
+    fn lines() -> [Vec<u8>; 4] {
+        let (id, patch) = (SessionId::new("s"), crate::render::sample::patch());
+        [
+            json_line(&UndoLine::new(&id, &report())),
+            json_line(&CallLine::new(&call())),
+            json_line(&RecordLine::new(&record())),
+            json_line(&DiffLine::new(&id, &patch)),
+        ]
+        .map(Result::unwrap)
+    }
+
+    #[test]
+    fn every_line_is_valid_by_the_schema_and_harmless() {
+        let schema = schema();
+        for line in lines() {
+            let text = String::from_utf8(line).unwrap();
+            assert!(!text.trim_end().chars().any(char::is_control), "{text}");
+            let line: Value = serde_json::from_str(&text).unwrap();
+            let found = faults(&schema, &schema, &line);
+            assert!(found.is_empty(), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_report_tells_all_that_there_is() {
+        let line: Value = serde_json::from_slice(&lines()[0]).unwrap();
+        insta::assert_json_snapshot!(line);
+    }
+}

@@ -186,3 +186,89 @@ fn line(style: &ConsoleStyle, cells: &[String; COLUMNS], widths: [usize; COLUMNS
     }
     line.trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use crow_core::{
+        ids::{SessionId, SnapshotId, UndoId},
+        tool::ChangeCounts,
+    };
+    use crow_runtime::CallKey;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn call(seq: u64, title: &str) -> ChangedCall {
+        ChangedCall {
+            seq,
+            session_id: SessionId::new("s"),
+            agent: "builder".into(),
+            call_id: CallId::new(format!("toolu_0{seq}abcdef")),
+            tool: "bash".into(),
+            title: title.into(),
+            time: at(i64::try_from(seq).unwrap()),
+            turn: 1,
+            before: SnapshotId::new("before"),
+            after: Some(SnapshotId::new("after")),
+            changes: ChangeCounts {
+                created: 12,
+                deleted: 0,
+                modified: 3,
+                additions: 1200,
+                deletions: 7,
+            },
+            files: Vec::new(),
+            shared: false,
+            undone: false,
+        }
+    }
+
+    fn table(columns: usize) -> String {
+        let mut calls = vec![
+            call(1, "rm -rf \u{1b}[2J src && find . -name '*.md'"),
+            call(3, "漢字 make"),
+            call(5, "x"),
+        ];
+        calls[0].undone = true;
+        calls[1].shared = true;
+        calls[2].after = None;
+        let key = CallKey { seq: 1, call_id: calls[0].call_id.clone() };
+        let record = |id: &str, second: i64, action, calls: Vec<CallKey>| UndoRecord {
+            id: UndoId::new(id),
+            time: at(second),
+            action,
+            calls,
+            reverses: None,
+            before: SnapshotId::new("before"),
+            after: SnapshotId::new("after"),
+            notice: None,
+            last_kept: (action == UndoAction::Undo).then_some(3),
+        };
+        let records = [
+            record("u1", 4, UndoAction::Undo, vec![key.clone()]),
+            record("u2", 6, UndoAction::Restore, Vec::new()),
+            record("u3", 7, UndoAction::Redo, vec![key; 5]),
+        ];
+        let lost = BTreeMap::from([(3, 2)]);
+        change_table(&ConsoleStyle::plain(columns), &in_order(&calls, &records), &lost)
+    }
+
+    #[test]
+    fn calls_and_undos_stand_in_the_order_in_which_they_happened() {
+        insta::assert_snapshot!(table(100));
+    }
+
+    #[test]
+    fn a_narrow_screen_shows_what_names_a_call() {
+        insta::assert_snapshot!(table(40));
+        for columns in 40..120 {
+            for line in table(columns).lines() {
+                assert!(width(line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+}

@@ -36,7 +36,7 @@ pub(crate) fn unified(
 }
 
 fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
-    let name = shown(root, &file.path);
+    let name = name(root, &file.path);
     let (old, new) = (quoted("a/", &name), quoted("b/", &name));
     // Writing to a string cannot fail.
     let _ = match file.note.as_str() {
@@ -72,6 +72,16 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
     if !hunks.ends_with('\n') {
         out.push('\n');
     }
+}
+
+/// Names a path as seen from the folder. One outside of it begins with `..`, which no program follows.
+fn name(root: &Path, path: &Path) -> String {
+    if path.starts_with(root) {
+        return shown(root, path);
+    }
+    let up = "../".repeat(root.components().count().saturating_sub(1));
+    let path = path.to_string_lossy();
+    up + path.trim_start_matches('/')
 }
 
 /// Returns the hunks of a link that is new or no more: to git it is a file that holds the name of its target.
@@ -138,5 +148,64 @@ fn look(line: &str) -> Paint {
         _ if line.starts_with('-') => Paint::Red,
         _ if line.starts_with('#') => Paint::Dim,
         _ => Paint::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, change: FileChange, note: &str) -> FileDiff {
+        FileDiff { change, note: note.into(), ..FileDiff::without_lines(path) }
+    }
+
+    fn text(path: &str, change: FileChange, old: &str, new: &str, note: &str) -> FileDiff {
+        FileDiff { change, note: note.into(), ..FileDiff::of_text(Path::new(path), old, new) }
+    }
+
+    fn patch() -> Patch {
+        use FileChange::{Created, Deleted, Modified};
+        let files = vec![
+            text("/p/a \"b\"\n\u{1b}[2J\u{202e}é", Modified, "a\n", "b\u{1b}[2J\n", ""),
+            text("/p/run.sh", Modified, "", "", "mode 644 -> 755"),
+            text("/p/secret", Modified, "a\n", "b\n", "mode 644 -> 600"),
+            text("/p/empty", Deleted, "", "", ""),
+            file("/p/picture", Modified, "binary, 3 -> 5 bytes"),
+            file("/p/link", Modified, "was a link to a, link to b"),
+            file("/p/new link", Created, "link to a"),
+            text("/elsewhere/x", Created, "", "x", ""),
+        ];
+        Patch { files }
+    }
+
+    #[test]
+    fn a_program_gets_what_git_writes() {
+        let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
+        insta::assert_snapshot!(unified(&style, Path::new("/p"), &patch(), Destination::Program));
+    }
+
+    #[test]
+    fn a_reader_gets_colours_and_nothing_that_acts() {
+        let style = ConsoleStyle { colour: true, ..ConsoleStyle::plain(80) };
+        let text = unified(&style, Path::new("/p"), &patch(), Destination::Reader);
+        let plain = ConsoleStyle::plain(80);
+        let bare = unified(&plain, Path::new("/p"), &patch(), Destination::Reader);
+        assert!(!bare.chars().any(|c| is_unseen(c) || (c.is_control() && c != '\n' && c != '\t')));
+        insta::assert_snapshot!(crate::render::sample::tagged(&text));
+    }
+
+    #[test]
+    fn git_is_told_of_modes_that_it_knows() {
+        let table = [
+            ("mode 644 -> 755", Some(("100644", "100755"))),
+            ("binary, 3 -> 5 bytes, mode 755 -> 644", Some(("100755", "100644"))),
+            ("mode 644 -> 600", None),
+            ("mode x -> y", None),
+            ("", None),
+        ];
+        for (note, expected) in table {
+            let expected = expected.map(|(old, new)| (old.to_owned(), new.to_owned()));
+            assert_eq!(modes(note), expected, "{note}");
+        }
     }
 }

@@ -62,10 +62,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             let first = text.lines().next().unwrap_or_default();
             remark(style, &format!("the agent is told: {first}"))
         }
-        AgentEvent::Rewind { .. } => remark(
-            style,
-            "the conversation goes on from an earlier point; what came after it is no longer part of it",
-        ),
+        AgentEvent::Rewind { .. } => {
+            remark(style, "the conversation goes on from an earlier point")
+        }
         AgentEvent::PermissionWithdrawn { .. } if style.questions == Visibility::Show => {
             remark(style, &format!("{}the question was withdrawn", who(style, envelope)))
         }

@@ -154,7 +154,7 @@ impl UndoReporter<'_> {
                 continue;
             }
             let room = style.width.saturating_sub(5).max(LEAST_PATH);
-            let _ = write!(text, " {}\n", shorten_middle(&name, room, style.glyphs));
+            let _ = writeln!(text, " {}", shorten_middle(&name, room, style.glyphs));
             if lines.peek().is_some_and(|next| next.note == note) {
                 shares = true;
                 continue;
@@ -247,4 +247,131 @@ fn remarks(report: &UndoReport, done: usize, prompting: &Prompting) -> Vec<Strin
 pub(super) fn shown(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
     below.unwrap_or(path).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::{
+        ids::{CallId, SessionId, SnapshotId},
+        tool::ChangeCounts,
+    };
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::render::Glyphs;
+
+    fn call(turn: u32, title: &str) -> ChangedCall {
+        ChangedCall {
+            seq: 1,
+            session_id: SessionId::new("s"),
+            agent: "builder".into(),
+            call_id: CallId::new("c1"),
+            tool: "bash".into(),
+            title: title.into(),
+            time: Timestamp::UNIX_EPOCH,
+            turn,
+            before: SnapshotId::new("before"),
+            after: None,
+            changes: ChangeCounts::default(),
+            files: Vec::new(),
+            shared: false,
+            undone: true,
+        }
+    }
+
+    fn report(paths: Vec<(&str, PathOutcome)>) -> UndoReport {
+        let path =
+            |(path, outcome): (&str, PathOutcome)| RestoredPath { path: path.into(), outcome };
+        UndoReport {
+            action: UndoAction::Undo,
+            calls: vec![call(2, "make a mess"), call(3, "make it worse")],
+            paths: paths.into_iter().map(path).collect(),
+            rewound_to: None,
+            told_later: false,
+            dry_run: false,
+        }
+    }
+
+    fn restored(how: FileChange) -> PathOutcome {
+        PathOutcome::Restored { how, copy: None }
+    }
+
+    fn mixed() -> UndoReport {
+        let conflict = |reason: &str| PathOutcome::Conflict { reason: reason.into() };
+        let long =
+            "bash `make` was cut off, so nobody knows whether it or somebody else changed this";
+        report(vec![
+            ("/p/a.rs", restored(FileChange::Created)),
+            ("/p/b \u{1b}[2J.rs", restored(FileChange::Deleted)),
+            (
+                "/p/c.rs",
+                PathOutcome::Restored {
+                    how: FileChange::Modified,
+                    copy: Some("/p/c.rs.before-undo".into()),
+                },
+            ),
+            ("/p/d.rs", PathOutcome::Unchanged),
+            ("/p/e.rs", conflict("it was changed since")),
+            ("/p/f.rs", conflict(long)),
+            ("/p/g.rs", conflict(long)),
+            ("/elsewhere/h", PathOutcome::NotRestorable { reason: "the file is too large".into() }),
+            ("/p/i", PathOutcome::Failed { error: "permission denied\nmore".into() }),
+        ])
+    }
+
+    fn text(style: &ConsoleStyle, report: &UndoReport) -> String {
+        let prompting = Prompting::Program(None);
+        UndoReporter { style, root: Path::new("/p"), prompting, forced: false }.text(report)
+    }
+
+    #[test]
+    fn each_path_gets_a_line_and_a_reason() {
+        insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &mixed()));
+    }
+
+    #[test]
+    fn a_dry_run_says_what_would_be() {
+        let report = UndoReport { dry_run: true, told_later: true, rewound_to: Some(2), ..mixed() };
+        insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &report));
+    }
+
+    #[test]
+    fn a_narrow_screen_without_unicode_is_enough() {
+        let style = ConsoleStyle { glyphs: Glyphs::Ascii, ..ConsoleStyle::plain(40) };
+        let text = text(&style, &mixed());
+        assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_thousand_paths_take_fifty_lines() {
+        let names: Vec<_> = (0..1000).map(|number| format!("/p/{number:04}")).collect();
+        let paths = names.iter().map(|name| (name.as_str(), restored(FileChange::Created)));
+        let text = text(&ConsoleStyle::plain(80), &report(paths.collect()));
+        assert_eq!(text.lines().count(), LISTED + 4, "{text}");
+        assert!(text.contains("  and 950 more; --output json lists all\n"), "{text}");
+        assert!(text.contains("1000 paths put back\n"), "{text}");
+    }
+
+    #[test]
+    fn what_can_be_done_next_is_said_in_the_words_of_the_place() {
+        let table = [
+            (Prompting::Program(None), "crow-agent redo brings it back"),
+            (
+                Prompting::Program(Some("abc".into())),
+                "crow-agent redo --session abc brings it back",
+            ),
+            (Prompting::Chat, "/redo brings it back"),
+        ];
+        for (prompting, expected) in table {
+            let style = ConsoleStyle::plain(80);
+            let report = report(vec![("/p/a", restored(FileChange::Modified))]);
+            let reporter =
+                UndoReporter { style: &style, root: Path::new("/p"), prompting, forced: false };
+            assert_eq!(reporter.text(&report).lines().last(), Some(expected));
+        }
+        let nothing =
+            text(&ConsoleStyle::plain(80), &report(vec![("/p/a", PathOutcome::Unchanged)]));
+        assert!(nothing.ends_with("every path is as wanted already\n"), "{nothing}");
+    }
 }

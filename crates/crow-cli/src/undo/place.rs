@@ -1,9 +1,7 @@
 //! The session whose changes are meant, and what is known of them.
 
-use std::path::PathBuf;
-
 use crow_core::ids::SessionId;
-use crow_runtime::{RuntimeConfig, SessionFilter, UndoJournal};
+use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal};
 
 use crate::{CliError, Environment, product};
 
@@ -21,19 +19,7 @@ pub(crate) fn journal_of(
     let store = product::session_store(environment)?;
     let session = match named {
         Some(prefix) => store.find(prefix)?,
-        None => {
-            let cwd = here(environment)?;
-            let filter = SessionFilter { cwd: Some(cwd.clone()), limit: Some(1) };
-            let last = store.list(&filter)?.into_iter().next();
-            let nobody = || {
-                CliError {
-                    code: "unknown_session",
-                    ..CliError::usage(format!("no session worked in {}", cwd.display()))
-                }
-                .hint("name one with --session ID; `crow-agent sessions list` shows them")
-            };
-            last.ok_or_else(nobody)?.session_id
-        }
+        None => last_here(store.as_ref(), environment)?,
     };
     let config = RuntimeConfig {
         store,
@@ -44,9 +30,18 @@ pub(crate) fn journal_of(
     Ok(Journal { session, journal })
 }
 
-/// Sessions know the directory that they work in by its true name.
-fn here(environment: &Environment) -> Result<PathBuf, CliError> {
+fn last_here(store: &dyn SessionStore, environment: &Environment) -> Result<SessionId, CliError> {
     let cwd = environment.current_dir()?;
-    cwd.canonicalize()
-        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))
+    // Sessions know the directory that they work in by its true name.
+    let cwd = cwd
+        .canonicalize()
+        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))?;
+    let filter = SessionFilter { cwd: Some(cwd.clone()), limit: Some(1) };
+    let last = store.list(&filter)?.into_iter().next();
+    let nobody = || {
+        let message = format!("no session worked in {}", cwd.display());
+        CliError { code: "unknown_session", ..CliError::usage(message) }
+            .hint("name one with --session ID; `crow-agent sessions list` shows them")
+    };
+    Ok(last.ok_or_else(nobody)?.session_id)
 }

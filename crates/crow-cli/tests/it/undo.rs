@@ -403,6 +403,77 @@ async fn what_a_killed_command_did_is_undone_by_force() {
 }
 
 #[tokio::test]
+async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
+    let gate = Gate::new();
+    let held = Reply::new()
+        .text("one two three")
+        .with(Fault::StallAfter { events: 3, gate: gate.clone() });
+    let (server, place) = place([
+        bash("call-1", "echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        held,
+        Reply::new().text("I see.").into(),
+    ])
+    .await;
+    let one = place.project("one");
+    let args = ["-m", MODEL, "-p", "full-auto"];
+    let mut terminal = Terminal::start(&place, &args, 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal.keys("/undo\r");
+    terminal.shows("there is nothing to undo").await.prompts("").await;
+    terminal.keys("make one\r");
+    terminal
+        .shows("1 file changed, +1 -0, 1 new: one")
+        .await
+        .shows("Done.")
+        .await
+        .prompts("")
+        .await;
+    for (command, shows) in [
+        ("/changes", "1     call-1  bash"),
+        ("/diff call-1", "+++ b/one"),
+        ("/undo --dry-run", "1 path would be put back"),
+        ("/undo everything", "unexpected argument 'everything'"),
+        ("/undo turn 7", "/changes lists what was changed"),
+    ] {
+        terminal.keys(&format!("{command}\r"));
+        terminal.shows(shows).await.prompts("").await;
+        assert!(one.exists(), "{command}");
+    }
+    terminal.keys("/undo\r");
+    terminal.shows("/redo brings it back").await.prompts("").await;
+    assert!(!one.exists());
+    terminal.keys("/redo\r");
+    terminal.shows("/undo takes it back").await.prompts("").await;
+    assert!(one.exists());
+    terminal.keys("/undo call call-1\r");
+    terminal
+        .sees("a second undo", |screen| screen.matches("/redo brings it back").count() == 2)
+        .await;
+    terminal.prompts("").await;
+    assert!(!one.exists());
+    // While the agent works, files stay as they are.
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    terminal.keys("/redo\r");
+    terminal.shows("the agent works; ctrl-c stops it").await;
+    gate.open();
+    terminal.shows("one two three").await.prompts("").await;
+    assert!(!one.exists());
+    server.allow_prefix_break();
+    terminal.keys("/undo back-to 1 --chat\r");
+    terminal.shows("the conversation goes on from before turn 1").await.prompts("").await;
+    terminal.keys("start anew\r");
+    terminal.shows("I see.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
+    let last = requests[3].body.to_string();
+    assert!(last.contains("start anew") && !last.contains("make one"), "{last}");
+}
+
+#[tokio::test]
 async fn forty_columns_are_enough() {
     let long = "a-folder-with-a-rather-long-name/and-a-file-with-a-rather-long-name.txt";
     let command =
