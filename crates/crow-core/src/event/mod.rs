@@ -5,10 +5,12 @@
 
 mod agent_event;
 mod envelope;
+mod parts;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use agent_event::{AgentEvent, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
+pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
+pub use parts::{InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
 pub use state::AgentState;

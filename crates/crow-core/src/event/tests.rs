@@ -154,14 +154,8 @@ fn talk() -> Vec<AgentEvent> {
     ]
 }
 
-fn calls() -> Vec<AgentEvent> {
-    let request_id = || RequestId::new("request-1");
-    let decision = |answer| AgentEvent::PermissionDecision {
-        request_id: request_id(),
-        call_id: call_id(),
-        answer,
-    };
-    let target = Word::Computed("$a".into());
+/// What a call that changed files came to.
+fn changing() -> ToolResult {
     let mut result = ToolResult::success("done");
     result.metadata = ToolMetadata {
         files_modified: vec!["/p/a".into()],
@@ -180,6 +174,18 @@ fn calls() -> Vec<AgentEvent> {
         duration_ms: 12,
         extra: json!({"exit_code": 0}),
     };
+    result
+}
+
+fn calls() -> Vec<AgentEvent> {
+    let request_id = || RequestId::new("request-1");
+    let decision = |answer| AgentEvent::PermissionDecision {
+        request_id: request_id(),
+        call_id: call_id(),
+        answer,
+    };
+    let target = Word::Computed("$a".into());
+    let result = changing();
     vec![
         AgentEvent::CallPending {
             call_id: call_id(),
@@ -396,6 +402,8 @@ fn the_durable_events_are_those_of_the_design() {
         "review_verdict",
         "task_complete",
         "compaction",
+        "files_restored",
+        "rewind",
         "switch",
         "error",
         "cancelled",

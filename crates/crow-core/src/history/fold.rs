@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{HistoryEntry, SystemEvent};
+use super::{
+    HistoryEntry, SystemEvent,
+    timeline::{push_reply_entries, system_event, text_of},
+};
 use crate::{
     event::{AgentEvent, Envelope, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{
-        AssistantMessage, Block, Message, ReplyContent, ResultMessage, ResultsMessage, ToolCall,
-        UserMessage, calls_of,
+        AssistantMessage, Block, Message, ResultMessage, ResultsMessage, ToolCall, UserMessage,
+        calls_of,
     },
     tool::{ToolMetadata, ToolResult, ToolStatus},
-    turn::TurnEnd,
     usage::TokenUsage,
 };
 
@@ -49,17 +51,17 @@ enum Item {
 }
 
 #[derive(Debug)]
-struct ReplyItem {
-    at: Timestamp,
-    message: Arc<Message>,
-    answers: Vec<Option<Answer>>,
+pub(super) struct ReplyItem {
+    pub(super) at: Timestamp,
+    pub(super) message: Arc<Message>,
+    pub(super) answers: Vec<Option<Answer>>,
 }
 
 #[derive(Debug)]
-struct Answer {
-    at: Timestamp,
-    tool: String,
-    result: ToolResult,
+pub(super) struct Answer {
+    pub(super) at: Timestamp,
+    pub(super) tool: String,
+    pub(super) result: ToolResult,
 }
 
 impl ReplyItem {
@@ -450,72 +452,5 @@ impl History {
             self.messages.append(&mut self.waiting);
         }
         Ok(())
-    }
-}
-
-fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {
-    let Message::Assistant(message) = reply.message.as_ref() else { return };
-    let mut answers = reply.answers.iter();
-    for block in &message.blocks {
-        let (reply_id, timestamp) = (message.reply_id.clone(), reply.at);
-        match &block.content {
-            ReplyContent::Text { text } => entries.push(HistoryEntry::AssistantText {
-                reply_id,
-                content: text.clone(),
-                timestamp,
-            }),
-            ReplyContent::Thinking { text } if text.is_empty() => {}
-            ReplyContent::Thinking { text } => {
-                entries.push(HistoryEntry::Thinking { reply_id, content: text.clone(), timestamp });
-            }
-            ReplyContent::Opaque => {}
-            ReplyContent::Call(call) => {
-                entries.push(HistoryEntry::ToolCall {
-                    reply_id,
-                    id: call.id.clone(),
-                    name: call.name.clone(),
-                    arguments: call.arguments.clone(),
-                    timestamp,
-                });
-                if let Some(Some(answer)) = answers.next() {
-                    entries.push(HistoryEntry::ToolResult {
-                        call_id: call.id.clone(),
-                        tool: answer.tool.clone(),
-                        status: answer.result.status,
-                        output: answer.result.output.clone(),
-                        metadata: Box::new(answer.result.metadata.clone()),
-                        timestamp: answer.at,
-                    });
-                }
-            }
-        }
-    }
-}
-
-fn text_of(message: &Message) -> String {
-    let Message::User(user) = message else { return String::new() };
-    let texts = user.content.iter().map(|block| match block {
-        Block::Text { text } => text.as_str(),
-        Block::Image(_) => "[image]",
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "only a few events show in the timeline")]
-fn system_event(event: &AgentEvent) -> Option<SystemEvent> {
-    match event {
-        AgentEvent::SessionStart { .. } => Some(SystemEvent::SessionStart),
-        AgentEvent::Cancelled => Some(SystemEvent::Cancelled),
-        AgentEvent::TaskComplete { summary, .. } => {
-            Some(SystemEvent::TaskComplete { final_response: summary.clone() })
-        }
-        AgentEvent::TurnComplete { end: TurnEnd::DoomLoop { .. }, .. } => {
-            Some(SystemEvent::DoomLoopDetected)
-        }
-        AgentEvent::TurnComplete { end: TurnEnd::MaxSteps { .. }, .. } => {
-            Some(SystemEvent::MaxIterationsReached)
-        }
-        AgentEvent::Error { error, .. } => Some(SystemEvent::Error { error: error.clone() }),
-        _ => None,
     }
 }

@@ -4,6 +4,7 @@ mod entry;
 mod fold;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub use entry::{HistoryEntry, SystemEvent};
 pub use fold::{History, HistoryError, OpenCall};

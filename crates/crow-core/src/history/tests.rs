@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, NoticeLevel},
-    ids::{CallId, MessageId, ReplyId, SessionId},
+    ids::{CallId, MessageId, ReplyId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
     tool::ToolResult,
@@ -291,6 +291,69 @@ fn the_timeline_shows_what_the_model_does_not_see() {
     assert_eq!((history.turns(), history.last_seq()), (1, 16));
     let results: Vec<_> = history.results().map(|(_, result)| result.output.as_str()).collect();
     assert_eq!(results, ["result of a", "result of b"]);
+}
+
+#[test]
+fn a_rewind_leaves_what_the_log_up_to_there_gives() {
+    let log = vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), call("b")]),
+        done("b"),
+        input("m2", InputSource::Steering, "faster"),
+        done("a"),
+        reply("r2", vec![text("done")]),
+        input("m3", InputSource::Prompt, "more"),
+        reply("r3", vec![call("a")]),
+        done("a"),
+        reply("r4", vec![text("done again")]),
+    ];
+    for kept in [0, 1, 5, 6, 7, 9, 10] {
+        let mut rewound = fold(log.clone()).unwrap();
+        let undo_id = UndoId::new("u1");
+        let rewind = AgentEvent::Rewind { undo_id: undo_id.clone(), last_kept: kept as u64 };
+        rewound.apply(&envelope(11, rewind)).unwrap();
+        let short = fold(log[..kept].to_vec()).unwrap();
+        assert_eq!(shape(&rewound), shape(&short), "{kept}");
+        assert_eq!(rewound.entries(), short.entries(), "{kept}");
+        assert!(rewound.knows_undo(&undo_id) && !short.knows_undo(&undo_id));
+    }
+}
+
+#[test]
+fn a_rewind_waits_for_open_calls() {
+    let rewind = AgentEvent::Rewind { undo_id: UndoId::new("u1"), last_kept: 0 };
+    let mut history = fold(vec![reply("r1", vec![call("a")])]).unwrap();
+    assert_eq!(history.accepts(&rewind), Err(HistoryError::RewindWithOpenCalls));
+    assert_eq!(history.apply(&envelope(2, rewind)), Err(HistoryError::RewindWithOpenCalls));
+    assert!(history.is_open(&CallId::new("a")));
+}
+
+#[test]
+fn the_model_reads_what_the_user_undid() {
+    let event = AgentEvent::FilesRestored { undo_id: UndoId::new("u1"), text: "undone".into() };
+    let history = fold(vec![input("m1", InputSource::Prompt, "go"), event]).unwrap();
+    assert_eq!(shape(&history), "go undone");
+    assert!(history.knows_undo(&UndoId::new("u1")));
+}
+
+#[test]
+fn the_first_and_the_last_state_of_the_files_are_those_of_the_calls() {
+    let with = |id: &str, before: &str, after: Option<&str>| {
+        let mut answer = ToolResult::success("done");
+        answer.metadata.snapshot_before = Some(SnapshotId::new(before));
+        answer.metadata.snapshot_after = after.map(SnapshotId::new);
+        result(id, answer)
+    };
+    let calls = vec![call("a"), call("b"), call("c"), call("d")];
+    let history = fold(vec![
+        reply("r1", calls),
+        done("a"),
+        with("b", "s1", Some("s2")),
+        with("c", "s2", Some("s3")),
+        with("d", "s3", None),
+    ]);
+    let (first, last) = (SnapshotId::new("s1"), SnapshotId::new("s3"));
+    assert_eq!(history.unwrap().snapshots(), (Some(&first), Some(&last)));
 }
 
 #[test]
