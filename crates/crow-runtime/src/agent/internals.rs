@@ -13,12 +13,16 @@ use crow_core::{
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     events::Recorder,
+    process::AgentJobs,
     session::{ToolState, model_switch},
 };
 
@@ -38,6 +42,9 @@ pub struct AgentInternals {
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
     pub(super) tasks: TaskTracker,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
+    pub(super) jobs: Arc<AgentJobs>,
+    /// Ends the jobs when these internals are dropped: they never outlive the agent.
+    _ends_jobs: DropGuard,
 }
 
 /// What internals are made of.
@@ -73,6 +80,9 @@ impl AgentInternals {
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
         let ToolState { file_views, todo, resources } = parts.tools;
+        let runner = ProcessRunner::new(parts.config.child_env.clone());
+        let token = &parts.shared.session_token;
+        let jobs = Arc::new(AgentJobs::new(runner.clone(), parts.tasks.clone(), token));
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -82,7 +92,8 @@ impl AgentInternals {
             scratch,
             file_views,
             todo,
-            processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
+            processes: Arc::new(runner),
+            jobs: Some(Arc::clone(&jobs) as _),
             snapshots: None,
             children: None,
             outside: Some(Arc::clone(&parts.shared.calls) as _),
@@ -100,6 +111,8 @@ impl AgentInternals {
             conversation: None,
             tasks: parts.tasks,
             syncing: None,
+            _ends_jobs: jobs.token().clone().drop_guard(),
+            jobs,
         }
     }
 

@@ -49,6 +49,7 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         self.set_state(AgentState::Processing).await?;
+        self.tell_ended_jobs().await?;
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());

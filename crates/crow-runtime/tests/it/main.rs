@@ -10,6 +10,7 @@
 
 mod answers;
 mod children;
+mod jobs;
 mod observers;
 mod outside;
 mod processes;

@@ -74,6 +74,7 @@ impl Bench {
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
+            jobs: None,
             snapshots: None,
             children: None,
             outside: None,
@@ -176,7 +177,7 @@ impl FakeProcesses {
     pub(crate) fn answers(&self, end: ProcessEnd, output: CapturedOutput) {
         let duration = Duration::from_millis(5);
         *self.outcome.lock().unwrap() =
-            Some(ProcessOutcome { end, output, left_running: false, duration });
+            Some(ProcessOutcome { end, output, left_running: false, detached: 0, duration });
     }
 
     #[expect(clippy::disallowed_methods, reason = "stands in for the runtime's processes")]
@@ -196,7 +197,7 @@ impl FakeProcesses {
         };
         let head = [output.stdout, output.stderr].concat();
         let output = CapturedOutput { total: head.len() as u64, head, ..CapturedOutput::default() };
-        ProcessOutcome { end, output, left_running: false, duration: Duration::ZERO }
+        ProcessOutcome { end, output, left_running: false, detached: 0, duration: Duration::ZERO }
     }
 
     /// The programs that were to be started, in order.
