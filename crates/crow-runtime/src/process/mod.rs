@@ -3,12 +3,15 @@
 mod group;
 mod job;
 mod jobs;
+mod orphans;
 mod output;
 mod ring;
 mod runner;
 mod running;
 mod spill;
+mod system;
 
+pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 
 pub(crate) use jobs::AgentJobs;

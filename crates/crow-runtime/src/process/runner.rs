@@ -6,11 +6,15 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes};
-use tokio::{net::unix::pipe, process::Command};
+use tokio::{
+    net::unix::pipe,
+    process::{Child, Command},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     group::ProcessGroup,
+    orphans::Mark,
     output::OutputBuffer,
     running::{Ended, Parts, Running, Sink},
 };
@@ -55,6 +59,7 @@ impl ProcessRunner {
             self.find(&program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
         let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
         let second = writer.try_clone().map_err(ProcessError::Watch)?;
+        let mut mark = Mark::new();
         let mut command = Command::new(path);
         command
             .arg0(&program)
@@ -63,19 +68,20 @@ impl ProcessRunner {
             .env_clear()
             .envs(&self.env)
             .envs(&spec.env)
+            .envs(mark.variable())
             .stdin(Stdio::null())
             .stdout(Stdio::from(OwnedFd::from(writer)))
             .stderr(Stdio::from(OwnedFd::from(second)))
             .process_group(0)
             .kill_on_drop(true);
-        let child = command.spawn().map_err(start_error)?;
+        let child = mark.start(|| command.spawn(), Child::id).map_err(start_error)?;
         // The command holds the writing ends: the pipe would never end.
         drop(command);
         let group = ProcessGroup::new(child.id());
         let pipe =
             pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
         let ProcessSpec { timeout, progress, .. } = spec;
-        Ok(Running::new(Parts { child, group, pipe, sink, progress, timeout }))
+        Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout }))
     }
 }
 

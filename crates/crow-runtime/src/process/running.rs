@@ -16,10 +16,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{group::ProcessGroup, output::OutputBuffer};
+use super::{
+    group::ProcessGroup,
+    orphans::{self, Force, Mark},
+    output::OutputBuffer,
+};
 
 /// How long a group may take to end by itself after it was asked to.
 const TERM_GRACE: Duration = Duration::from_secs(1);
+/// How long is waited for what was killed to be gone.
+const KILL_GRACE: Duration = Duration::from_secs(1);
 /// How long output is waited for when the process has exited and something else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
 /// How often output is reported while a process runs.
@@ -43,6 +49,7 @@ impl Sink for OutputBuffer {
 pub(super) struct Running<S> {
     child: Child,
     group: ProcessGroup,
+    mark: Mark,
     pipe: pipe::Receiver,
     sink: S,
     chunk: Vec<u8>,
@@ -59,6 +66,7 @@ pub(super) struct Running<S> {
 pub(super) struct Parts<S> {
     pub child: Child,
     pub group: ProcessGroup,
+    pub mark: Mark,
     pub pipe: pipe::Receiver,
     pub sink: S,
     pub progress: Progress,
@@ -75,10 +83,11 @@ pub(super) struct Ended<S> {
 
 impl<S: Sink> Running<S> {
     pub(super) fn new(parts: Parts<S>) -> Self {
-        let Parts { child, group, pipe, sink, progress, timeout } = parts;
+        let Parts { child, group, mark, pipe, sink, progress, timeout } = parts;
         Self {
             child,
             group,
+            mark,
             pipe,
             sink,
             chunk: vec![0; CHUNK],
@@ -96,8 +105,10 @@ impl<S: Sink> Running<S> {
         cancellation: &CancellationToken,
     ) -> Result<Ended<S>, ProcessError> {
         let end = self.wait(cancellation).await?;
-        let left_running = self.end_group().await;
-        Ok(Ended { end, left_running, detached: 0, sink: self.sink })
+        self.mark.on_reaped();
+        let left_running = self.end_rest().await;
+        let detached = self.mark.on_end();
+        Ok(Ended { end, left_running, detached, sink: self.sink })
     }
 
     async fn wait(&mut self, cancellation: &CancellationToken) -> Result<ProcessEnd, ProcessError> {
@@ -147,6 +158,7 @@ impl<S: Sink> Running<S> {
     /// Asks the group to end and ends it if it does not.
     async fn stop(&mut self, end: ProcessEnd) -> Result<ProcessEnd, ProcessError> {
         self.group.terminate();
+        self.mark.end_orphans(Force::Ask);
         let until = self.grace();
         loop {
             tokio::select! {
@@ -165,21 +177,37 @@ impl<S: Sink> Running<S> {
         Ok(end)
     }
 
-    /// Ends what the process left behind in its group. Returns whether there was anything.
-    async fn end_group(&mut self) -> bool {
-        let left = self.group.is_alive();
-        if left {
-            self.group.terminate();
-            let until = self.grace();
-            let mut pause = Duration::from_millis(1);
-            while self.group.is_alive() && Instant::now() < until {
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_millis(50));
+    /// Ends what the process left behind, in its group and outside of it. Returns whether there was anything.
+    async fn end_rest(&mut self) -> bool {
+        let mut left = !self.drained;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let now = Instant::now();
+            let force = match self.grace {
+                Some(grace) if now >= grace => Force::Kill,
+                Some(_) | None => Force::Ask,
+            };
+            // Orphans first: a group may be kept alive by some that have ended and were not waited for.
+            let orphans = self.mark.end_orphans(force);
+            if orphans == 0 && !self.group.is_alive() {
+                break;
             }
-            self.group.kill();
+            left = true;
+            match force {
+                Force::Ask if self.grace.is_none() => self.group.terminate(),
+                Force::Ask => {}
+                Force::Kill => self.group.kill(),
+            }
+            // Where orphans go elsewhere, those who take them in may never wait for them.
+            let patience = if orphans::are_adopted() { KILL_GRACE } else { Duration::ZERO };
+            if now >= self.grace() + patience {
+                break;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
         }
         self.group.forget();
-        left || !self.drained
+        left
     }
 
     /// Returns until when what was asked to end may take its time; it begins with the first time that this is asked.

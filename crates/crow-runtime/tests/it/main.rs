@@ -12,6 +12,7 @@ mod answers;
 mod children;
 mod jobs;
 mod observers;
+mod orphans;
 mod outside;
 mod processes;
 mod rule_links;

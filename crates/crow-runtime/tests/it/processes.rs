@@ -50,7 +50,7 @@ async fn output_and_errors_come_in_the_order_in_which_they_were_printed() {
 
 #[tokio::test]
 async fn a_process_sees_only_the_environment_that_it_was_given() {
-    let mut spec = spec("env | sort | grep -v -e ^_= -e ^SHLVL= -e ^PWD=");
+    let mut spec = spec("env | sort | grep -v -e ^_= -e ^CROW_CALL= -e ^SHLVL= -e ^PWD=");
     spec.env.insert("EXTRA".into(), "1".into());
     assert_eq!(printed(&run(spec).await), "EXTRA=1\nPATH=/usr/local/bin:/usr/bin:/bin\n");
 }
