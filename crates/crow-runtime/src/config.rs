@@ -1,6 +1,6 @@
 //! What a runtime is made of.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use crow_core::{
     capability::{Answerer, Clock, NoAnswerer},
@@ -9,7 +9,7 @@ use crow_core::{
     permission::PermissionPolicy,
 };
 
-use crate::{MemoryStore, SessionStore, SystemClock, UuidSource};
+use crate::{ChildEnvironment, MemoryStore, SessionStore, SystemClock, UuidSource};
 
 /// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
 /// and nobody is asked.
@@ -25,7 +25,7 @@ pub struct RuntimeConfig {
     /// the user is told.
     pub answerer: Arc<dyn Answerer>,
     /// The environment of every process that is started. Nothing else is passed on.
-    pub child_env: BTreeMap<String, String>,
+    pub child_env: ChildEnvironment,
     /// How many agents may be started by agents.
     pub children: ChildLimits,
     /// Tells the time.
@@ -56,7 +56,7 @@ impl Default for RuntimeConfig {
             models: Arc::new(NoModels),
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
-            child_env: BTreeMap::new(),
+            child_env: ChildEnvironment::default(),
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

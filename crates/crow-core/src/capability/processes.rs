@@ -106,6 +106,9 @@ pub enum ProcessError {
         /// How many may run at once.
         limit: usize,
     },
+    /// The call was cancelled before the process was started.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// The agent is about to end.
     #[error("the agent is ending and starts nothing any more")]
     Closed,

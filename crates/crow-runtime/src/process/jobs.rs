@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     ProcessRunner,
     job::{Job, JobEnd, JobSink},
+    runner,
 };
 
 /// How many jobs of an agent may run at once.
@@ -105,8 +106,10 @@ impl Jobs for AgentJobs {
         &self,
         spec: ProcessSpec,
         title: String,
-        _cancellation: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> Result<JobId, ProcessError> {
+        let env = cancellation.run_until_cancelled(self.runner.env().variables()).await;
+        let env = env.ok_or(ProcessError::Cancelled)?;
         let mut known = self.known();
         if self.token.is_cancelled() {
             return Err(ProcessError::Closed);
@@ -117,7 +120,7 @@ impl Jobs for AgentJobs {
         let id = JobId::new(format!("job-{}", known.started + 1));
         let stop = self.token.child_token();
         let job = Arc::new(Job::new(id.clone(), title, spec.output.clone(), stop));
-        let running = self.runner.start(spec, JobSink(Arc::clone(&job)))?;
+        let running = runner::start(&env, spec, JobSink(Arc::clone(&job)))?;
         known.add(Arc::clone(&job));
         self.tasks.spawn(async move {
             let end = JobEnd::new(Arc::clone(&job));

@@ -1,5 +1,6 @@
 //! Running processes: each in its own group, with bounded output, and none left behind.
 
+mod environment;
 mod group;
 mod job;
 mod jobs;
@@ -11,6 +12,7 @@ mod running;
 mod spill;
 mod system;
 
+pub use environment::ChildEnvironment;
 pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 

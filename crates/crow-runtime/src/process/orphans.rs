@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::system;
 
 /// The variable that holds a command's mark.
-const MARK: &str = "CROW_CALL";
+pub(super) const MARK: &str = "CROW_CALL";
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();

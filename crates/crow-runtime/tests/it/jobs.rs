@@ -37,7 +37,8 @@ fn spec(script: &str) -> ProcessSpec {
 /// An agent that does nothing, and its jobs.
 async fn agent() -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let config = RuntimeConfig { child_env: BTreeMap::from([path]), ..RuntimeConfig::default() };
+    let config =
+        RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
     let (sent, jobs) = oneshot::channel();
     let (runtime, handle) = spawn_with(config, |internals: AgentInternals| async {
         drop(sent.send(internals.context().jobs.clone().unwrap()));

@@ -163,7 +163,7 @@ async fn commands_side_by_side_leave_each_others_orphans_alone() {
 #[tokio::test]
 async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
     let place = Place::new();
-    let config = RuntimeConfig { child_env: env(), ..RuntimeConfig::default() };
+    let config = RuntimeConfig { child_env: env().into(), ..RuntimeConfig::default() };
     let (sent, jobs) = oneshot::channel();
     let (_runtime, _handle) = spawn_with(config, |internals: AgentInternals| async {
         drop(sent.send(Arc::clone(internals.context().jobs.as_ref().unwrap())));

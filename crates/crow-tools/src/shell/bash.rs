@@ -133,7 +133,7 @@ impl TypedTool for Bash {
         let timeout = spec.timeout;
         let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
             Ok(outcome) => outcome,
-            Err(error) => return ToolResult::failure(format!("the command was not run: {error}")),
+            Err(error) => return not_run(&error),
         };
         let end = match keeper {
             Some(keeper) => keeper.take(ctx).await,
@@ -172,7 +172,7 @@ impl Bash {
             .await;
         let id = match started {
             Ok(id) => id,
-            Err(error) => return ToolResult::failure(format!("the command was not run: {error}")),
+            Err(error) => return not_run(&error),
         };
         let mut output = format!("[{id} runs in the background]");
         if let Some(Moved { note, .. }) = carry(start, None, ctx) {
@@ -213,6 +213,14 @@ impl Bash {
         })
         .await
     }
+}
+
+/// The answer to a command that did not start.
+fn not_run(error: &ProcessError) -> ToolResult {
+    if matches!(error, ProcessError::Cancelled) {
+        return ToolResult::cancelled();
+    }
+    ToolResult::failure(format!("the command was not run: {error}"))
 }
 
 fn is_missing<T>(done: &Result<T, ProcessError>) -> bool {
@@ -345,8 +353,10 @@ fn killed(signal: i32) -> String {
 fn timed_out(input: &Input, error: &str) -> String {
     let advice = match input.timeout {
         Some(given) if given < 1000 => "timeout is in milliseconds".to_owned(),
-        Some(given) if given >= MAX_TIMEOUT_MS => "split the work".to_owned(),
-        Some(_) | None => format!("give a longer timeout, up to {MAX_TIMEOUT_MS}"),
+        Some(given) if given >= MAX_TIMEOUT_MS => "split the work, or run_in_background".to_owned(),
+        Some(_) | None => {
+            format!("give a longer timeout, up to {MAX_TIMEOUT_MS}, or run_in_background")
+        }
     };
     format!("{error} and was stopped with the processes of its group, no exit code; {advice}")
 }

@@ -147,7 +147,9 @@ fn told(job: &JobInfo) -> String {
     let seconds = job.duration.as_secs();
     match &job.state {
         JobState::Running => format!("{} running for {seconds} s", job.id),
-        state => format!("{} {state} after {seconds} s", job.id),
+        state @ (JobState::Ended(_) | JobState::Failed { .. }) => {
+            format!("{} {state} after {seconds} s", job.id)
+        }
     }
 }
 

@@ -69,7 +69,7 @@ async fn each_end_of_a_command_is_told() {
             json!({"timeout": 5000}),
             ToolStatus::Error,
             Some("timed out after 5000 ms"),
-            "out\n[timed out after 5000 ms and was stopped with the processes of its group, no exit code; give a longer timeout, up to 600000]",
+            "out\n[timed out after 5000 ms and was stopped with the processes of its group, no exit code; give a longer timeout, up to 600000, or run_in_background]",
         ),
         (
             ProcessEnd::TimedOut,
@@ -83,7 +83,7 @@ async fn each_end_of_a_command_is_told() {
             json!({"timeout": 900_000}),
             ToolStatus::Error,
             Some("timed out after 600000 ms"),
-            "out\n[timed out after 600000 ms and was stopped with the processes of its group, no exit code; split the work]",
+            "out\n[timed out after 600000 ms and was stopped with the processes of its group, no exit code; split the work, or run_in_background]",
         ),
         (
             ProcessEnd::Cancelled,
