@@ -12,7 +12,7 @@ impl AgentInternals {
             return Ok(());
         }
         let lines = ended.iter().map(|JobInfo { id, title, state, .. }| {
-            format!("{id} ({title}) {state}; read it with bash_output")
+            format!("{id} ({title}) {state}; its output was not read")
         });
         self.remind(lines.collect::<Vec<_>>().join("\n")).await
     }

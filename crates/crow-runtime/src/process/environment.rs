@@ -41,6 +41,7 @@ pub struct ChildEnvironment {
 struct LoginShell {
     program: PathBuf,
     keeps: Box<Keeps>,
+    time: Duration,
     /// With what the shell said, once it was asked.
     whole: OnceCell<Arc<Variables>>,
 }
@@ -61,7 +62,7 @@ impl ChildEnvironment {
         keeps: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
     ) -> Self {
         let (program, keeps) = (shell.into(), Box::new(keeps));
-        let login = LoginShell { program, keeps, whole: OnceCell::new() };
+        let login = LoginShell { program, keeps, time: TIME, whole: OnceCell::new() };
         Self { login: Some(Arc::new(login)), ..self }
     }
 
@@ -96,7 +97,7 @@ impl LoginShell {
             argv: [program, "-l", "-c", SCRIPT].map(str::to_owned).to_vec(),
             cwd: home.unwrap_or(Path::new("/")).to_owned(),
             env: Variables::new(),
-            timeout: TIME,
+            timeout: self.time,
             output: OutputLimits { head: SIZE, tail: 0, spill: None, spill_cap: 0 },
             progress: Progress::default(),
         };
@@ -106,7 +107,7 @@ impl LoginShell {
         let ended = running.end(&CancellationToken::new()).await;
         let ended = ended.map_err(|error| error.to_string())?;
         if ended.end == ProcessEnd::TimedOut {
-            return Err(format!("it took longer than {} s", TIME.as_secs()));
+            return Err(format!("it took longer than {:?}", self.time));
         }
         parse(&ended.sink.finish().head)
             .ok_or_else(|| format!("it ended otherwise: {:?}", ended.end))
@@ -133,6 +134,20 @@ impl fmt::Debug for LoginShell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_shell_that_takes_too_long_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("shell");
+        std::fs::write(&program, "#!/bin/sh\nsleep 1000\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, executable).unwrap();
+        let time = Duration::from_millis(50);
+        let login =
+            LoginShell { program, keeps: Box::new(|_, _| true), time, whole: OnceCell::new() };
+        let error = login.exported(&Variables::new()).await.unwrap_err();
+        assert_eq!(error, "it took longer than 50ms");
+    }
 
     #[test]
     fn variables_stand_between_the_borders_whatever_else_is_printed() {

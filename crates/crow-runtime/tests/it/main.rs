@@ -11,6 +11,7 @@
 mod answers;
 mod children;
 mod jobs;
+mod login_shell;
 mod observers;
 mod orphans;
 mod outside;

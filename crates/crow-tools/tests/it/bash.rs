@@ -114,6 +114,18 @@ async fn silence_and_processes_left_behind_are_told() {
 }
 
 #[tokio::test]
+async fn processes_that_were_detached_are_told() {
+    let bench = Bench::new();
+    bench.processes.answers(ProcessEnd::Exited(0), CapturedOutput::default());
+    bench.processes.outcome.lock().unwrap().as_mut().unwrap().detached = 1;
+    let output = bench.ok("bash", json!({"command": "setsid sleep 60 &"})).await;
+    assert_eq!(
+        output,
+        "(no output)\n[exit code 0]\n[1 detached process was ended with it: only jobs outlive a call, see run_in_background]"
+    );
+}
+
+#[tokio::test]
 async fn long_output_names_the_file_with_all_of_it() {
     let bench = Bench::new();
     let spill = bench.ctx.scratch.as_ref().map(|folder| folder.join("c1.log"));
@@ -177,7 +189,6 @@ async fn commands_that_cannot_run_are_refused() {
         json!({"command": "a\0b"}),
         json!({"command": "x", "timeout": 0}),
         json!({}),
-        json!({"command": "x", "run_in_background": true}),
     ] {
         bench.fails("bash", input).await;
     }
