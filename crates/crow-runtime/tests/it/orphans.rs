@@ -211,3 +211,32 @@ async fn no_zombie_is_left() {
     });
     assert_eq!(zombies.count(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
+    let place = Arc::new(Place::new());
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..6 {
+        let place = Arc::clone(&place);
+        workers.spawn(async move {
+            for _ in 0..15 {
+                let script = format!(
+                    "setsid -f sh -c 'echo $$ >> pids.{worker}; exec sleep 1000' > /dev/null 2>&1
+                     for i in 1 2 3; do setsid sh -c 'exit 7'; [ $? = 7 ] || exit 1; done
+                     (sleep 0.002; echo late) & wait $!; echo done"
+                );
+                let outcome = place.run(&script).await;
+                assert_eq!(outcome.end, ProcessEnd::Exited(0));
+                assert_eq!(outcome.output.head, b"late\ndone\n");
+            }
+        });
+    }
+    while let Some(worker) = workers.join_next().await {
+        worker.unwrap();
+    }
+    for worker in 0..6 {
+        let pids = std::fs::read_to_string(place.path(&format!("pids.{worker}"))).unwrap();
+        let left: Vec<_> = pids.lines().filter(|pid| is_running(pid)).collect();
+        assert_eq!(left, Vec::<&str>::new());
+    }
+}
