@@ -151,7 +151,7 @@ impl Stage {
         let config = RuntimeConfig {
             store,
             snapshots: Some(Arc::new(snapshots)),
-            child_env: BTreeMap::from([("PATH".to_owned(), path)]),
+            child_env: BTreeMap::from([("PATH".to_owned(), path)]).into(),
             ..RuntimeConfig::default()
         };
         let runtime = config.clone();
