@@ -11,7 +11,10 @@ use crow_runtime::adopt_orphans;
 
 use crate::{
     CliError, Environment,
-    args::{ChatArgs, Cli, Command, OutputForm, PermissionsCommand, RunOptions, SessionsCommand},
+    args::{
+        ChatArgs, Cli, Command, DiffArgs, OutputForm, PermissionsCommand, RedoArgs, RestoreArgs,
+        RunOptions, SessionsCommand, UndoArgs,
+    },
     chat, command,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
@@ -71,6 +74,10 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Run(args) => block_on(command::run(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
+        Command::Undo(args) => command::undo(&args, environment),
+        Command::Redo(args) => command::redo(&args, environment),
+        Command::Diff(args) => command::diff(&args, environment),
+        Command::Restore(args) => command::restore(&args, environment),
         Command::Permissions(PermissionsCommand::List { output }) => {
             command::list_rules(output, environment)
         }
@@ -81,7 +88,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
             SessionsCommand::List(args) => command::list(&args, environment),
-            SessionsCommand::Show { id, output } => command::show(&id, output, environment),
+            SessionsCommand::Show(args) => command::show(&args, environment),
             SessionsCommand::Resume { id, prompt, options } => {
                 block_on(command::resume(id, prompt, options, environment))
             }
@@ -105,6 +112,10 @@ fn output_form(command: &Command) -> OutputForm {
     match command {
         Command::Run(args) => args.options.output,
         Command::Demo(args) => args.output,
+        Command::Undo(UndoArgs { of, .. })
+        | Command::Redo(RedoArgs { of, .. })
+        | Command::Diff(DiffArgs { of, .. })
+        | Command::Restore(RestoreArgs { of, .. }) => of.output,
         Command::Sessions(SessionsCommand::Resume {
             options: RunOptions { output, .. }, ..
         }) => *output,

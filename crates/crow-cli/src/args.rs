@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
+use crate::undo::{HowWords, PathAt, Span, UndoWords};
+
 /// A coding agent: it works in your project with a model of your choice.
 #[derive(Debug, Parser)]
 #[command(name = "crow-agent", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
@@ -33,6 +35,14 @@ pub(crate) enum Command {
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Undo what the agent changed: the last turn, or what is named
+    Undo(UndoArgs),
+    /// Undo the last undo
+    Redo(RedoArgs),
+    /// Show what a call, a turn or a session changed
+    Diff(DiffArgs),
+    /// Put one file or folder into a state that it had
+    Restore(RestoreArgs),
     /// Show the permission rules, and what they say about a call
     #[command(subcommand)]
     Permissions(PermissionsCommand),
@@ -119,13 +129,7 @@ pub(crate) enum SessionsCommand {
     /// List sessions, the last used first
     List(ListArgs),
     /// Show what happened in a session
-    Show {
-        /// The session's id or the beginning of it
-        id: String,
-        /// What stdout gets: a transcript, or the events as JSON lines
-        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
-        output: OutputForm,
-    },
+    Show(ShowArgs),
     /// Continue a session with a further prompt
     Resume {
         /// The session's id or the beginning of it
@@ -153,6 +157,69 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
     /// What stdout gets: a table, or one JSON object per line
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `sessions show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The session's id or the beginning of it
+    pub id: String,
+    /// Show what each call changed, and what was undone
+    #[arg(long)]
+    pub changes: bool,
+    /// What stdout gets: a transcript or a table, or JSON lines
+    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// Arguments of `undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    #[command(flatten)]
+    pub words: UndoWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `redo`.
+#[derive(Debug, Args)]
+pub(crate) struct RedoArgs {
+    #[command(flatten)]
+    pub how: HowWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A call's id, the number of a turn, or A..B: from before A to after B [default: the whole session]
+    pub what: Option<Span>,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// PATH@CALL or PATH@TURN: as it was after it, with ^ behind as before it; PATH@start: before the session
+    #[arg(value_name = "PATH@WHEN")]
+    pub what: PathAt,
+    #[command(flatten)]
+    pub how: HowWords,
+    #[command(flatten)]
+    pub of: OfSession,
+}
+
+/// Which session is meant, and how stdout says what came of it.
+#[derive(Debug, Args)]
+pub(crate) struct OfSession {
+    /// The session: its id or the beginning of it [default: the last one of the current directory]
+    #[arg(long, short, value_name = "ID")]
+    pub session: Option<String>,
+    /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }

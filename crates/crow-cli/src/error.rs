@@ -1,7 +1,7 @@
 //! What goes wrong before and around a run, for the user.
 
 use crow_core::model::ModelsError;
-use crow_runtime::{HostError, RuleStoreError, SessionError};
+use crow_runtime::{HostError, RuleStoreError, SessionError, UndoError};
 
 use crate::output::ExitCode;
 
@@ -83,6 +83,34 @@ impl From<HostError> for CliError {
             | HostError::NotOpen { .. }
             | HostError::Unsupported { .. }
             | _) => Self::failed(error.to_string()),
+        }
+    }
+}
+
+impl From<UndoError> for CliError {
+    fn from(error: UndoError) -> Self {
+        let message = error.to_string();
+        let usage = |code| Self { code, ..Self::usage(message.clone()) };
+        match error {
+            UndoError::Session(error) => error.into(),
+            UndoError::Nothing { .. } | UndoError::UndoneAlready => {
+                Self { code: "nothing_to_undo", ..Self::failed(message) }
+            }
+            UndoError::UnknownCall { .. }
+            | UndoError::AmbiguousCall { .. }
+            | UndoError::UnknownTurn { .. } => usage("unknown_call")
+                .hint("`crow-agent sessions show ID --changes` lists what was changed"),
+            UndoError::UnknownPath { .. } => usage("unknown_path")
+                .hint("`crow-agent sessions show ID --changes` lists what was changed"),
+            UndoError::ChatNeedsAll { turn } => {
+                usage("usage").hint(format!("--back-to {turn} --chat undoes them all"))
+            }
+            UndoError::ChatInUse { .. } => {
+                usage("session_locked").hint("undo there, or leave out --chat")
+            }
+            UndoError::Snapshots(_) | UndoError::Unavailable | _ => {
+                Self { code: "storage", ..Self::failed(message) }
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod output;
 mod product;
 pub mod render;
 mod run;
+mod undo;
 
 pub use app::main;
 pub use environment::Environment;

@@ -1,17 +1,35 @@
 //! The composition root: the one place where providers, tools and the runtime are put together.
 
-use std::{fs, io, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crow_agent::TaskComplete;
 use crow_core::tool::{ToolRegistry, Typed};
 use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
-use crow_runtime::{FileStore, RuleStore, SessionStore};
+use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotStores};
 
 use crate::{CliError, Environment};
 
 /// Returns where the user's sessions are kept.
 pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
     Ok(Arc::new(FileStore::new(environment.data_dir()?.join("sessions"))))
+}
+
+/// Returns where the states of files are kept that calls changed.
+pub(crate) fn snapshot_stores(environment: &Environment) -> Result<Arc<SnapshotStores>, CliError> {
+    Ok(snapshot_stores_in(environment.data_dir()?.join("snapshots"), environment))
+}
+
+/// Returns the same for states that are kept elsewhere.
+pub(crate) fn snapshot_stores_in(
+    folder: impl Into<PathBuf>,
+    environment: &Environment,
+) -> Arc<SnapshotStores> {
+    let home = environment.var("HOME").map(PathBuf::from);
+    Arc::new(SnapshotStores::new(folder, SnapshotLimits::default(), home))
 }
 
 /// Where an administrator keeps rules that no other rule can widen.

@@ -25,6 +25,7 @@ impl Conversation {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
         let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
+        let waits = turns || ["undo", "redo"].contains(&name);
         let hosts = self.host.commands();
         match name {
             "quit" => return Ok(Some(Left::Asked)),
@@ -32,7 +33,7 @@ impl Conversation {
                 let columns = console_style(&self.environment).width;
                 self.screen.push_say(help(&self.commands(), columns));
             }
-            _ if turns && place == Place::Work => {
+            _ if waits && place == Place::Work => {
                 self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
             }
             _ if turns => self.go_over(name, argument).await?,

@@ -24,6 +24,7 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let store = product::session_store(environment)?;
     let launched = launch(Launch {
         rules: product::rule_store(environment)?.load()?,
+        snapshots: product::snapshot_stores(environment)?,
         request: &request,
         audience: Audience::Person,
         environment,

@@ -22,6 +22,7 @@ use crate::{
     CliError, Environment,
     args::{DemoArgs, OutputForm, Permissions},
     output::ExitCode,
+    product,
     run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
 };
 
@@ -62,6 +63,8 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         store,
         models: Arc::clone(&models),
         rules: StoredRules::default(),
+        // What is tried out leaves nothing in the user's own folders.
+        snapshots: product::snapshot_stores_in(folder.join("snapshots"), environment),
         providers: None,
         fallback,
     })

@@ -6,6 +6,7 @@ mod models;
 mod permissions;
 mod run;
 mod sessions;
+mod undo;
 
 pub(crate) use demo::demo;
 pub(crate) use describe::{completions, man, write_out};
@@ -13,3 +14,4 @@ pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};
 pub(crate) use sessions::{list, remove, show};
+pub(crate) use undo::{diff, redo, restore, show_changes, undo};

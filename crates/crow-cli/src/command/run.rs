@@ -38,6 +38,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         store,
         models: Arc::clone(&models),
         rules: product::rule_store(environment)?.load()?,
+        snapshots: product::snapshot_stores(environment)?,
         providers: Some(providers),
         fallback: None,
     })

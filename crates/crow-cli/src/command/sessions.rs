@@ -6,10 +6,10 @@ use crow_core::ids::SessionId;
 use crow_runtime::{SessionFilter, SessionMetadata};
 use jiff::Timestamp;
 
-use super::write_out;
+use super::{show_changes, write_out};
 use crate::{
     CliError, Environment,
-    args::{ListArgs, OutputForm},
+    args::{ListArgs, OutputForm, ShowArgs},
     output::ExitCode,
     product,
     render::{SessionRow, session_table, show_session},
@@ -51,15 +51,14 @@ fn resolved(cwd: &Path, environment: &Environment) -> Result<PathBuf, CliError> 
 }
 
 /// `sessions show`.
-pub(crate) fn show(
-    prefix: &str,
-    output: OutputForm,
-    environment: &Environment,
-) -> Result<ExitCode, CliError> {
+pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    if args.changes {
+        return show_changes(args, environment);
+    }
     let store = product::session_store(environment)?;
-    let stored = store.read(&store.find(prefix)?)?;
+    let stored = store.read(&store.find(&args.id)?)?;
     let mut text = Vec::new();
-    match output {
+    match args.output {
         OutputForm::Json => {
             for event in &stored.events {
                 serde_json::to_writer(&mut text, event)
@@ -85,8 +84,9 @@ pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<E
             ids.push(id);
         }
     }
+    let snapshots = product::snapshot_stores(environment)?;
     for id in &ids {
-        store.remove(id)?;
+        crate::undo::remove(store.as_ref(), &snapshots, id)?;
         write_out(format!("removed {id}\n").as_bytes())?;
     }
     Ok(ExitCode::Done)

@@ -1,6 +1,7 @@
 //! The product as adapters see it: sessions with the shipped agent, their options, and commands.
 
 mod agent;
+mod changes;
 mod directory;
 mod options;
 mod product_host;

@@ -6,11 +6,17 @@ use crow_core::permission::PermissionMode;
 use crow_providers::{Credentials, ProviderModels};
 use crow_runtime::{AgentHandle, HostCommand, HostError, OptionChoice, SessionOption};
 
+use super::changes::{CHANGES, DIFF, REDO, UNDO};
+
 pub(super) const MODEL: &str = "model";
 pub(super) const PERMISSIONS: &str = "permissions";
 
 /// The commands, in the order in which they are listed.
-pub(super) const COMMANDS: [HostCommand; 3] = [
+pub(super) const COMMANDS: [HostCommand; 7] = [
+    UNDO,
+    REDO,
+    DIFF,
+    CHANGES,
     HostCommand {
         name: MODEL,
         argument: "[PROVIDER/MODEL]",

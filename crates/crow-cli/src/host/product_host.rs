@@ -19,17 +19,18 @@ use crow_providers::{ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
     RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec, SessionStore,
-    ShutdownReport, StoredRules,
+    ShutdownReport, SnapshotStores, StoredRules,
 };
 use jiff::Zoned;
 use tokio::{sync::watch, task::spawn_blocking};
 
 use super::{
     agent::{AGENT, builder},
+    changes::{self, Asked},
     directory::still_there,
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
-use crate::Environment;
+use crate::{Environment, render::ConsoleStyle, run::console_style, undo::remove};
 
 /// How long an agent may take to end when its session is closed.
 const CLOSE: Duration = Duration::from_secs(3);
@@ -48,6 +49,7 @@ pub(crate) struct HostParts {
     pub answerer: Arc<dyn Answerer>,
     pub permissions: PermissionMode,
     pub rules: StoredRules,
+    pub snapshots: Arc<SnapshotStores>,
     /// The most model calls of a run, or the default.
     pub max_steps: Option<u32>,
 }
@@ -55,6 +57,8 @@ pub(crate) struct HostParts {
 /// The product behind every adapter.
 pub(crate) struct ProductHost {
     store: Arc<dyn SessionStore>,
+    environment: Environment,
+    snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
     fallback: Option<ModelRef>,
@@ -85,10 +89,13 @@ impl ProductHost {
             answerer: parts.answerer,
             // Commands must not see keys.
             child_env: parts.environment.for_children(&keys.unwrap_or_default()),
+            snapshots: Some(Arc::clone(&parts.snapshots)),
             ..RuntimeConfig::default()
         };
         Self {
             store: parts.store,
+            environment: parts.environment,
+            snapshots: parts.snapshots,
             models: parts.models,
             providers: parts.providers,
             fallback: parts.fallback,
@@ -195,6 +202,22 @@ impl ProductHost {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does what a command says of the changes of a session.
+    async fn changes(
+        &self,
+        handle: AgentHandle,
+        asked: Asked,
+        argument: String,
+    ) -> Result<String, HostError> {
+        if asked.changes_files() {
+            changes::idle(&handle).await?;
+        }
+        // What is returned is text for any adapter.
+        let style = ConsoleStyle { colour: false, live: false, ..console_style(&self.environment) };
+        let open = changes::Open { handle, store: Arc::clone(&self.store), style };
+        blocking(move || asked.answer(&open, &argument)).await?
+    }
+
     fn option(&self, handle: &AgentHandle, name: &str) -> Result<SessionOption, HostError> {
         match name {
             MODEL => {
@@ -248,8 +271,10 @@ impl AgentHost for ProductHost {
     async fn delete(&self, id: &SessionId) -> Result<(), HostError> {
         self.runtime.shutdown(id, CLOSE).await;
         self.opened().remove(id);
-        let (store, id) = (Arc::clone(&self.store), id.clone());
-        Ok(blocking(move || store.remove(&id)).await??)
+        let (store, snapshots) = (Arc::clone(&self.store), Arc::clone(&self.snapshots));
+        let id = id.clone();
+        let removed = blocking(move || remove(store.as_ref(), &snapshots, &id)).await?;
+        removed.map_err(changes::refused)
     }
 
     async fn fork(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
@@ -319,7 +344,10 @@ impl AgentHost for ProductHost {
                 self.set_option(id, name, value).await?;
                 Ok(format!("{name}: {value}"))
             }
-            (name, _) => Err(unknown("command", name)),
+            (name, argument) => match Asked::named(name) {
+                Some(asked) => self.changes(handle, asked, argument.to_owned()).await,
+                None => Err(unknown("command", name)),
+            },
         }
     }
 

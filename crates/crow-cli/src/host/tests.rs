@@ -1,7 +1,9 @@
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use crow_core::{model::Models, permission::PermissionMode};
-use crow_runtime::{AgentHost as _, HostError, MemoryStore, NewSession, StoredRules};
+use crow_runtime::{
+    AgentHost as _, HostError, MemoryStore, NewSession, SnapshotLimits, SnapshotStores, StoredRules,
+};
 use crow_testkit::{
     host::check_host,
     scripted::{ScriptedModel, ScriptedModels, reply, text},
@@ -10,7 +12,8 @@ use crow_testkit::{
 use super::{HostParts, ProductHost};
 use crate::Environment;
 
-fn host(model: &ScriptedModel) -> ProductHost {
+fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
+    let snapshots = folder.join("snapshots");
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     ProductHost::new(HostParts {
         environment: Environment::from_process(),
@@ -21,6 +24,7 @@ fn host(model: &ScriptedModel) -> ProductHost {
         answerer: Arc::new(crow_core::capability::NoAnswerer),
         permissions: PermissionMode::Ask,
         rules: StoredRules::default(),
+        snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
         max_steps: None,
     })
 }
@@ -28,19 +32,23 @@ fn host(model: &ScriptedModel) -> ProductHost {
 #[tokio::test]
 async fn the_product_does_what_every_host_must() {
     let folder = tempfile::tempdir().unwrap();
-    check_host(&host(&ScriptedModel::new([reply([text("Something.")])])), folder.path()).await;
+    let model = ScriptedModel::new([reply([text("Something.")])]);
+    let kept = tempfile::tempdir().unwrap();
+    check_host(&host(&model, kept.path()), folder.path()).await;
 }
 
 #[tokio::test]
 async fn only_agents_that_exist_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
     let new = NewSession { agent: Some("nobody".into()), cwd: "/".into(), ..NewSession::default() };
-    let refused = host(&ScriptedModel::new([])).create(new).await;
+    let refused = host(&ScriptedModel::new([]), folder.path()).create(new).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
 }
 
 #[tokio::test]
 async fn nothing_is_stored_that_could_be_forgotten() {
-    let host = host(&ScriptedModel::new([]));
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(&ScriptedModel::new([]), folder.path());
     host.authenticate().await.unwrap();
     assert!(matches!(host.logout().await, Err(HostError::Unsupported { .. })));
 }

@@ -58,15 +58,17 @@ impl<W: Write> JsonWriter<W> {
     }
 
     fn line(&mut self, line: &impl Serialize) -> serde_json::Result<()> {
-        let start = self.pending.len();
-        let mut serializer = serde_json::Serializer::with_formatter(&mut self.pending, Visible);
-        let written = line.serialize(&mut serializer);
-        match written {
-            Ok(()) => self.pending.push(b'\n'),
-            Err(_) => self.pending.truncate(start),
-        }
-        written
+        self.pending.extend(json_line(line)?);
+        Ok(())
     }
+}
+
+/// Writes one line that holds nothing that a terminal would obey.
+pub(crate) fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    line.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 /// Tells that an event is left out.

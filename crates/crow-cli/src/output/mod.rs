@@ -13,9 +13,12 @@ mod run_so_far;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod undo;
 
 pub use builder::ReportBuilder;
 pub use exit_code::{ExitCode, RunFacts};
 pub use json::JsonWriter;
+pub(crate) use json::json_line;
 pub use report::{ErrorReport, Outcome, RefusalReport, RunReport, UsageReport};
 pub use schema::schema;
+pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

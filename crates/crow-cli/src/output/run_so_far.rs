@@ -11,7 +11,6 @@ use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
     model::{ModelRef, ProviderError},
     permission::{Denial, DenialSource},
-    tool::ToolResult,
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -66,7 +65,10 @@ impl RunSoFar {
     pub(super) fn on_event(&mut self, envelope: &Envelope) {
         self.start.get_or_insert(envelope.time);
         self.end = Some(envelope.time);
-        let key = |call_id: &CallId| (envelope.session_id.clone(), call_id.clone());
+        self.take(envelope);
+    }
+
+    fn take(&mut self, envelope: &Envelope) {
         match &envelope.event {
             AgentEvent::RunEnd { result, .. } if is_root(envelope) => {
                 self.outcome = Some(result.clone());
@@ -84,10 +86,7 @@ impl RunSoFar {
             AgentEvent::ThinkingDelta { reply_id, .. } if is_root(envelope) => {
                 self.turn_to(reply_id);
             }
-            AgentEvent::ReplyReset { .. } if is_root(envelope) => {
-                self.reply.reset();
-                self.text.clear();
-            }
+            AgentEvent::ReplyReset { .. } if is_root(envelope) => self.on_reset(),
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 self.on_reply(envelope, reply_id, blocks, origin);
             }
@@ -96,12 +95,13 @@ impl RunSoFar {
             }
             AgentEvent::CallPending { call_id, title, .. }
             | AgentEvent::CallStart { call_id, title, .. } => {
-                self.titles.insert(key(call_id), title.clone());
+                self.titles.insert(key(envelope, call_id), title.clone());
             }
             AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
-                let title = self.titles.remove(&key(call_id)).unwrap_or_else(|| tool.clone());
-                self.on_result(result);
+                self.on_files(&result.metadata.files_modified);
+                let title = self.titles.remove(&key(envelope, call_id));
                 if let Some(denial) = denial {
+                    let title = title.unwrap_or_else(|| tool.clone());
                     self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
                 }
             }
@@ -126,6 +126,9 @@ impl RunSoFar {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::CallWait { .. }
+            | AgentEvent::FilesRestored { .. }
+            | AgentEvent::Rewind { .. }
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }
@@ -249,8 +252,9 @@ impl RunSoFar {
         self.model_calls.entry(key).or_default()
     }
 
-    fn on_result(&mut self, result: &ToolResult) {
-        self.on_files(&result.metadata.files_modified);
+    fn on_reset(&mut self) {
+        self.reply.reset();
+        self.text.clear();
     }
 
     fn on_files(&mut self, files: &[PathBuf]) {
@@ -289,4 +293,8 @@ impl RunSoFar {
 /// Names the model that a reply came from.
 pub(super) fn model_of(origin: &Origin) -> ModelRef {
     ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
+}
+
+fn key(envelope: &Envelope, call_id: &CallId) -> (SessionId, CallId) {
+    (envelope.session_id.clone(), call_id.clone())
 }

@@ -3,18 +3,25 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::line::{EventLine, ResultLine};
+use super::{
+    line::{EventLine, ResultLine},
+    undo::{CallLine, DiffLine, RecordLine, UndoLine},
+};
 
 /// Returns the JSON Schema (draft 2020-12) of one line of the JSON output.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let event = generator.subschema_for::<EventLine<'static>>();
     let result = generator.subschema_for::<ResultLine<'static>>();
+    let undo = generator.subschema_for::<UndoLine>();
+    let call = generator.subschema_for::<CallLine>();
+    let record = generator.subschema_for::<RecordLine>();
+    let diff = generator.subschema_for::<DiffLine<'static>>();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A line of `crow-agent run --output json`",
-        "description": "Every line is an event, but the last, which is the result.",
-        "oneOf": [event, result],
+        "title": "A line of `crow-agent … --output json`",
+        "description": "`run`: every line is an event, but the last, which is the result. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. Where a command fails, its last line is a result with the error.",
+        "oneOf": [event, result, undo, call, record, diff],
         "$defs": generator.take_definitions(true),
     })
 }

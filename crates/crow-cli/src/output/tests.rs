@@ -328,7 +328,7 @@ fn lines_that_break_the_contract_are_not_valid() {
 }
 
 /// Returns what of `value` is against `schema`: as much of JSON Schema as ours uses, and a panic on more.
-fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
+pub(super) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
     rules.iter().flat_map(|(rule, wanted)| rule_faults(root, rule, wanted, value)).collect()
 }

@@ -9,6 +9,7 @@ use crow_core::{
 
 use super::{
     ConsoleStyle,
+    changed::is_summed_up,
     neutral::{neutralise, one_line},
     paint::Paint,
     words,
@@ -27,12 +28,12 @@ const LEAST_TITLE: usize = 8;
 pub(super) fn call_lines(
     style: &ConsoleStyle,
     who: &str,
-    title: &str,
+    (tool, title): (&str, &str),
     result: &ToolResult,
     denial: Option<&Denial>,
 ) -> String {
     let (mark, paint) = mark(style, result, denial);
-    let mut tail = vec![change(result)];
+    let mut tail = vec![change(tool, result)];
     match denial {
         Some(denial) => tail.push(refused_by(denial).to_owned()),
         None => tail.push(words::duration(Duration::from_millis(result.metadata.duration_ms))),
@@ -89,10 +90,12 @@ fn mark(
     }
 }
 
-fn change(result: &ToolResult) -> String {
+fn change(tool: &str, result: &ToolResult) -> String {
     match &result.metadata.diff {
-        Some(patch) => format!("+{} -{}", patch.additions(), patch.deletions()),
-        None => String::new(),
+        Some(patch) if !is_summed_up(tool, result) => {
+            format!("+{} -{}", patch.additions(), patch.deletions())
+        }
+        Some(_) | None => String::new(),
     }
 }
 
@@ -143,7 +146,7 @@ mod tests {
         result: &ToolResult,
         denial: Option<&Denial>,
     ) -> String {
-        call_lines(style, "", title, result, denial)
+        call_lines(style, "", ("bash", title), result, denial)
     }
 
     #[test]

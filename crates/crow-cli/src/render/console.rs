@@ -4,21 +4,16 @@ use std::io::{self, Write};
 
 use crow_core::{
     event::{AgentEvent, Envelope},
-    ids::{CallId, ReplyId},
+    ids::ReplyId,
     message::ReplyBlock,
     model::ProviderError,
-    permission::Denial,
     todo::TodoItem,
-    tool::{Patch, Subject, ToolResult},
 };
 use jiff::Timestamp;
 
 use super::{
-    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility,
-    call::{call_lines, question, whole_command},
-    diff::diff,
-    end,
-    neutral::{neutralise, one_line},
+    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility, end,
+    neutral::neutralise,
     open_calls::OpenCalls,
     paint::Paint,
     phrase::{self, is_root},
@@ -52,14 +47,14 @@ pub struct ConsoleRenderer<O, E> {
     block: OpenBlock,
     /// Text of the open reply that is the answer unless something follows it.
     held: String,
-    calls: OpenCalls,
+    pub(super) calls: OpenCalls,
     waiting: Option<Waiting>,
     /// What the person at the terminal is typing.
     pub(super) input: LiveInput,
     /// The time as of the last tick.
     pub(super) now: Option<Timestamp>,
     stopping: bool,
-    questions: u32,
+    pub(super) questions: u32,
     todos: Vec<TodoItem>,
     error: String,
 }
@@ -156,7 +151,10 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::StepComplete { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
+            | AgentEvent::FilesRestored { .. }
+            | AgentEvent::Rewind { .. }
             | AgentEvent::Handoff { .. }
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
@@ -331,84 +329,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.lines(&wrapped(&self.style, Paint::Plain, &prefix, &text))
     }
 
-    fn on_call_pending(
-        &mut self,
-        envelope: &Envelope,
-        (call_id, tool): (&CallId, &str),
-        title: &str,
-        preview: Option<&Patch>,
-    ) -> io::Result<()> {
-        self.before_call(envelope, tool)?;
-        let call = self.calls.open(envelope, call_id);
-        title.clone_into(&mut call.title);
-        call.preview = preview.cloned();
-        Ok(())
-    }
-
-    fn on_call_start(
-        &mut self,
-        envelope: &Envelope,
-        (call_id, tool): (&CallId, &str),
-        title: &str,
-    ) -> io::Result<()> {
-        self.before_call(envelope, tool)?;
-        let call = self.calls.open(envelope, call_id);
-        title.clone_into(&mut call.title);
-        call.running = Some(Waiting::new(envelope.time, one_line(title)));
-        Ok(())
-    }
-
-    fn on_call_end(
-        &mut self,
-        envelope: &Envelope,
-        (call_id, tool): (&CallId, &str),
-        result: &ToolResult,
-        denial: Option<&Denial>,
-    ) -> io::Result<()> {
-        let call = self.calls.close(envelope, call_id);
-        let (title, previewed) = match &call {
-            Some(call) => (call.title.as_str(), call.previewed),
-            None => (tool, false),
-        };
-        let who = phrase::who(&self.style, envelope);
-        let mut lines = call_lines(&self.style, &who, title, result, denial);
-        if let (Some(patch), false) = (&result.metadata.diff, previewed) {
-            lines.push_str(&diff(&self.style, patch));
-        }
-        self.wait_anew(envelope);
-        self.lines(&lines)
-    }
-
-    /// Shows a question where somebody may be there to answer it, with the change that it is about.
-    fn on_question(
-        &mut self,
-        envelope: &Envelope,
-        call_id: &CallId,
-        about: (&str, &Subject, &str),
-    ) -> io::Result<()> {
-        self.questions += 1;
-        self.show_question(envelope, call_id, about)
-    }
-
-    pub(super) fn show_question(
-        &mut self,
-        envelope: &Envelope,
-        call_id: &CallId,
-        (title, subject, reason): (&str, &Subject, &str),
-    ) -> io::Result<()> {
-        if self.style.questions == Visibility::Hide {
-            return Ok(());
-        }
-        let style = self.style;
-        let call = self.calls.open(envelope, call_id);
-        let change = call.preview.as_ref().map(|patch| diff(&style, patch));
-        call.previewed = change.is_some();
-        let mut lines = question(&style, &phrase::who(&style, envelope), title, reason);
-        lines.push_str(&whole_command(&style, title, subject));
-        lines.push_str(&change.unwrap_or_default());
-        self.lines(&lines)
-    }
-
     fn on_plan(&mut self, envelope: &Envelope, items: &[TodoItem]) -> io::Result<()> {
         if !is_root(envelope) || self.todos == items {
             return Ok(());
@@ -418,7 +338,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Text before a call is not the answer, unless the call says that the work is done.
-    fn before_call(&mut self, envelope: &Envelope, tool: &str) -> io::Result<()> {
+    pub(super) fn before_call(&mut self, envelope: &Envelope, tool: &str) -> io::Result<()> {
         if !is_root(envelope) {
             return Ok(());
         }
@@ -472,7 +392,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    fn wait_anew(&mut self, envelope: &Envelope) {
+    pub(super) fn wait_anew(&mut self, envelope: &Envelope) {
         if let Some(waiting) = &mut self.waiting
             && is_root(envelope)
         {

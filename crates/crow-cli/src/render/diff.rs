@@ -293,6 +293,7 @@ mod tests {
             deletions: 0,
             hunks: hunks.into(),
             truncated: false,
+            ..FileDiff::without_lines("")
         };
         Patch { files: vec![file] }
     }

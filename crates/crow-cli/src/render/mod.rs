@@ -4,6 +4,9 @@
 //! Text of others (models, tools, files, errors) reaches the screen only through [`neutralise`].
 
 mod call;
+mod calls;
+mod change_table;
+mod changed;
 mod console;
 mod diff;
 mod end;
@@ -11,6 +14,7 @@ mod live;
 mod neutral;
 mod open_calls;
 mod paint;
+mod patch_text;
 mod phrase;
 mod reply;
 mod screen;
@@ -19,6 +23,7 @@ mod style;
 mod terminal;
 mod todo;
 mod transcript;
+mod undo_report;
 mod waiting;
 mod words;
 mod wrap;
@@ -29,9 +34,12 @@ pub(crate) mod sample;
 mod tests;
 
 pub(crate) use call::PERMIT_HINT;
+pub(crate) use change_table::{Happened, change_table, in_order};
 pub(crate) use neutral::is_unseen;
+pub(crate) use patch_text::{Destination, unified};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
+pub(crate) use undo_report::{Prompting, UndoReporter};
 
 pub use console::ConsoleRenderer;
 pub use end::Calls;

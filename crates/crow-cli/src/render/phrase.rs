@@ -55,6 +55,16 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::ModelWait { reason, wait_ms, .. } => {
             model_wait(style, &who(style, envelope), reason, *wait_ms)
         }
+        AgentEvent::CallWait { reason, .. } => {
+            remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
+        }
+        AgentEvent::FilesRestored { text, .. } => {
+            let first = text.lines().next().unwrap_or_default();
+            remark(style, &format!("the agent is told: {first}"))
+        }
+        AgentEvent::Rewind { .. } => {
+            remark(style, "the conversation goes on from an earlier point")
+        }
         AgentEvent::PermissionWithdrawn { .. } if style.questions == Visibility::Show => {
             remark(style, &format!("{}the question was withdrawn", who(style, envelope)))
         }

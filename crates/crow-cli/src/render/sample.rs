@@ -218,6 +218,7 @@ impl Story {
             tool: tool.into(),
             title: title.into(),
             arguments: json!({}),
+            snapshot: None,
         })
     }
 
@@ -314,6 +315,7 @@ pub(crate) fn patch() -> Patch {
         deletions: 1,
         hunks: hunks.into(),
         truncated: false,
+        ..FileDiff::without_lines("")
     };
     Patch { files: vec![file] }
 }

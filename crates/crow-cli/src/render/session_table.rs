@@ -33,7 +33,8 @@ pub struct SessionRow {
 
 /// Writes the list with a heading: the ids as short as they can be told apart, and all cut to the width.
 pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
-    let id_width = shortest_ids(rows);
+    let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
+    let id_width = shortest(&ids);
     let heading = ["ID", "UPDATED", "TITLE", "MODEL", "FOLDER"].map(str::to_owned);
     let cells = rows.iter().map(|row| {
         let id = row.id.chars().take(id_width).collect::<String>();
@@ -117,8 +118,8 @@ fn total(widths: [usize; 5]) -> usize {
 }
 
 /// Returns the least length at which all ids differ.
-fn shortest_ids(rows: &[SessionRow]) -> usize {
-    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+pub(super) fn shortest(ids: &[&str]) -> usize {
+    let mut ids = ids.to_vec();
     ids.sort_unstable();
     let shared = |(left, right): (&&str, &&str)| {
         left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count()

@@ -4,7 +4,9 @@ use std::{cell::RefCell, io::Write, rc::Rc};
 
 use crow_core::{
     event::{AgentEvent, RunOutcome},
+    ids::{CallId, UndoId},
     permission::DenialSource,
+    tool::{ChangeCounts, NotRestorable},
     turn::TurnEnd,
 };
 use proptest::prelude::*;
@@ -226,6 +228,34 @@ fn the_wait_is_shown_while_it_lasts_and_cleared_before_anything_else() {
     renderer.render(story.events.last().unwrap()).unwrap();
     renderer.flush().unwrap();
     insta::assert_snapshot!(tagged(&tube.text()));
+}
+
+#[test]
+fn a_command_that_changes_files_says_so_and_so_do_undos() {
+    let mut story = Story::run();
+    let mut result = sample::ran(12);
+    result.metadata.diff = Some(sample::patch());
+    result.metadata.files_modified = vec!["/p/src/main.rs".into(), "/p/old.rs".into()];
+    result.metadata.changes =
+        Some(ChangeCounts { created: 0, deleted: 1, modified: 1, additions: 2, deletions: 9 });
+    let reason = "the file is too large".into();
+    result.metadata.not_restorable = vec![NotRestorable { path: "/p/old.rs".into(), reason }];
+    story.reply("", "", &[("c1", "bash")]);
+    story.pending("c1", "bash", "sed -i s/a/b/ src/main.rs; rm old.rs", None);
+    story.tell(AgentEvent::CallWait {
+        call_id: CallId::new("c1"),
+        reason: "another agent changes files here".into(),
+    });
+    story.start("c1", "bash", "sed -i s/a/b/ src/main.rs; rm old.rs").wait(500);
+    story.end("c1", "bash", result, None).next_reply();
+    story.answer("Done.");
+    let undo_id = UndoId::new("u1");
+    let text =
+        "The user undid changes of yours. Calls: rm (bash).\nNot as you left them: a.".into();
+    story.tell(AgentEvent::FilesRestored { undo_id: undo_id.clone(), text });
+    story.tell(AgentEvent::Rewind { undo_id, last_kept: 3 });
+    let style = ConsoleStyle { colour: false, ..terminal(80) };
+    insta::assert_snapshot!(screen(style, &story));
 }
 
 #[test]

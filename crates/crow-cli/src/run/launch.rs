@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crow_core::{capability::Answerer, ids::SessionId, model::ModelRef, model::Models};
 use crow_providers::ProviderModels;
 use crow_runtime::{
-    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, StoredRules,
+    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, SnapshotStores,
+    StoredRules,
 };
 
 use super::{AgentRequest, answerer::HeadlessAnswerer, say};
@@ -25,6 +26,8 @@ pub(crate) struct Launch<'a> {
     /// The configured providers, where there are any.
     pub providers: Option<Arc<ProviderModels>>,
     pub rules: StoredRules,
+    /// Where the states of files are kept that calls changed.
+    pub snapshots: Arc<SnapshotStores>,
     /// The model to ask where nobody names one.
     pub fallback: Option<ModelRef>,
 }
@@ -49,8 +52,17 @@ pub(crate) enum Audience {
 
 /// Starts the agent: makes or opens the session, and spawns.
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch { request, audience, environment, store, models, providers, fallback, rules } =
-        launch;
+    let Launch {
+        request,
+        audience,
+        environment,
+        store,
+        models,
+        providers,
+        fallback,
+        rules,
+        snapshots,
+    } = launch;
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
@@ -64,6 +76,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         answerer,
         permissions: request.permissions.into(),
         rules,
+        snapshots,
         max_steps: request.max_steps,
     });
     let handle = match &request.resume {

@@ -19,3 +19,4 @@ mod program;
 mod sessions;
 mod signals;
 mod terminal;
+mod undo;

@@ -73,6 +73,11 @@ impl Place {
         folders.remove(0)
     }
 
+    /// Returns the id of the only session.
+    pub(crate) fn id(&self) -> String {
+        self.session().file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
     /// Returns the environment of the program.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let home = self.home("").to_str().unwrap().to_owned();

@@ -1,0 +1,137 @@
+//! `undo`, `redo`, `diff`, `restore` and `sessions show --changes`.
+
+use std::path::{Component, Path, PathBuf};
+
+use crow_runtime::UndoReport;
+
+use super::write_out;
+use crate::{
+    CliError, Environment,
+    args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
+    output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
+    product,
+    render::{
+        ConsoleStyle, Destination, Happened, Prompting, UndoReporter, change_table, in_order,
+        unified,
+    },
+    run::console_style,
+    undo::{HowWords, Journal, Span, journal_of, lost},
+};
+
+/// `undo`.
+pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let report = known.journal.undo(&args.words.target(), args.words.options())?;
+    tell(&known, &report, (&args.of, args.words.how), environment)
+}
+
+/// `redo`.
+pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let report = known.journal.redo(args.how.into())?;
+    tell(&known, &report, (&args.of, args.how), environment)
+}
+
+/// `restore`.
+pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let path = meant(&args.what.path, known.journal.root(), environment)?;
+    let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
+    tell(&known, &report, (&args.of, args.how), environment)
+}
+
+/// `diff`.
+pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let known = journal_of(args.of.session.as_deref(), environment)?;
+    let span = args.what.clone().unwrap_or(Span::WHOLE);
+    let patch = known.journal.diff(&span.from, &span.to)?;
+    match args.of.output {
+        OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch))?),
+        OutputForm::Text => {
+            let destination = if environment.stdout_is_terminal {
+                Destination::Reader
+            } else {
+                Destination::Program
+            };
+            let style = out_style(environment);
+            write_out(unified(&style, known.journal.root(), &patch, destination).as_bytes())
+        }
+    }
+}
+
+/// `sessions show --changes`.
+pub(crate) fn show_changes(
+    args: &ShowArgs,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
+    let all = in_order(journal.calls(), journal.records());
+    match args.output {
+        OutputForm::Json => {
+            let lines = all.iter().map(|happened| match happened {
+                Happened::Call(call) => line(&CallLine::new(call)),
+                Happened::Undo(record) => line(&RecordLine::new(record)),
+            });
+            write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        OutputForm::Text if all.is_empty() => {
+            write_out(b"No call of this session changed files.\n")
+        }
+        OutputForm::Text => {
+            let store = product::session_store(environment)?;
+            let lost = lost(store.as_ref(), journal.calls())?;
+            write_out(change_table(&out_style(environment), &all, &lost).as_bytes())
+        }
+    }
+}
+
+/// Tells of a report. The exit code says whether every path is as it was to be.
+fn tell(
+    known: &Journal,
+    report: &UndoReport,
+    (of, how): (&OfSession, HowWords),
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    match of.output {
+        OutputForm::Json => write_out(&line(&UndoLine::new(&known.session, report))?)?,
+        OutputForm::Text => {
+            let reporter = UndoReporter {
+                style: &out_style(environment),
+                root: known.journal.root(),
+                prompting: Prompting::Program(of.session.clone()),
+                forced: how.force,
+            };
+            write_out(reporter.text(report).as_bytes())?
+        }
+    };
+    Ok(if report.is_complete() { ExitCode::Done } else { ExitCode::Failed })
+}
+
+/// How stdout looks, which may be a file where stderr is a terminal.
+fn out_style(environment: &Environment) -> ConsoleStyle {
+    let style = console_style(environment);
+    ConsoleStyle { colour: style.colour && environment.stdout_is_terminal, ..style }
+}
+
+fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
+    json_line(line)
+        .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
+}
+
+/// Makes a path absolute without asking the disk: what it names may be gone. Where the current directory is not in the
+/// folder of the session, the path begins there.
+fn meant(path: &Path, root: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+    let mut whole = PathBuf::new();
+    let cwd = environment.current_dir()?;
+    let begin = if cwd.starts_with(root) { cwd } else { root };
+    for part in begin.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                whole.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => whole.push(part),
+        }
+    }
+    Ok(whole)
+}

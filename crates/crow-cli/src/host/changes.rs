@@ -1,0 +1,202 @@
+//! The commands of a session that undo, redo and show what calls changed.
+
+use std::{sync::Arc, time::Duration};
+
+use crow_core::event::AgentState;
+use crow_runtime::{
+    AgentHandle, HostCommand, HostError, SessionStore, UndoError, UndoJournal, UndoReport,
+};
+use tokio::time::timeout;
+
+use crate::{
+    render::{ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified},
+    undo::{HowWords, Span, lost, slash_redo, slash_undo},
+};
+
+pub(super) const UNDO: HostCommand = HostCommand {
+    name: "undo",
+    argument: "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run]",
+    description: "undo what the agent changed last, or what is named; with --chat the conversation goes back, too",
+};
+pub(super) const REDO: HostCommand = HostCommand {
+    name: "redo",
+    argument: "[--force] [--dry-run]",
+    description: "undo the last undo",
+};
+pub(super) const DIFF: HostCommand = HostCommand {
+    name: "diff",
+    argument: "[CALL|TURN|A..B]",
+    description: "show what the session changed, or a call, or a turn",
+};
+pub(super) const CHANGES: HostCommand =
+    HostCommand { name: "changes", argument: "", description: "list the calls that changed files" };
+
+/// How long a run that has ended may take until its agent is idle.
+const SETTLING: Duration = Duration::from_millis(500);
+/// How many lines of a diff are shown.
+const DIFF_LINES: usize = 200;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked {
+    Undo,
+    Redo,
+    Diff,
+    Changes,
+}
+
+impl Asked {
+    /// Finds the command of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let commands = [
+            (UNDO.name, Self::Undo),
+            (REDO.name, Self::Redo),
+            (DIFF.name, Self::Diff),
+            (CHANGES.name, Self::Changes),
+        ];
+        commands.into_iter().find(|(command, _)| *command == name).map(|(_, asked)| asked)
+    }
+
+    /// Returns whether it changes files. Then the agent may not be at work.
+    pub(super) fn changes_files(self) -> bool {
+        matches!(self, Self::Undo | Self::Redo)
+    }
+
+    /// Does it, and returns what is to be shown. Blocks.
+    pub(super) fn answer(self, of: &Open, argument: &str) -> Result<String, HostError> {
+        let said = match self {
+            Self::Undo => of.undo(argument),
+            Self::Redo => of.redo(argument),
+            Self::Diff => of.diff(argument),
+            Self::Changes => of.changes(),
+        };
+        match said {
+            Ok(text) => Ok(text.trim_end().to_owned()),
+            Err(Refusal::Words(message)) => {
+                Err(HostError::Refused { message, hint: String::new() })
+            }
+            Err(Refusal::Undo(error)) => answer_of(error),
+        }
+    }
+}
+
+/// Waits until an agent whose run has ended is idle. Fails while it works.
+pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
+    let mut events = handle.subscribe();
+    let is_at_work = || match handle.state() {
+        AgentState::Processing
+        | AgentState::WaitingForPermission
+        | AgentState::ExecutingTool(_)
+        | AgentState::WaitingForSubagent(_) => true,
+        AgentState::Idle | AgentState::Done | AgentState::Error(_) => false,
+    };
+    let settled = async { while is_at_work() && events.next().await.is_some() {} };
+    timeout(SETTLING, settled).await.map_err(|_| HostError::Refused {
+        message: "the agent works".to_owned(),
+        hint: "interrupt it first".to_owned(),
+    })
+}
+
+/// An open session, and how what is said of it looks.
+pub(super) struct Open {
+    pub(super) handle: AgentHandle,
+    pub(super) store: Arc<dyn SessionStore>,
+    pub(super) style: ConsoleStyle,
+}
+
+/// Why there is nothing to show.
+enum Refusal {
+    /// The words are not understood.
+    Words(String),
+    Undo(UndoError),
+}
+
+impl From<UndoError> for Refusal {
+    fn from(error: UndoError) -> Self {
+        Self::Undo(error)
+    }
+}
+
+impl Open {
+    fn undo(&self, argument: &str) -> Result<String, Refusal> {
+        let words = slash_undo(argument).map_err(Refusal::Words)?;
+        let mut journal = self.handle.undo_journal()?;
+        let report = journal.undo(&words.target(), words.options())?;
+        Ok(self.told(&journal, &report, words.how))
+    }
+
+    fn redo(&self, argument: &str) -> Result<String, Refusal> {
+        let how = slash_redo(argument).map_err(Refusal::Words)?;
+        let mut journal = self.handle.undo_journal()?;
+        let report = journal.redo(how.into())?;
+        Ok(self.told(&journal, &report, how))
+    }
+
+    fn diff(&self, argument: &str) -> Result<String, Refusal> {
+        let span = match argument.trim() {
+            "" => Span::WHOLE,
+            words => words.parse().map_err(Refusal::Words)?,
+        };
+        let journal = self.handle.undo_journal()?;
+        let patch = journal.diff(&span.from, &span.to)?;
+        if patch.files.is_empty() {
+            return Ok("nothing changed".to_owned());
+        }
+        let text = unified(&self.style, journal.root(), &patch, Destination::Reader);
+        let mut lines: Vec<_> = text.lines().collect();
+        let more = lines.len().saturating_sub(DIFF_LINES);
+        lines.truncate(DIFF_LINES);
+        let id = self.handle.session_id();
+        let rest = format!("and {more} more lines: crow-agent diff --session {id}");
+        lines.extend((more > 0).then_some(rest.as_str()));
+        Ok(lines.join("\n"))
+    }
+
+    fn changes(&self) -> Result<String, Refusal> {
+        let journal = self.handle.undo_journal()?;
+        let all = in_order(journal.calls(), journal.records());
+        if all.is_empty() {
+            return Ok("no call of this session changed files".to_owned());
+        }
+        let lost = lost(self.store.as_ref(), journal.calls()).map_err(UndoError::from)?;
+        Ok(change_table(&self.style, &all, &lost))
+    }
+
+    fn told(&self, journal: &UndoJournal, report: &UndoReport, how: HowWords) -> String {
+        let reporter = UndoReporter {
+            style: &self.style,
+            root: journal.root(),
+            prompting: Prompting::Chat,
+            forced: how.force,
+        };
+        reporter.text(report)
+    }
+}
+
+/// That there is nothing to do is an answer, and no failure.
+fn answer_of(error: UndoError) -> Result<String, HostError> {
+    if matches!(error, UndoError::Nothing { .. } | UndoError::UndoneAlready) {
+        return Ok(error.to_string());
+    }
+    Err(refused(error))
+}
+
+/// Says what stands in the way, and what can be done in a chat.
+pub(super) fn refused(error: UndoError) -> HostError {
+    let message = error.to_string();
+    let hint = match error {
+        UndoError::Session(error) => return error.into(),
+        UndoError::UnknownCall { .. }
+        | UndoError::AmbiguousCall { .. }
+        | UndoError::UnknownTurn { .. }
+        | UndoError::UnknownPath { .. } => "/changes lists what was changed".to_owned(),
+        UndoError::ChatNeedsAll { turn } => format!("/undo back-to {turn} --chat undoes them all"),
+        UndoError::Unavailable
+        | UndoError::Snapshots(_)
+        | UndoError::ChatInUse { .. }
+        | UndoError::Nothing { .. }
+        | UndoError::UndoneAlready
+        | _ => String::new(),
+    };
+    HostError::Refused { message, hint }
+}

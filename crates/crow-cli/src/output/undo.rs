@@ -1,0 +1,365 @@
+//! What `undo`, `redo`, `restore`, `diff` and `sessions show --changes` print as JSON.
+
+use std::path::Path;
+
+use crow_core::{
+    ids::SessionId,
+    tool::{ChangeCounts, FileChange, FileDiff, Patch},
+};
+use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoRecord, UndoReport};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::line::Version;
+
+/// What an undo, a redo or a restore did, or would do.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UndoLine {
+    v: Version,
+    #[serde(rename = "type")]
+    kind: UndoType,
+    /// The session.
+    session_id: SessionId,
+    /// What was done.
+    action: Action,
+    /// Nothing was done: this is what would be.
+    dry_run: bool,
+    /// Every path is as it was to be. The exit code is 0 if so, else 1.
+    complete: bool,
+    /// The calls, in the order in which they were made.
+    calls: Vec<CallChanges>,
+    /// What became of each path, sorted.
+    paths: Vec<PathLine>,
+    /// The conversation goes on from before this turn.
+    rewound_to: Option<u32>,
+    /// The agent of the session runs in another process: it is told before it asks its model again.
+    told_later: bool,
+}
+
+/// A call that changed files.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CallLine {
+    v: Version,
+    #[serde(rename = "type")]
+    kind: CallType,
+    #[serde(flatten)]
+    call: CallChanges,
+}
+
+/// An undo, a redo or a restore of the past.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordLine {
+    v: Version,
+    #[serde(rename = "type")]
+    kind: RecordType,
+    /// Its id.
+    id: String,
+    /// When.
+    time: Timestamp,
+    /// What was done.
+    action: Action,
+    /// The calls that are undone by it, or redone.
+    calls: Vec<String>,
+    /// The record that it takes back.
+    reverses: Option<String>,
+    /// The last event that the conversation keeps, if it went back.
+    last_kept: Option<u64>,
+}
+
+/// What changed between two points of a session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DiffLine<'a> {
+    v: Version,
+    #[serde(rename = "type")]
+    kind: DiffType,
+    /// The session.
+    session_id: &'a SessionId,
+    /// The change of each file.
+    files: &'a [FileDiff],
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum UndoType {
+    UndoReport,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CallType {
+    CallChanges,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RecordType {
+    UndoRecord,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum DiffType {
+    Diff,
+}
+
+/// What was done to files of a session from outside of its agents.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    /// Changes of calls were undone.
+    Undo,
+    /// An undo was undone.
+    Redo,
+    /// A single path was put into a state that it had.
+    Restore,
+}
+
+/// What a call changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CallChanges {
+    /// The number of its start among the events of its root session.
+    seq: u64,
+    /// The turn of the root session in which it was made.
+    turn: u32,
+    /// The session that it was made in.
+    call_session_id: SessionId,
+    /// The agent that made it.
+    agent: String,
+    /// The call.
+    call_id: String,
+    /// The tool.
+    tool: String,
+    /// What it did, in one line.
+    title: String,
+    /// When it began.
+    time: Timestamp,
+    /// How much it changed.
+    changes: ChangeCounts,
+    /// The files that it changed, within bounds.
+    files: Vec<String>,
+    /// Others may have made some of the changes.
+    shared: bool,
+    /// It was cut off, and nobody saw what it did at last.
+    cut_off: bool,
+    /// It is undone now.
+    undone: bool,
+}
+
+/// What became of a path.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PathLine {
+    /// The path, absolute.
+    path: String,
+    /// What became of it.
+    outcome: OutcomeWord,
+    /// What that did to the path, if it was restored.
+    change: Option<FileChange>,
+    /// Where what was there before is kept, if it was put aside by force.
+    copy: Option<String>,
+    /// Why it was not restored.
+    reason: Option<String>,
+}
+
+/// What became of a path.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeWord {
+    /// It is as wanted now.
+    Restored,
+    /// It was as wanted already.
+    Unchanged,
+    /// Somebody changed it since; it was left alone.
+    Conflict,
+    /// What should be there was never stored; it was left alone.
+    NotRestorable,
+    /// It could not be put back.
+    Failed,
+}
+
+impl UndoLine {
+    pub(crate) fn new(session_id: &SessionId, report: &UndoReport) -> Self {
+        Self {
+            v: Version,
+            kind: UndoType::UndoReport,
+            session_id: session_id.clone(),
+            action: report.action.into(),
+            dry_run: report.dry_run,
+            complete: report.is_complete(),
+            calls: report.calls.iter().map(CallChanges::from).collect(),
+            paths: report.paths.iter().map(PathLine::from).collect(),
+            rewound_to: report.rewound_to,
+            told_later: report.told_later,
+        }
+    }
+}
+
+impl CallLine {
+    pub(crate) fn new(call: &ChangedCall) -> Self {
+        Self { v: Version, kind: CallType::CallChanges, call: call.into() }
+    }
+}
+
+impl RecordLine {
+    pub(crate) fn new(record: &UndoRecord) -> Self {
+        Self {
+            v: Version,
+            kind: RecordType::UndoRecord,
+            id: record.id.to_string(),
+            time: record.time,
+            action: record.action.into(),
+            calls: record.calls.iter().map(|call| call.call_id.to_string()).collect(),
+            reverses: record.reverses.as_ref().map(ToString::to_string),
+            last_kept: record.last_kept,
+        }
+    }
+}
+
+impl<'a> DiffLine<'a> {
+    pub(crate) fn new(session_id: &'a SessionId, patch: &'a Patch) -> Self {
+        Self { v: Version, kind: DiffType::Diff, session_id, files: &patch.files }
+    }
+}
+
+impl From<&ChangedCall> for CallChanges {
+    fn from(call: &ChangedCall) -> Self {
+        Self {
+            seq: call.seq,
+            turn: call.turn,
+            call_session_id: call.session_id.clone(),
+            agent: call.agent.clone(),
+            call_id: call.call_id.to_string(),
+            tool: call.tool.clone(),
+            title: call.title.clone(),
+            time: call.time,
+            changes: call.changes,
+            files: call.files.iter().map(|path| text(path)).collect(),
+            shared: call.shared,
+            cut_off: call.after.is_none(),
+            undone: call.undone,
+        }
+    }
+}
+
+impl From<&RestoredPath> for PathLine {
+    fn from(restored: &RestoredPath) -> Self {
+        let (outcome, change, copy, reason) = match &restored.outcome {
+            PathOutcome::Restored { how, copy } => {
+                (OutcomeWord::Restored, Some(*how), copy.as_deref().map(text), None)
+            }
+            PathOutcome::Unchanged => (OutcomeWord::Unchanged, None, None, None),
+            PathOutcome::Conflict { reason } => (OutcomeWord::Conflict, None, None, Some(reason)),
+            PathOutcome::NotRestorable { reason } => {
+                (OutcomeWord::NotRestorable, None, None, Some(reason))
+            }
+            PathOutcome::Failed { error } => (OutcomeWord::Failed, None, None, Some(error)),
+        };
+        let reason = reason.cloned();
+        Self { path: text(&restored.path), outcome, change, copy, reason }
+    }
+}
+
+impl From<UndoAction> for Action {
+    fn from(action: UndoAction) -> Self {
+        match action {
+            UndoAction::Undo => Self::Undo,
+            UndoAction::Redo => Self::Redo,
+            UndoAction::Restore => Self::Restore,
+        }
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::ids::{CallId, SnapshotId, UndoId};
+    use crow_runtime::CallKey;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::output::{json_line, schema, tests::faults};
+
+    fn call() -> ChangedCall {
+        ChangedCall {
+            seq: 7,
+            session_id: SessionId::new("child"),
+            agent: "explorer".into(),
+            call_id: CallId::new("c1"),
+            tool: "bash".into(),
+            title: "make \u{9b}2J".into(),
+            time: Timestamp::UNIX_EPOCH,
+            turn: 2,
+            before: SnapshotId::new("before"),
+            after: None,
+            changes: ChangeCounts::default(),
+            files: vec!["/p/a".into()],
+            shared: true,
+            undone: true,
+        }
+    }
+
+    fn report() -> UndoReport {
+        let outcomes = [
+            PathOutcome::Restored { how: FileChange::Created, copy: Some("/p/a.kept".into()) },
+            PathOutcome::Restored { how: FileChange::Modified, copy: None },
+            PathOutcome::Unchanged,
+            PathOutcome::Conflict { reason: "changed since".into() },
+            PathOutcome::NotRestorable { reason: "too large".into() },
+            PathOutcome::Failed { error: "full".into() },
+        ];
+        UndoReport {
+            action: UndoAction::Undo,
+            calls: vec![call()],
+            paths: outcomes.map(|outcome| RestoredPath { path: "/p/a".into(), outcome }).to_vec(),
+            rewound_to: Some(2),
+            told_later: true,
+            dry_run: false,
+        }
+    }
+
+    fn record() -> UndoRecord {
+        UndoRecord {
+            id: UndoId::new("u1"),
+            time: Timestamp::UNIX_EPOCH,
+            action: UndoAction::Redo,
+            calls: vec![CallKey { seq: 7, call_id: CallId::new("c1") }],
+            reverses: Some(UndoId::new("u0")),
+            before: SnapshotId::new("before"),
+            after: SnapshotId::new("after"),
+            notice: None,
+            last_kept: None,
+        }
+    }
+
+    fn lines() -> [Vec<u8>; 4] {
+        let (id, patch) = (SessionId::new("s"), crate::render::sample::patch());
+        [
+            json_line(&UndoLine::new(&id, &report())),
+            json_line(&CallLine::new(&call())),
+            json_line(&RecordLine::new(&record())),
+            json_line(&DiffLine::new(&id, &patch)),
+        ]
+        .map(Result::unwrap)
+    }
+
+    #[test]
+    fn every_line_is_valid_by_the_schema_and_harmless() {
+        let schema = schema();
+        for line in lines() {
+            let text = String::from_utf8(line).unwrap();
+            assert!(!text.trim_end().chars().any(char::is_control), "{text}");
+            let line: Value = serde_json::from_str(&text).unwrap();
+            let found = faults(&schema, &schema, &line);
+            assert!(found.is_empty(), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_report_tells_all_that_there_is() {
+        let line: Value = serde_json::from_slice(&lines()[0]).unwrap();
+        insta::assert_json_snapshot!(line);
+    }
+}

@@ -1,0 +1,102 @@
+//! What the renderer does with calls.
+
+use std::io::{self, Write};
+
+use crow_core::{
+    event::Envelope,
+    ids::CallId,
+    permission::Denial,
+    tool::{Patch, Subject, ToolResult},
+};
+
+use super::{
+    ConsoleRenderer, Visibility,
+    call::{call_lines, question, whole_command},
+    changed::{changed, is_summed_up},
+    diff::diff,
+    neutral::one_line,
+    phrase,
+    waiting::Waiting,
+};
+
+impl<O: Write, E: Write> ConsoleRenderer<O, E> {
+    pub(super) fn on_call_pending(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        title: &str,
+        preview: Option<&Patch>,
+    ) -> io::Result<()> {
+        self.before_call(envelope, tool)?;
+        let call = self.calls.open(envelope, call_id);
+        title.clone_into(&mut call.title);
+        call.preview = preview.cloned();
+        Ok(())
+    }
+
+    pub(super) fn on_call_start(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        title: &str,
+    ) -> io::Result<()> {
+        self.before_call(envelope, tool)?;
+        let call = self.calls.open(envelope, call_id);
+        title.clone_into(&mut call.title);
+        call.running = Some(Waiting::new(envelope.time, one_line(title)));
+        Ok(())
+    }
+
+    pub(super) fn on_call_end(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, tool): (&CallId, &str),
+        result: &ToolResult,
+        denial: Option<&Denial>,
+    ) -> io::Result<()> {
+        let call = self.calls.close(envelope, call_id);
+        let (title, previewed) = match &call {
+            Some(call) => (call.title.as_str(), call.previewed),
+            None => (tool, false),
+        };
+        let who = phrase::who(&self.style, envelope);
+        let mut lines = call_lines(&self.style, &who, (tool, title), result, denial);
+        let shown = previewed || is_summed_up(tool, result);
+        if let (Some(patch), false) = (&result.metadata.diff, shown) {
+            lines.push_str(&diff(&self.style, patch));
+        }
+        lines.push_str(&changed(&self.style, tool, result));
+        self.wait_anew(envelope);
+        self.lines(&lines)
+    }
+
+    /// Shows a question where somebody may be there to answer it, with the change that it is about.
+    pub(super) fn on_question(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+        about: (&str, &Subject, &str),
+    ) -> io::Result<()> {
+        self.questions += 1;
+        self.show_question(envelope, call_id, about)
+    }
+
+    pub(super) fn show_question(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+        (title, subject, reason): (&str, &Subject, &str),
+    ) -> io::Result<()> {
+        if self.style.questions == Visibility::Hide {
+            return Ok(());
+        }
+        let style = self.style;
+        let call = self.calls.open(envelope, call_id);
+        let change = call.preview.as_ref().map(|patch| diff(&style, patch));
+        call.previewed = change.is_some();
+        let mut lines = question(&style, &phrase::who(&style, envelope), title, reason);
+        lines.push_str(&whole_command(&style, title, subject));
+        lines.push_str(&change.unwrap_or_default());
+        self.lines(&lines)
+    }
+}

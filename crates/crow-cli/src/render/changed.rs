@@ -1,0 +1,138 @@
+//! What a call changed, in a few lines.
+
+use std::{fmt::Write as _, path::Path};
+
+use crow_core::tool::{NotRestorable, ToolResult};
+
+use super::{ConsoleStyle, neutral::one_line, paint::Paint, words, wrap::wrapped};
+
+/// The tool that can change anything: its changes are summed up, and not shown line by line.
+const SHELL: &str = "bash";
+/// Up to how many changed files are named.
+const NAMED: usize = 3;
+
+/// Returns whether the change is summed up. Else the lines of its diff say all there is to say.
+pub(super) fn is_summed_up(tool: &str, result: &ToolResult) -> bool {
+    let Some(counts) = &result.metadata.changes else { return false };
+    let shown = result.metadata.diff.as_ref().map_or(0, |patch| patch.files.len() as u64);
+    counts.paths() > 0 && (tool == SHELL || counts.paths() > shown)
+}
+
+/// Writes how much a call changed, and below it what stands in the way of undoing it.
+pub(super) fn changed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
+    let mut lines = String::new();
+    if is_summed_up(tool, result) {
+        lines.push_str(&wrapped(style, Paint::Dim, "  ", &summary(result)));
+    }
+    let lost = &result.metadata.not_restorable;
+    if !lost.is_empty() {
+        lines.push_str(&wrapped(style, Paint::Yellow, "  ", &cannot_be_undone(lost)));
+    }
+    if result.metadata.shared {
+        let text = "others may have made some of these changes; an undo leaves those alone";
+        lines.push_str(&wrapped(style, Paint::Dim, "  ", text));
+    }
+    lines
+}
+
+fn summary(result: &ToolResult) -> String {
+    let counts = result.metadata.changes.unwrap_or_default();
+    let mut text = format!("{} changed", words::count(counts.paths(), "file"));
+    // Writing to a string cannot fail.
+    if counts.additions + counts.deletions > 0 {
+        let _ = write!(text, ", +{} -{}", counts.additions, counts.deletions);
+    }
+    for (count, what) in [(counts.created, "new"), (counts.deleted, "deleted")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    let files = &result.metadata.files_modified;
+    if !files.is_empty() && files.len() <= NAMED && files.len() as u64 == counts.paths() {
+        let names: Vec<_> = files.iter().map(|file| name(file)).collect();
+        let _ = write!(text, ": {}", names.join(", "));
+    }
+    text
+}
+
+fn cannot_be_undone(lost: &[NotRestorable]) -> String {
+    let mut names: Vec<_> = lost
+        .iter()
+        .take(NAMED)
+        .map(|lost| format!("{} ({})", name(&lost.path), one_line(&lost.reason)))
+        .collect();
+    if lost.len() > NAMED {
+        names.push(format!("{} more", lost.len() - NAMED));
+    }
+    format!("{} cannot be undone: {}", lost.len(), names.join(", "))
+}
+
+/// The last part of a path: the call says where it worked.
+fn name(path: &Path) -> String {
+    let last = path.file_name().unwrap_or(path.as_os_str());
+    one_line(&last.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::tool::{ChangeCounts, FileDiff, Patch};
+
+    use super::*;
+
+    fn result(files: &[&str], counts: ChangeCounts) -> ToolResult {
+        let mut result = ToolResult::success("");
+        result.metadata.files_modified = files.iter().map(Into::into).collect();
+        result.metadata.changes = Some(counts);
+        let files = files.iter().map(|file| FileDiff::of_text(Path::new(file), "a\n", "b\n"));
+        result.metadata.diff = Some(Patch { files: files.collect() });
+        result
+    }
+
+    fn counts(created: u64, modified: u64, deleted: u64) -> ChangeCounts {
+        ChangeCounts { created, deleted, modified, additions: 5, deletions: 2 }
+    }
+
+    fn shown(tool: &str, result: &ToolResult) -> String {
+        changed(&ConsoleStyle::plain(80), tool, result)
+    }
+
+    #[test]
+    fn a_command_is_followed_by_what_it_changed_with_the_names_of_a_few_files() {
+        let table = [
+            (vec!["/p/a.md"], counts(0, 1, 0), "  1 file changed, +5 -2: a.md\n"),
+            (
+                vec!["/p/a.md", "/p/\u{1b}b.md", "/p/c"],
+                counts(1, 1, 1),
+                "  3 files changed, +5 -2, 1 new, 1 deleted: a.md, ␛b.md, c\n",
+            ),
+            (
+                vec!["/p/a", "/p/b", "/p/c", "/p/d"],
+                counts(0, 0, 4),
+                "  4 files changed, +5 -2, 4 deleted\n",
+            ),
+        ];
+        for (files, counts, expected) in table {
+            assert_eq!(shown("bash", &result(&files, counts)), expected);
+        }
+        assert_eq!(shown("bash", &ToolResult::success("nothing changed")), "");
+    }
+
+    #[test]
+    fn an_edit_whose_diff_says_it_all_is_not_summed_up() {
+        assert_eq!(shown("edit_file", &result(&["/p/a.md"], counts(0, 1, 0))), "");
+        let beyond = shown("my_tool", &result(&["/p/a.md"], counts(0, 9, 0)));
+        assert_eq!(beyond, "  9 files changed, +5 -2\n");
+    }
+
+    #[test]
+    fn what_cannot_be_undone_is_named_with_the_reason() {
+        let lost = |path: &str| NotRestorable { path: path.into(), reason: "too large".into() };
+        let mut result = result(&["/p/a"], counts(0, 1, 0));
+        result.metadata.not_restorable = vec![lost("/p/big.bin")];
+        assert!(shown("bash", &result).contains("1 cannot be undone: big.bin (too large)"));
+        result.metadata.not_restorable = ["/a", "/b", "/c", "/d", "/e"].map(lost).to_vec();
+        assert!(shown("bash", &result).contains("c (too large), 2 more"));
+        result.metadata.shared = true;
+        assert!(shown("bash", &result).ends_with("an undo leaves those alone\n"));
+    }
+}

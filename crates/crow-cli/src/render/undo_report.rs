@@ -1,0 +1,377 @@
+//! What an undo, a redo or a restore did, for people.
+
+use std::{fmt::Write as _, path::Path};
+
+use crow_core::tool::FileChange;
+use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoReport};
+
+use super::{
+    ConsoleStyle,
+    neutral::one_line,
+    paint::Paint,
+    words::count,
+    wrap::{hanging, shorten_middle, width, wrapped},
+};
+
+/// How many paths of a kind are listed.
+const LISTED: usize = 50;
+/// The least columns of a path.
+const LEAST_PATH: usize = 12;
+
+/// How the person gives commands, so that what can be done next is said in their words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Prompting {
+    /// As arguments of the program; with the option that names the session, if it was named.
+    Program(Option<String>),
+    /// In a chat.
+    Chat,
+}
+
+impl Prompting {
+    fn command(&self, name: &str) -> String {
+        match self {
+            Self::Program(None) => format!("crow-agent {name}"),
+            Self::Program(Some(session)) => format!("crow-agent {name} --session {session}"),
+            Self::Chat => format!("/{name}"),
+        }
+    }
+}
+
+/// Writes what an undo did.
+#[derive(Debug)]
+pub(crate) struct UndoReporter<'a> {
+    pub(crate) style: &'a ConsoleStyle,
+    /// The folder of the session, from which paths are shown.
+    pub(crate) root: &'a Path,
+    pub(crate) prompting: Prompting,
+    /// It was done by force already.
+    pub(crate) forced: bool,
+}
+
+/// How a line about a path looks.
+struct PathLine {
+    mark: &'static str,
+    paint: Paint,
+    name: String,
+    note: String,
+}
+
+impl UndoReporter<'_> {
+    /// Writes what became of each path, a line each, and what there is to know and to do beside it.
+    pub(crate) fn text(&self, report: &UndoReport) -> String {
+        let is_done = |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Restored { .. });
+        let named = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
+        let (done, left): (Vec<_>, Vec<_>) = named.partition(is_done);
+        let mut text = self.what(report, done.len(), left.len());
+        for paths in [&done, &left] {
+            let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
+            text.push_str(&self.lines(lines));
+            if paths.len() > LISTED {
+                let all = match self.prompting {
+                    Prompting::Program(_) => "; --output json lists all",
+                    Prompting::Chat => "",
+                };
+                let more = format!("and {} more{all}", paths.len() - LISTED);
+                text.push_str(&wrapped(self.style, Paint::Dim, "  ", &more));
+            }
+        }
+        let is_conflict =
+            |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Conflict { .. });
+        if !self.forced && left.iter().any(is_conflict) {
+            let hint = "--force puts it back and keeps a copy beside it";
+            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+        }
+        let sum = summary(report, done.len(), left.len());
+        text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
+        for remark in remarks(report, done.len(), &self.prompting) {
+            text.push_str(&wrapped(self.style, Paint::Dim, "", &remark));
+        }
+        text
+    }
+
+    /// Says which calls it is about.
+    fn what(&self, report: &UndoReport, done: usize, left: usize) -> String {
+        let verb = match (report.action, report.dry_run) {
+            (UndoAction::Undo, false) => "undone",
+            (UndoAction::Undo, true) => "would be undone",
+            (UndoAction::Redo, false) => "done again",
+            (UndoAction::Redo, true) => "would be done again",
+            // Which path it is stands below.
+            (UndoAction::Restore, _) => return String::new(),
+        };
+        let (not, part) = match (done, left) {
+            (_, 0) => ("", ""),
+            (0, _) => ("not ", ""),
+            (_, _) => ("", " in part"),
+        };
+        let what = match report.calls.as_slice() {
+            [] => return String::new(),
+            [call] => one_line(&call.title),
+            calls => count(calls.len() as u64, "call"),
+        };
+        let text = format!("{not}{verb}{part}: {what} ({})", turns(&report.calls));
+        hanging(self.style, Paint::Plain, ("", "  "), &text)
+    }
+
+    fn line(&self, restored: &RestoredPath, report: &UndoReport) -> PathLine {
+        let dry_run = report.dry_run;
+        let (mark, paint, note) = match &restored.outcome {
+            PathOutcome::Restored { how, copy } => {
+                let (mark, paint, word) = restoring(*how, report.action);
+                let would = if dry_run { "would be " } else { "" };
+                let kept = copy.as_ref().map(|copy| self.kept_copy(copy, dry_run));
+                (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
+            }
+            PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
+            PathOutcome::Conflict { reason } => {
+                ("!", Paint::Yellow, format!("{}: {}", left_alone(dry_run), one_line(reason)))
+            }
+            PathOutcome::NotRestorable { reason } => {
+                ("!", Paint::Yellow, format!("cannot be put back: {}", one_line(reason)))
+            }
+            PathOutcome::Failed { error } => {
+                let mark = self.style.glyphs.pick("✗", "x");
+                (mark, Paint::Red, format!("failed: {}", one_line(error)))
+            }
+        };
+        let name = one_line(&shown(self.root, &restored.path));
+        PathLine { mark, paint, name, note }
+    }
+
+    /// Writes the note beside the path if there is room, else below it; below several that have the same one.
+    fn lines(&self, lines: Vec<PathLine>) -> String {
+        let style = self.style;
+        let mut text = String::new();
+        let mut lines = lines.into_iter().peekable();
+        let mut shares = false;
+        while let Some(PathLine { mark, paint, name, note }) = lines.next() {
+            text.push_str("  ");
+            paint.write(style, mark, &mut text);
+            if width(mark) + width(&name) + width(&note) + 6 <= style.width {
+                let _ = write!(text, " {name}  ");
+                Paint::Dim.write(style, &note, &mut text);
+                text.push('\n');
+                continue;
+            }
+            let room = style.width.saturating_sub(5).max(LEAST_PATH);
+            let _ = writeln!(text, " {}", shorten_middle(&name, room, style.glyphs));
+            if lines.peek().is_some_and(|next| next.note == note) {
+                shares = true;
+                continue;
+            }
+            let each = if std::mem::take(&mut shares) { "each " } else { "" };
+            text.push_str(&wrapped(style, Paint::Dim, "      ", &format!("{each}{note}")));
+        }
+        text
+    }
+
+    fn kept_copy(&self, copy: &Path, dry_run: bool) -> String {
+        let verb = if dry_run { "would be" } else { "is" };
+        format!("; what was there {verb} kept in {}", one_line(&shown(self.root, copy)))
+    }
+}
+
+fn turns(calls: &[ChangedCall]) -> String {
+    let turns = || calls.iter().map(|call| call.turn);
+    let (first, last) = (turns().min().unwrap_or(0), turns().max().unwrap_or(0));
+    if first == last { format!("turn {first}") } else { format!("turns {first} to {last}") }
+}
+
+fn restoring(how: FileChange, action: UndoAction) -> (&'static str, Paint, &'static str) {
+    match (how, action) {
+        (FileChange::Created, UndoAction::Undo | UndoAction::Restore) => {
+            ("+", Paint::Green, "brought back")
+        }
+        (FileChange::Created, UndoAction::Redo) => ("+", Paint::Green, "made again"),
+        (FileChange::Deleted, _) => ("-", Paint::Red, "removed"),
+        (FileChange::Modified, UndoAction::Undo | UndoAction::Restore) => {
+            ("~", Paint::Cyan, "changed back")
+        }
+        (FileChange::Modified, UndoAction::Redo) => ("~", Paint::Cyan, "changed again"),
+    }
+}
+
+fn left_alone(dry_run: bool) -> &'static str {
+    if dry_run { "would be left alone" } else { "left alone" }
+}
+
+fn summary(report: &UndoReport, done: usize, left: usize) -> String {
+    if (done, left) == (0, 0) {
+        return "nothing is to be done: every path is as wanted already".to_owned();
+    }
+    let verb = match (report.action, report.dry_run) {
+        (UndoAction::Undo | UndoAction::Restore, false) => "put back",
+        (UndoAction::Undo | UndoAction::Restore, true) => "would be put back",
+        (UndoAction::Redo, false) => "changed again",
+        (UndoAction::Redo, true) => "would be changed again",
+    };
+    let mut text = format!("{} {verb}", count(done as u64, "path"));
+    // Writing to a string cannot fail.
+    if left > 0 {
+        let _ = write!(text, ", {left} {}", left_alone(report.dry_run));
+    }
+    if report.dry_run {
+        text.push_str("; nothing was changed");
+    }
+    text
+}
+
+/// What there is to know and to do beside the files.
+fn remarks(report: &UndoReport, done: usize, prompting: &Prompting) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(turn) = report.rewound_to {
+        let goes = if report.dry_run { "would go" } else { "goes" };
+        remarks.push(format!("the conversation {goes} on from before turn {turn}"));
+    }
+    if report.told_later {
+        let is = if report.dry_run { "would be" } else { "is" };
+        remarks.push(format!(
+            "the agent of this session runs elsewhere: it {is} told before its next step"
+        ));
+    }
+    if done > 0 && !report.dry_run {
+        remarks.push(match report.action {
+            UndoAction::Undo if report.rewound_to.is_some() => {
+                format!("{} brings the files back", prompting.command("redo"))
+            }
+            UndoAction::Undo => format!("{} brings it back", prompting.command("redo")),
+            UndoAction::Redo | UndoAction::Restore => {
+                format!("{} takes it back", prompting.command("undo"))
+            }
+        });
+    }
+    remarks
+}
+
+/// Paths below the folder of the session are shown from there.
+pub(super) fn shown(root: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
+    below.unwrap_or(path).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::{
+        ids::{CallId, SessionId, SnapshotId},
+        tool::ChangeCounts,
+    };
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::render::Glyphs;
+
+    fn call(turn: u32, title: &str) -> ChangedCall {
+        ChangedCall {
+            seq: 1,
+            session_id: SessionId::new("s"),
+            agent: "builder".into(),
+            call_id: CallId::new("c1"),
+            tool: "bash".into(),
+            title: title.into(),
+            time: Timestamp::UNIX_EPOCH,
+            turn,
+            before: SnapshotId::new("before"),
+            after: None,
+            changes: ChangeCounts::default(),
+            files: Vec::new(),
+            shared: false,
+            undone: true,
+        }
+    }
+
+    fn report(paths: Vec<(&str, PathOutcome)>) -> UndoReport {
+        let path =
+            |(path, outcome): (&str, PathOutcome)| RestoredPath { path: path.into(), outcome };
+        UndoReport {
+            action: UndoAction::Undo,
+            calls: vec![call(2, "make a mess"), call(3, "make it worse")],
+            paths: paths.into_iter().map(path).collect(),
+            rewound_to: None,
+            told_later: false,
+            dry_run: false,
+        }
+    }
+
+    fn restored(how: FileChange) -> PathOutcome {
+        PathOutcome::Restored { how, copy: None }
+    }
+
+    fn mixed() -> UndoReport {
+        let conflict = |reason: &str| PathOutcome::Conflict { reason: reason.into() };
+        let long =
+            "bash `make` was cut off, so nobody knows whether it or somebody else changed this";
+        report(vec![
+            ("/p/a.rs", restored(FileChange::Created)),
+            ("/p/b \u{1b}[2J.rs", restored(FileChange::Deleted)),
+            (
+                "/p/c.rs",
+                PathOutcome::Restored {
+                    how: FileChange::Modified,
+                    copy: Some("/p/c.rs.before-undo".into()),
+                },
+            ),
+            ("/p/d.rs", PathOutcome::Unchanged),
+            ("/p/e.rs", conflict("it was changed since")),
+            ("/p/f.rs", conflict(long)),
+            ("/p/g.rs", conflict(long)),
+            ("/elsewhere/h", PathOutcome::NotRestorable { reason: "the file is too large".into() }),
+            ("/p/i", PathOutcome::Failed { error: "permission denied\nmore".into() }),
+        ])
+    }
+
+    fn text(style: &ConsoleStyle, report: &UndoReport) -> String {
+        let prompting = Prompting::Program(None);
+        UndoReporter { style, root: Path::new("/p"), prompting, forced: false }.text(report)
+    }
+
+    #[test]
+    fn each_path_gets_a_line_and_a_reason() {
+        insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &mixed()));
+    }
+
+    #[test]
+    fn a_dry_run_says_what_would_be() {
+        let report = UndoReport { dry_run: true, told_later: true, rewound_to: Some(2), ..mixed() };
+        insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &report));
+    }
+
+    #[test]
+    fn a_narrow_screen_without_unicode_is_enough() {
+        let style = ConsoleStyle { glyphs: Glyphs::Ascii, ..ConsoleStyle::plain(40) };
+        let text = text(&style, &mixed());
+        assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_thousand_paths_take_fifty_lines() {
+        let names: Vec<_> = (0..1000).map(|number| format!("/p/{number:04}")).collect();
+        let paths = names.iter().map(|name| (name.as_str(), restored(FileChange::Created)));
+        let text = text(&ConsoleStyle::plain(80), &report(paths.collect()));
+        assert_eq!(text.lines().count(), LISTED + 4, "{text}");
+        assert!(text.contains("  and 950 more; --output json lists all\n"), "{text}");
+        assert!(text.contains("1000 paths put back\n"), "{text}");
+    }
+
+    #[test]
+    fn what_can_be_done_next_is_said_in_the_words_of_the_place() {
+        let table = [
+            (Prompting::Program(None), "crow-agent redo brings it back"),
+            (
+                Prompting::Program(Some("abc".into())),
+                "crow-agent redo --session abc brings it back",
+            ),
+            (Prompting::Chat, "/redo brings it back"),
+        ];
+        for (prompting, expected) in table {
+            let style = ConsoleStyle::plain(80);
+            let report = report(vec![("/p/a", restored(FileChange::Modified))]);
+            let reporter =
+                UndoReporter { style: &style, root: Path::new("/p"), prompting, forced: false };
+            assert_eq!(reporter.text(&report).lines().last(), Some(expected));
+        }
+        let nothing =
+            text(&ConsoleStyle::plain(80), &report(vec![("/p/a", PathOutcome::Unchanged)]));
+        assert!(nothing.ends_with("every path is as wanted already\n"), "{nothing}");
+    }
+}

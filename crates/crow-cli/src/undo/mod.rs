@@ -1,0 +1,12 @@
+//! Undoing what calls changed, as people ask for it: the words of the commands and of the chat, and the session that is
+//! meant.
+
+mod lost;
+mod place;
+mod removal;
+mod words;
+
+pub(crate) use lost::lost;
+pub(crate) use place::{Journal, journal_of};
+pub(crate) use removal::remove;
+pub(crate) use words::{HowWords, PathAt, Span, UndoWords, slash_redo, slash_undo};

@@ -1,0 +1,47 @@
+//! The session whose changes are meant, and what is known of them.
+
+use crow_core::ids::SessionId;
+use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal};
+
+use crate::{CliError, Environment, product};
+
+/// What is known of the changes of a session.
+pub(crate) struct Journal {
+    pub session: SessionId,
+    pub journal: UndoJournal,
+}
+
+/// Opens the journal of the session that is named, or else of the one that last worked in the current directory.
+pub(crate) fn journal_of(
+    named: Option<&str>,
+    environment: &Environment,
+) -> Result<Journal, CliError> {
+    let store = product::session_store(environment)?;
+    let session = match named {
+        Some(prefix) => store.find(prefix)?,
+        None => last_here(store.as_ref(), environment)?,
+    };
+    let config = RuntimeConfig {
+        store,
+        snapshots: Some(product::snapshot_stores(environment)?),
+        ..RuntimeConfig::default()
+    };
+    let journal = UndoJournal::open(&config, &session)?;
+    Ok(Journal { session, journal })
+}
+
+fn last_here(store: &dyn SessionStore, environment: &Environment) -> Result<SessionId, CliError> {
+    let cwd = environment.current_dir()?;
+    // Sessions know the directory that they work in by its true name.
+    let cwd = cwd
+        .canonicalize()
+        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))?;
+    let filter = SessionFilter { cwd: Some(cwd.clone()), limit: Some(1) };
+    let last = store.list(&filter)?.into_iter().next();
+    let nobody = || {
+        let message = format!("no session worked in {}", cwd.display());
+        CliError { code: "unknown_session", ..CliError::usage(message) }
+            .hint("name one with --session ID; `crow-agent sessions list` shows them")
+    };
+    Ok(last.ok_or_else(nobody)?.session_id)
+}

@@ -1,0 +1,278 @@
+//! What people write to say what is to be undone, shown or restored.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::{Args, Parser};
+use crow_runtime::{Point, UndoOptions, UndoTarget};
+
+/// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct UndoWords {
+    #[command(flatten)]
+    pub target: TargetWords,
+    /// Let the conversation go on from before what is undone, too
+    #[arg(long)]
+    pub chat: bool,
+    #[command(flatten)]
+    pub how: HowWords,
+}
+
+/// Which calls to undo [default: those of the last turn that changed files].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[group(multiple = false)]
+pub(crate) struct TargetWords {
+    /// Undo this call: its id or the beginning of it
+    #[arg(long, value_name = "ID")]
+    pub call: Option<String>,
+    /// Undo the calls of this turn
+    #[arg(long, value_name = "N")]
+    pub turn: Option<u32>,
+    /// Undo the calls of this turn and of all later ones
+    #[arg(long, value_name = "N")]
+    pub back_to: Option<u32>,
+    /// Undo everything that the session changed
+    #[arg(long)]
+    pub to_start: bool,
+}
+
+/// How files are put back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
+pub(crate) struct HowWords {
+    /// Change nothing, and say what would become of each path
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Put back also what somebody changed since, and keep a copy of that beside it
+    #[arg(long)]
+    pub force: bool,
+}
+
+impl UndoWords {
+    /// Returns which calls are meant.
+    pub(crate) fn target(&self) -> UndoTarget {
+        let TargetWords { call, turn, back_to, to_start } = &self.target;
+        match (call, turn, back_to) {
+            (Some(call), _, _) => UndoTarget::Call(call.clone()),
+            (None, Some(turn), _) => UndoTarget::Turn(*turn),
+            (None, None, Some(turn)) => UndoTarget::BackTo(*turn),
+            (None, None, None) if *to_start => UndoTarget::ToStart,
+            (None, None, None) => UndoTarget::LastTurn,
+        }
+    }
+
+    /// Returns how to undo them.
+    pub(crate) fn options(&self) -> UndoOptions {
+        UndoOptions { chat: self.chat, ..self.how.into() }
+    }
+}
+
+impl From<HowWords> for UndoOptions {
+    fn from(how: HowWords) -> Self {
+        Self { force: how.force, dry_run: how.dry_run, chat: false }
+    }
+}
+
+/// What follows `/undo`.
+#[derive(Debug, Parser)]
+#[command(name = "/undo", no_binary_name = true, disable_help_flag = true)]
+struct SlashUndo {
+    #[command(flatten)]
+    words: UndoWords,
+}
+
+/// What follows `/redo`.
+#[derive(Debug, Parser)]
+#[command(name = "/redo", no_binary_name = true, disable_help_flag = true)]
+struct SlashRedo {
+    #[command(flatten)]
+    how: HowWords,
+}
+
+/// Reads what follows `/undo` in a chat: `turn 3`, `call ID`, `back-to 3`, `all`, and the flags of the command.
+pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
+    Ok(parse::<SlashUndo>(argument)?.words)
+}
+
+/// Reads what follows `/redo` in a chat: the flags of the command.
+pub(crate) fn slash_redo(argument: &str) -> Result<HowWords, String> {
+    Ok(parse::<SlashRedo>(argument)?.how)
+}
+
+fn parse<T: Parser>(argument: &str) -> Result<T, String> {
+    let words = argument.split_whitespace().map(|word| match word {
+        "all" | "to-start" => "--to-start",
+        "turn" => "--turn",
+        "call" => "--call",
+        "back-to" => "--back-to",
+        word => word,
+    });
+    T::try_parse_from(words).map_err(|error| {
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    })
+}
+
+/// From one point of a session to another, as `diff` takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub from: Point,
+    pub to: Point,
+}
+
+impl Span {
+    /// The whole session.
+    pub(crate) const WHOLE: Self = Self { from: Point::Start, to: Point::End };
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    /// Reads `CALL`, the number of a turn, or `A..B`: from before A to after B.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        if from.is_empty() && to.is_empty() && !text.contains("..") {
+            return Err("name a call, a turn, or A..B".to_owned());
+        }
+        let from = if from.is_empty() { Point::Start } else { before(from)? };
+        let to = if to.is_empty() { Point::End } else { after(to)? };
+        Ok(Self { from, to })
+    }
+}
+
+/// A path and a point of a session, as `restore` takes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathAt {
+    pub path: PathBuf,
+    pub at: Point,
+}
+
+impl FromStr for PathAt {
+    type Err = String;
+
+    /// Reads `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. The last `@` counts.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.rsplit_once('@').filter(|(path, at)| !path.is_empty() && !at.is_empty());
+        let Some((path, at)) = parts else {
+            return Err("say when: PATH@CALL, PATH@TURN or PATH@start".to_owned());
+        };
+        let at = match at.strip_suffix('^') {
+            _ if at == "start" => Point::Start,
+            Some(at) => before(at)?,
+            None => after(at)?,
+        };
+        Ok(Self { path: path.into(), at })
+    }
+}
+
+fn before(text: &str) -> Result<Point, String> {
+    Ok(match turn(text)? {
+        Some(turn) => Point::BeforeTurn(turn),
+        None => Point::BeforeCall(text.to_owned()),
+    })
+}
+
+fn after(text: &str) -> Result<Point, String> {
+    Ok(match turn(text)? {
+        Some(turn) => Point::AfterTurn(turn),
+        None => Point::AfterCall(text.to_owned()),
+    })
+}
+
+/// A number is a turn, anything else the id of a call.
+fn turn(text: &str) -> Result<Option<u32>, String> {
+    if text.is_empty() || text.contains("..") {
+        return Err("name a call or a turn".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| format!("there is no turn {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str) -> String {
+        id.to_owned()
+    }
+
+    #[test]
+    fn what_follows_undo_in_a_chat_is_what_the_command_takes() {
+        let undo = |target, options| Some((target, options));
+        let none = UndoOptions::default();
+        let table = [
+            ("", undo(UndoTarget::LastTurn, none)),
+            ("turn 3", undo(UndoTarget::Turn(3), none)),
+            ("--turn 3", undo(UndoTarget::Turn(3), none)),
+            ("call c1", undo(UndoTarget::Call(call("c1")), none)),
+            ("back-to 2", undo(UndoTarget::BackTo(2), none)),
+            ("all", undo(UndoTarget::ToStart, none)),
+            ("all --chat", undo(UndoTarget::ToStart, UndoOptions { chat: true, ..none })),
+            (
+                "--force -n",
+                undo(UndoTarget::LastTurn, UndoOptions { force: true, dry_run: true, ..none }),
+            ),
+            ("3", None),
+            ("turn", None),
+            ("turn x", None),
+            ("turn 1 call c1", None),
+            ("everything", None),
+            ("--help", None),
+        ];
+        for (argument, expected) in table {
+            let words = slash_undo(argument).ok();
+            let said = words.map(|words| (words.target(), words.options()));
+            assert_eq!(said, expected, "{argument:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said_in_one_line() {
+        let said = slash_undo("everything").unwrap_err();
+        assert_eq!(said, "unexpected argument 'everything' found");
+    }
+
+    #[test]
+    fn a_span_is_a_call_a_turn_or_goes_from_before_one_to_after_another() {
+        use Point::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, End, Start};
+        let table = [
+            ("toolu_1", Some((BeforeCall(call("toolu_1")), AfterCall(call("toolu_1"))))),
+            ("3", Some((BeforeTurn(3), AfterTurn(3)))),
+            ("1..3", Some((BeforeTurn(1), AfterTurn(3)))),
+            ("c1..3", Some((BeforeCall(call("c1")), AfterTurn(3)))),
+            ("c1..", Some((BeforeCall(call("c1")), End))),
+            ("..c1", Some((Start, AfterCall(call("c1"))))),
+            ("..", Some((Start, End))),
+            ("", None),
+            ("1..2..3", None),
+            ("99999999999", None),
+        ];
+        for (text, expected) in table {
+            let span = text.parse::<Span>().ok().map(|span| (span.from, span.to));
+            assert_eq!(span, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_may_hold_an_at_sign() {
+        use Point::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, Start};
+        let table = [
+            ("src/a.rs@c1", Some(("src/a.rs", AfterCall(call("c1"))))),
+            ("src/a.rs@c1^", Some(("src/a.rs", BeforeCall(call("c1"))))),
+            ("src/a.rs@2", Some(("src/a.rs", AfterTurn(2)))),
+            ("src/a.rs@2^", Some(("src/a.rs", BeforeTurn(2)))),
+            ("src/a.rs@start", Some(("src/a.rs", Start))),
+            ("me@home/x@start", Some(("me@home/x", Start))),
+            ("a.rs", None),
+            ("@c1", None),
+            ("a.rs@", None),
+            ("a.rs@^", None),
+        ];
+        for (text, expected) in table {
+            let parsed = text.parse::<PathAt>().ok();
+            let expected = expected.map(|(path, at)| PathAt { path: path.into(), at });
+            assert_eq!(parsed, expected, "{text:?}");
+        }
+    }
+}

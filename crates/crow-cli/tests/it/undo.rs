@@ -1,0 +1,536 @@
+//! Undoing what the agent did, with the real program.
+
+use std::{
+    collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command,
+};
+
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
+use serde_json::json;
+
+use crate::{
+    program::{Place, Ran, finish},
+    terminal::Terminal,
+};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+const RUIN: &str = "rm -rf src && find . -name '*.md' -exec sed -i s/a/b/ {} +";
+
+fn bash(id: &str, command: &str) -> Step {
+    Reply::new().call(id, "bash", &json!({"command": command})).into()
+}
+
+async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+/// A project with all that a project may hold.
+fn fill(place: &Place) {
+    let write = |name: &str, text: &str| {
+        let path = place.project(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("README.md", "a readme\n");
+    write("docs/a b.md", "a page\n");
+    write("src/main.rs", "fn main() {}\n");
+    write("src/run.sh", "#!/bin/sh\n");
+    write("src/deep/er/x", "\u{0}binary");
+    write("notes.txt", "a note\n");
+    fs::set_permissions(place.project("src/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(place.project("src/empty")).unwrap();
+    std::os::unix::fs::symlink("../notes.txt", place.project("src/link")).unwrap();
+}
+
+/// Every path with what it is, by its path.
+fn tree(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(path) = open.pop() {
+        let name = path.strip_prefix(folder).unwrap().display().to_string();
+        let metadata = path.symlink_metadata().unwrap();
+        let what = if metadata.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            "folder".to_owned()
+        } else if metadata.is_symlink() {
+            format!("link to {}", fs::read_link(&path).unwrap().display())
+        } else {
+            String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
+        };
+        found.insert(name, format!("{:o} {what}", metadata.permissions().mode()));
+    }
+    found
+}
+
+/// Fails with the paths that differ, and not with all that there is.
+#[track_caller]
+fn assert_same(place: &Place, expected: &BTreeMap<String, String>) {
+    let is = tree(&place.project(""));
+    let differs = |name: &&String| is.get(*name) != expected.get(*name);
+    let differing: Vec<_> = is.keys().chain(expected.keys()).filter(differs).collect();
+    let of = |tree: &BTreeMap<String, String>| -> Vec<Option<String>> {
+        differing.iter().map(|name| tree.get(*name).cloned()).collect()
+    };
+    assert!(differing.is_empty(), "{differing:?}: {:?} is not {:?}", of(&is), of(expected));
+}
+
+fn git(place: &Place, args: &[&str]) {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=T", "-c", "user.email=t@example.org"]).args(args);
+    let done = command.current_dir(place.project("")).env("HOME", place.home("")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+async fn run(place: &Place, prompt: &str) -> Ran {
+    place.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
+}
+
+/// Runs a command of the program whose output goes to stdout.
+async fn said(place: &Place, args: &[&str], code: i32) -> String {
+    let ran = place.run(args).await;
+    ran.exited(code);
+    assert_eq!(ran.err, "", "{args:?}");
+    ran.out
+}
+
+#[tokio::test]
+async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
+    for with_git in [false, true] {
+        let (server, place) = place([bash("c1", RUIN), Reply::new().text("Done.").into()]).await;
+        fill(&place);
+        if with_git {
+            git(&place, &["init", "-q"]);
+            git(&place, &["add", "."]);
+            git(&place, &["commit", "-qm", "first"]);
+        }
+        // `.git` is a part of it.
+        let whole = tree(&place.project(""));
+        let ran = run(&place, "clean up").await;
+        assert!(ran.exited(0).err.contains("  6 files changed, +2 -4, 4 deleted\n"), "{}", ran.err);
+        let ruined = tree(&place.project(""));
+        assert!(ruined != whole);
+        let would = said(&place, &["undo", "--dry-run"], 0).await;
+        assert_same(&place, &ruined);
+        let did = said(&place, &["undo"], 0).await;
+        assert_same(&place, &whole);
+        let foretold = would.replace("would be ", "").replace("; nothing was changed", "");
+        assert_eq!(foretold + "crow-agent redo brings it back\n", did);
+        insta::allow_duplicates! { insta::assert_snapshot!("undone", did) };
+        let again = said(&place, &["redo"], 0).await;
+        assert_same(&place, &ruined);
+        insta::allow_duplicates! { insta::assert_snapshot!("redone", again) };
+        said(&place, &["undo"], 0).await;
+        assert_same(&place, &whole);
+        let nothing = place.run(&["undo"]).await;
+        assert!(nothing.exited(1).err.contains("there is nothing to undo"), "{}", nothing.err);
+        server.finish().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_changed_since_stays_and_goes_by_force_with_a_copy() {
+    let (server, place) = place([
+        bash("c1", "echo new > a.txt; echo new > b.txt; rm c.txt"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        fs::write(place.project(name), "old\n").unwrap();
+    }
+    run(&place, "change").await.exited(0);
+    fs::write(place.project("a.txt"), "mine\n").unwrap();
+    fs::write(place.project("c.txt"), "mine, too\n").unwrap();
+    let read = |name: &str| fs::read_to_string(place.project(name)).unwrap();
+    insta::assert_snapshot!("conflict", said(&place, &["undo"], 1).await);
+    assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], ["mine\n", "old\n", "mine, too\n"]);
+    let dry = said(&place, &["undo", "--force", "--dry-run"], 0).await;
+    assert!(dry.contains("2 paths would be put back"), "{dry}");
+    assert_eq!(read("a.txt"), "mine\n");
+    let forced = place.run(&["undo", "--force", "-o", "json"]).await;
+    let report = forced.exited(0).lines().remove(0);
+    assert_eq!([read("a.txt"), read("c.txt")], ["old\n", "old\n"]);
+    let copies: Vec<_> = report["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|path| path["copy"].as_str())
+        .collect();
+    let kept: Vec<_> = copies.iter().map(|copy| fs::read_to_string(copy).unwrap()).collect();
+    assert_eq!(kept, ["mine\n", "mine, too\n"], "{report}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn single_calls_turns_and_the_whole_session_can_be_undone() {
+    let (server, place) = place([
+        bash("call-1", "echo 1 > one"),
+        bash("call-2", "echo 2 > two"),
+        Reply::new().text("Done.").into(),
+        bash("call-3", "echo 3 > three"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    run(&place, "first").await.exited(0);
+    let id = place.id();
+    place.run(&["run", "second", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let there = || ["one", "two", "three"].map(|name| place.project(name).exists());
+    insta::assert_snapshot!(
+        "changes",
+        said(&place, &["sessions", "show", &id, "--changes"], 0).await
+    );
+    said(&place, &["undo", "--call", "call-1"], 0).await;
+    assert_eq!(there(), [false, true, true]);
+    said(&place, &["redo"], 0).await;
+    assert_eq!(there(), [true, true, true]);
+    said(&place, &["undo", "--turn", "1"], 0).await;
+    assert_eq!(there(), [false, false, true]);
+    said(&place, &["undo", "--back-to", "1"], 0).await;
+    assert_eq!(there(), [false, false, false]);
+    said(&place, &["redo"], 0).await;
+    said(&place, &["redo"], 0).await;
+    assert_eq!(there(), [true, true, true]);
+    said(&place, &["undo", "--to-start"], 0).await;
+    assert_eq!(there(), [false, false, false]);
+    insta::assert_snapshot!(
+        "changes_undone",
+        said(&place, &["sessions", "show", &id, "--changes"], 0).await
+    );
+    for (args, code) in [
+        (vec!["undo", "--call", "call"], 2),
+        (vec!["undo", "--call", "nobody"], 2),
+        (vec!["undo", "--turn", "9"], 2),
+        (vec!["undo", "--turn", "1"], 1),
+        (vec!["undo", "--turn", "1", "--to-start"], 2),
+        (vec!["undo", "--session", "nobody"], 2),
+        (vec!["diff", "1..2..3"], 2),
+        (vec!["restore", "one"], 2),
+    ] {
+        let ran = place.run(&args).await;
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.err);
+        assert_eq!(ran.out, "", "{args:?}");
+    }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_path_is_restored_to_a_point_and_the_restore_undone() {
+    let (server, place) = place([
+        bash("c1", "echo one > docs/a@b.txt"),
+        bash("c2", "echo two > docs/a@b.txt; echo two > other"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fs::create_dir(place.project("docs")).unwrap();
+    let file = place.project("docs/a@b.txt");
+    fs::write(&file, "zero\n").unwrap();
+    run(&place, "change").await.exited(0);
+    let read = || fs::read_to_string(&file).unwrap();
+    for (at, expected) in [
+        ("c1", "one\n"),
+        ("c1^", "zero\n"),
+        ("c2", "two\n"),
+        ("start", "zero\n"),
+        ("c2^", "one\n"),
+        ("1", "two\n"),
+    ] {
+        let what = format!("docs/a@b.txt@{at}");
+        let would = said(&place, &["restore", &what, "--dry-run"], 0).await;
+        let before = read();
+        let did = said(&place, &["restore", &what], 0).await;
+        assert_eq!(read(), expected, "{at}");
+        assert_eq!(
+            would.contains("would be changed back"),
+            before != expected,
+            "{at} {would}{did}"
+        );
+    }
+    said(&place, &["restore", "docs/a@b.txt@start"], 0).await;
+    insta::assert_snapshot!("restore_undone", said(&place, &["undo"], 0).await);
+    assert_eq!(read(), "two\n");
+    assert!(place.project("other").exists(), "nothing else was touched");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_diff_is_applied_backwards_by_git() {
+    let (server, place) = place([
+        bash("c1", "mv notes.txt 'my notes'; ln -s here there; echo more >> README.md; : > empty; printf 'no end' > src/main.rs"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fill(&place);
+    git(&place, &["init", "-q"]);
+    let whole = tree(&place.project(""));
+    run(&place, "change").await.exited(0);
+    let diff = said(&place, &["diff"], 0).await;
+    insta::assert_snapshot!("diff", diff);
+    assert_eq!(diff, said(&place, &["diff", "c1"], 0).await);
+    assert_eq!(diff, said(&place, &["diff", "1.."], 0).await);
+    fs::write(place.home("patch"), &diff).unwrap();
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &whole);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_diff_that_does_not_say_all_is_refused_by_git() {
+    let (server, place) = place([
+        bash("c1", "printf '\\000' > binary; echo text > text"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    git(&place, &["init", "-q"]);
+    run(&place, "change").await.exited(0);
+    let diff = said(&place, &["diff"], 0).await;
+    fs::write(place.home("patch"), &diff).unwrap();
+    let patch = place.home("patch");
+    let mut command = Command::new("git");
+    let refused = command.args(["apply", "-R"]).arg(patch).current_dir(place.project("")).output();
+    assert!(!refused.unwrap().status.success(), "{diff}");
+    assert!(place.project("text").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_sessions_in_one_folder_undo_their_own_changes() {
+    let (server, place) = place([
+        bash("c1", "echo first > shared; echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        bash("c1", "echo second > shared; echo 2 > two"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fs::write(place.project("shared"), "zero\n").unwrap();
+    for id in ["first", "second"] {
+        // The server takes them for one conversation.
+        server.allow_prefix_break();
+        let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
+        place.run(&args).await.exited(0);
+    }
+    let conflict = said(&place, &["undo", "--session", "first"], 1).await;
+    assert!(conflict.contains("! shared  left alone: it was changed since"), "{conflict}");
+    assert!(!place.project("one").exists() && place.project("two").exists());
+    // Without a name the last one is meant.
+    said(&place, &["undo"], 0).await;
+    assert!(!place.project("two").exists());
+    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "first\n");
+    let rest = said(&place, &["undo", "-s", "first"], 0).await;
+    assert!(rest.contains("crow-agent redo --session first brings it back"), "{rest}");
+    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "zero\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_model_reads_of_an_undo_when_the_session_goes_on() {
+    let (server, place) = place([
+        bash("c1", "echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        Reply::new().text("I see.").into(),
+    ])
+    .await;
+    run(&place, "make one").await.exited(0);
+    said(&place, &["undo"], 0).await;
+    let id = place.id();
+    let resumed = place.run(&["run", "go on", "--resume", &id]).await;
+    assert!(resumed.exited(0).err.contains("the agent is told: The user undid"), "{}", resumed.err);
+    let request = server.finish().await.unwrap()[2].body.to_string();
+    assert!(request.contains("The user undid changes of yours") && request.contains("make one"));
+}
+
+#[tokio::test]
+async fn with_chat_the_conversation_goes_back_too() {
+    let (server, place) = place([
+        Reply::new().text("Hello.").into(),
+        bash("c1", "echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        Reply::new().text("I see.").into(),
+    ])
+    .await;
+    run(&place, "say hello").await.exited(0);
+    let id = place.id();
+    place.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let dry = said(&place, &["undo", "--chat", "--dry-run"], 0).await;
+    assert!(dry.contains("the conversation would go on from before turn 2"), "{dry}");
+    insta::assert_snapshot!("chat_undone", said(&place, &["undo", "--chat"], 0).await);
+    assert!(!place.project("one").exists());
+    server.allow_prefix_break();
+    let resumed = place.run(&["run", "go on", "--resume", &id]).await;
+    assert_eq!(resumed.exited(0).out, "I see.\n");
+    let shown = said(&place, &["sessions", "show", &id], 0).await;
+    assert!(shown.contains("the conversation goes on from an earlier point"), "{shown}");
+    let request = server.finish().await.unwrap()[3].body.to_string();
+    assert!(request.contains("say hello") && request.contains("go on"), "{request}");
+    assert!(!request.contains("make one") && !request.contains("undid"), "{request}");
+}
+
+#[tokio::test]
+async fn the_agent_of_another_process_is_told_before_its_next_step() {
+    let gate = Gate::new();
+    let held = Reply::new()
+        .call("c2", "bash", &json!({"command": "true"}))
+        .with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let (server, place) =
+        place([bash("c1", "echo 1 > one"), held, Reply::new().text("I see.").into()]).await;
+    let working = place.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
+    gate.reached(1).await;
+    let refused = place.run(&["undo", "--chat"]).await;
+    assert!(refused.exited(2).err.contains("is in use by another process"), "{}", refused.err);
+    let undone = said(&place, &["undo"], 0).await;
+    assert!(undone.contains("runs elsewhere: it is told before its next step"), "{undone}");
+    assert!(!place.project("one").exists());
+    gate.open();
+    finish(working).await.exited(0);
+    let requests = server.finish().await.unwrap();
+    assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
+}
+
+#[tokio::test]
+async fn what_a_killed_command_did_is_undone_by_force() {
+    let (_server, place) =
+        place([bash("c1", "rm keep.txt; echo 1 > one; touch started; sleep 600")]).await;
+    fs::write(place.project("keep.txt"), "keep\n").unwrap();
+    let whole = tree(&place.project(""));
+    let mut child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
+    while !place.project("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    insta::assert_snapshot!("cut_off", said(&place, &["undo"], 1).await);
+    said(&place, &["undo", "--force"], 0).await;
+    assert_same(&place, &whole);
+}
+
+#[tokio::test]
+async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
+    let gate = Gate::new();
+    let held = Reply::new()
+        .text("one two three")
+        .with(Fault::StallAfter { events: 3, gate: gate.clone() });
+    let (server, place) = place([
+        bash("call-1", "echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        held,
+        Reply::new().text("I see.").into(),
+    ])
+    .await;
+    let one = place.project("one");
+    let args = ["-m", MODEL, "-p", "full-auto"];
+    let mut terminal = Terminal::start(&place, &args, 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal.keys("/undo\r");
+    terminal.shows("there is nothing to undo").await.prompts("").await;
+    terminal.keys("make one\r");
+    terminal
+        .shows("1 file changed, +1 -0, 1 new: one")
+        .await
+        .shows("Done.")
+        .await
+        .prompts("")
+        .await;
+    for (command, shows) in [
+        ("/changes", "1     call-1  bash"),
+        ("/diff call-1", "+++ b/one"),
+        ("/undo --dry-run", "1 path would be put back"),
+        ("/undo everything", "unexpected argument 'everything'"),
+        ("/undo turn 7", "/changes lists what was changed"),
+    ] {
+        terminal.keys(&format!("{command}\r"));
+        terminal.shows(shows).await.prompts("").await;
+        assert!(one.exists(), "{command}");
+    }
+    terminal.keys("/undo\r");
+    terminal.shows("/redo brings it back").await.prompts("").await;
+    assert!(!one.exists());
+    terminal.keys("/redo\r");
+    terminal.shows("/undo takes it back").await.prompts("").await;
+    assert!(one.exists());
+    terminal.keys("/undo call call-1\r");
+    terminal
+        .sees("a second undo", |screen| screen.matches("/redo brings it back").count() == 2)
+        .await;
+    terminal.prompts("").await;
+    assert!(!one.exists());
+    // While the agent works, files stay as they are.
+    terminal.keys("count\r");
+    gate.reached(1).await;
+    terminal.keys("/redo\r");
+    terminal.shows("the agent works; ctrl-c stops it").await;
+    gate.open();
+    terminal.shows("one two three").await.prompts("").await;
+    assert!(!one.exists());
+    server.allow_prefix_break();
+    terminal.keys("/undo back-to 1 --chat\r");
+    terminal.shows("the conversation goes on from before turn 1").await.prompts("").await;
+    terminal.keys("start anew\r");
+    terminal.shows("I see.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
+    let last = requests[3].body.to_string();
+    assert!(last.contains("start anew") && !last.contains("make one"), "{last}");
+}
+
+#[tokio::test]
+async fn forty_columns_are_enough() {
+    let long = "a-folder-with-a-rather-long-name/and-a-file-with-a-rather-long-name.txt";
+    let command =
+        format!("mkdir -p {0}; echo x > {long}; echo y > b", long.split('/').next().unwrap());
+    let (server, place) = place([bash("c1", &command), Reply::new().text("Done.").into()]).await;
+    run(&place, "change").await.exited(0);
+    fs::write(place.project("b"), "mine\n").unwrap();
+    let id = place.id();
+    for (args, code) in [
+        (vec!["sessions", "show", &id, "--changes"], 0),
+        (vec!["undo", "--dry-run"], 1),
+        (vec!["undo"], 1),
+        (vec!["redo"], 0),
+        (vec!["diff"], 0),
+    ] {
+        let mut terminal = Terminal::start(&place, &args, 40, "xterm-256color");
+        terminal.sees("an end", |screen| !screen.is_empty()).await;
+        let screen = terminal.exits(code).await;
+        if args[0] != "diff" {
+            assert!(screen.lines().all(|line| line.chars().count() <= 40), "{screen}");
+            insta::assert_snapshot!(
+                format!("narrow_{}", args.join("_").replace(&id, "ID")),
+                screen
+            );
+        }
+    }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_session_here_it_is_said_how_to_name_one() {
+    let (_server, place) = place([]).await;
+    let lost = place.run(&["undo"]).await;
+    assert!(lost.exited(2).err.contains("crow-agent sessions list"), "{}", lost.err);
+    let lost = place.run(&["redo", "-o", "json"]).await;
+    assert_eq!(lost.exited(2).result()["error"]["code"], "unknown_session");
+}
+
+#[tokio::test]
+async fn a_removed_session_leaves_no_states_of_files_behind() {
+    let (server, place) = place([
+        bash("c1", "head -c 300000 /dev/urandom > noise; rm noise; echo 1 > one"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fs::write(place.project("large"), vec![b'x'; 100_000]).unwrap();
+    fs::write(place.project("one"), "a line that is kept\n").unwrap();
+    run(&place, "change").await.exited(0);
+    let objects = || {
+        let kept = tree(&place.home(".local/share/crow-agent/snapshots"));
+        let is_object = |(name, what): &(&String, &String)| {
+            name.contains("/objects/") && !what.ends_with(" folder")
+        };
+        kept.iter().filter(is_object).count()
+    };
+    assert!(objects() > 0);
+    place.run(&["sessions", "rm", &place.id()]).await.exited(0);
+    assert_eq!(objects(), 0);
+    server.finish().await.unwrap();
+}
