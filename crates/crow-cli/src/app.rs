@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use crow_runtime::adopt_orphans;
 
 use crate::{
     CliError, Environment,
@@ -25,6 +26,8 @@ pub fn main(
     environment: &Environment,
 ) -> process::ExitCode {
     keep_keys_from_children();
+    // Where the system has nothing of the kind, commands are ended with their group alone.
+    drop(adopt_orphans());
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,

@@ -11,26 +11,6 @@ use std::{
 
 use crate::CliError;
 
-/// Words in names of variables that hold secrets. Such variables are kept from the processes that the agent starts.
-const SECRET_WORDS: [&str; 12] = [
-    "KEY",
-    "KEYS",
-    "TOKEN",
-    "TOKENS",
-    "SECRET",
-    "SECRETS",
-    "PASSWORD",
-    "PASSWD",
-    "PWD",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "PAT",
-];
-/// Ends of words that say the same: `APIKEY`, `PGPASSWORD`.
-const SECRET_ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-/// Variables whose names say so and which hold none.
-const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "GPG_KEYID"];
-
 /// What the process was given.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -97,24 +77,15 @@ impl Environment {
         Ok(base.join("crow-agent"))
     }
 
-    /// Returns the environment of the processes that the agent starts: ours without what holds secrets, by its name or
-    /// because it is one of `keys`.
-    pub fn for_children(&self, keys: &[String]) -> BTreeMap<String, String> {
-        let texts =
-            self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-        texts
-            .filter(|(name, _)| !holds_secret(name) && !keys.iter().any(|key| key == name))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect()
+    /// Returns whether a variable is there, whatever it holds.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.vars.contains_key(std::ffi::OsStr::new(name))
     }
-}
 
-fn holds_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    let is_secret = |word: &str| {
-        SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
-    };
-    !NO_SECRETS.contains(&upper.as_str()) && upper.split('_').any(is_secret)
+    /// Returns the variables that are text.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+    }
 }
 
 #[cfg(test)]
@@ -143,33 +114,6 @@ mod tests {
             assert_eq!(environment(&vars).data_dir().unwrap(), Path::new(expected), "{vars:?}");
         }
         assert!(environment(&[]).data_dir().is_err());
-    }
-
-    #[test]
-    fn children_do_not_see_secrets_and_see_all_else() {
-        let secret = [
-            "OPENAI_API_KEY",
-            "GITHUB_TOKEN",
-            "GITHUB_PAT",
-            "db_password",
-            "MYSQL_PWD",
-            "AWS_SECRET_ACCESS_KEY",
-            "APIKEY",
-            "ACME_LOGIN",
-        ];
-        let plain = [
-            "GIT_AUTHOR_NAME",
-            "HOME",
-            "KEYBOARD",
-            "PATH",
-            "PWD",
-            "SSH_AUTH_SOCK",
-            "TOKENIZERS_PARALLELISM",
-        ];
-        let vars: Vec<_> = secret.iter().chain(&plain).map(|name| (*name, "x")).collect();
-        let kept: Vec<_> =
-            environment(&vars).for_children(&["ACME_LOGIN".to_owned()]).into_keys().collect();
-        assert_eq!(kept, plain);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod app;
 mod args;
 mod chat;
+mod child_environment;
 mod command;
 mod environment;
 mod error;

@@ -84,6 +84,10 @@ id_type! {
     CallId
 }
 id_type! {
+    /// Names a job of one agent: `job-1`, `job-2`. Short, because models write it.
+    JobId
+}
+id_type! {
     /// Names a question to the user about a call.
     RequestId
 }

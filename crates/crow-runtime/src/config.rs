@@ -1,6 +1,6 @@
 //! What a runtime is made of.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use crow_core::{
     capability::{Answerer, Clock, NoAnswerer},
@@ -9,7 +9,7 @@ use crow_core::{
     permission::PermissionPolicy,
 };
 
-use crate::{MemoryStore, SessionStore, SnapshotStores, SystemClock, UuidSource};
+use crate::{ChildEnvironment, MemoryStore, SessionStore, SnapshotStores, SystemClock, UuidSource};
 
 /// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
 /// and nobody is asked.
@@ -27,7 +27,7 @@ pub struct RuntimeConfig {
     /// Where states of files are kept, so that what calls change is known and can be undone. Nothing is captured without.
     pub snapshots: Option<Arc<SnapshotStores>>,
     /// The environment of every process that is started. Nothing else is passed on.
-    pub child_env: BTreeMap<String, String>,
+    pub child_env: ChildEnvironment,
     /// How many agents may be started by agents.
     pub children: ChildLimits,
     /// Tells the time.
@@ -59,7 +59,7 @@ impl Default for RuntimeConfig {
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
             snapshots: None,
-            child_env: BTreeMap::new(),
+            child_env: ChildEnvironment::default(),
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

@@ -72,7 +72,7 @@ pub use events::{EventStream, Observed, Observer, OpenReply};
 pub use host::{AgentHost, HostCommand, HostError, NewSession, OptionChoice, SessionOption};
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
-pub use process::ProcessRunner;
+pub use process::{ChildEnvironment, ProcessRunner, adopt_orphans};
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{

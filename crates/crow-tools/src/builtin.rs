@@ -9,7 +9,7 @@ use crate::{
     list_directory::ListDirectory,
     read_file::ReadFile,
     search::{Glob, Grep},
-    shell::Bash,
+    shell::{Bash, BashKill, BashOutput},
     think::Think,
     todo::{TodoRead, TodoWrite},
     write_file::WriteFile,
@@ -19,6 +19,8 @@ use crate::{
 pub fn builtin_tools() -> Vec<Arc<dyn Tool>> {
     vec![
         tool(Bash::default()),
+        tool(BashKill),
+        tool(BashOutput),
         tool(EditFile),
         tool(Glob),
         tool(Grep),

@@ -5,11 +5,13 @@
 pub const BUILDER_PROMPT: &str = include_str!("../../prompts/builder.md");
 
 /// The tools of `builder`.
-pub const BUILDER_TOOLS: [&str; 11] = [
+pub const BUILDER_TOOLS: [&str; 13] = [
     "read_file",
     "edit_file",
     "write_file",
     "bash",
+    "bash_output",
+    "bash_kill",
     "glob",
     "grep",
     "list_directory",

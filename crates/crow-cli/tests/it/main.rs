@@ -13,6 +13,7 @@ mod chat;
 mod dialects;
 mod errors;
 mod examples;
+mod jobs;
 mod permissions;
 mod program;
 mod sessions;

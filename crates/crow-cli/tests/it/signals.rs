@@ -9,7 +9,7 @@ use crate::program::{Place, finish};
 
 const MODEL: &str = "anthropic/claude-test";
 
-fn signal(name: &str, pid: u32) {
+pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 

@@ -3,6 +3,7 @@
 mod answerer;
 mod children;
 mod clock;
+mod jobs;
 mod outside;
 mod processes;
 mod snapshots;
@@ -10,6 +11,7 @@ mod snapshots;
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
 pub use children::{ChildError, ChildOutcome, ChildTask, Children};
 pub use clock::Clock;
+pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
 pub use processes::{
     CapturedOutput, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,

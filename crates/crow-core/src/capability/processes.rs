@@ -16,7 +16,7 @@ pub struct ProcessSpec {
     pub cwd: PathBuf,
     /// Variables on top of the environment that the runtime gives to every process.
     pub env: BTreeMap<String, String>,
-    /// How long it may run.
+    /// How long it may run; [`Duration::MAX`] for as long as it wants to.
     pub timeout: Duration,
     /// How much of its output is kept.
     pub output: OutputLimits,
@@ -46,7 +46,7 @@ pub enum ProcessEnd {
     Signaled(i32),
     /// It ran out of time and was killed with its group.
     TimedOut,
-    /// The call was cancelled and it was killed with its group.
+    /// The call was cancelled, or the job ended, and it was killed with its group.
     Cancelled,
 }
 
@@ -77,8 +77,10 @@ pub struct ProcessOutcome {
     pub end: ProcessEnd,
     /// What it printed.
     pub output: CapturedOutput,
-    /// Whether something that it started still runs and holds its output.
+    /// Whether something that it started still ran or held its output when it ended.
     pub left_running: bool,
+    /// How many processes that had left its group were ended with it.
+    pub detached: usize,
     /// How long it ran.
     pub duration: Duration,
 }
@@ -98,6 +100,18 @@ pub enum ProcessError {
     /// It could not be watched.
     #[error("a process cannot be watched: {0}")]
     Watch(#[source] std::io::Error),
+    /// As many jobs run as may.
+    #[error("{limit} jobs run already; end one of them first")]
+    TooManyJobs {
+        /// How many may run at once.
+        limit: usize,
+    },
+    /// The call was cancelled before the process was started.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// The agent is about to end.
+    #[error("the agent is ending and starts nothing any more")]
+    Closed,
     /// The runtime runs no processes.
     #[error("this runtime runs no processes")]
     Unavailable,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Patch, Preview};
 use crate::{
-    capability::{Children, OutsideCalls, Processes, SnapshotError, Snapshots},
+    capability::{Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots},
     file_views::FileViews,
     ids::{CallId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
@@ -40,6 +40,8 @@ pub struct AgentContext {
     pub todo: Mutex<TodoList>,
     /// Starts processes.
     pub processes: Arc<dyn Processes>,
+    /// Runs jobs, where the runtime does.
+    pub jobs: Option<Arc<dyn Jobs>>,
     /// Captures files, where the runtime does.
     pub snapshots: Option<Arc<dyn Snapshots>>,
     /// Starts child agents, where the runtime does.

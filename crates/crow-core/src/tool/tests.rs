@@ -49,6 +49,7 @@ fn context(call_id: &str) -> ToolContext {
         file_views: FileViews::default(),
         todo: Mutex::new(TodoList::default()),
         processes: Arc::new(NoProcesses),
+        jobs: None,
         snapshots: None,
         children: None,
         outside: None,

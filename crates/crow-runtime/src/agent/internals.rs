@@ -13,13 +13,17 @@ use crow_core::{
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     changes::{Leases, ToolSnapshots},
     events::Recorder,
+    process::AgentJobs,
     session::{ToolState, model_switch},
 };
 
@@ -42,6 +46,9 @@ pub struct AgentInternals {
     /// What the user was told of files that cannot be captured.
     pub(crate) told_trouble: Option<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
+    pub(super) jobs: Arc<AgentJobs>,
+    /// Ends the jobs when these internals are dropped: they never outlive the agent.
+    _ends_jobs: DropGuard,
 }
 
 /// What internals are made of.
@@ -84,6 +91,9 @@ impl AgentInternals {
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
+        let runner = ProcessRunner::new(parts.config.child_env.clone());
+        let token = &parts.shared.session_token;
+        let jobs = Arc::new(AgentJobs::new(runner.clone(), parts.tasks.clone(), token));
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -93,8 +103,9 @@ impl AgentInternals {
             scratch,
             file_views,
             todo,
-            processes: Arc::new(ProcessRunner::new(parts.config.child_env.clone())),
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
+            processes: Arc::new(runner),
+            jobs: Some(Arc::clone(&jobs) as _),
             children: None,
             outside: Some(Arc::clone(&parts.shared.calls) as _),
             resources,
@@ -113,6 +124,8 @@ impl AgentInternals {
             leases: parts.leases,
             told_trouble: None,
             syncing: None,
+            _ends_jobs: jobs.token().clone().drop_guard(),
+            jobs,
         }
     }
 

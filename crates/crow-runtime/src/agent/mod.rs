@@ -5,6 +5,7 @@ mod error;
 mod handle;
 mod input;
 mod internals;
+mod jobs;
 mod launch;
 mod model_call;
 mod panic;

@@ -1,7 +1,19 @@
 //! Running processes: each in its own group, with bounded output, and none left behind.
 
+mod environment;
 mod group;
+mod job;
+mod jobs;
+mod orphans;
 mod output;
+mod ring;
 mod runner;
+mod running;
+mod spill;
+mod system;
 
+pub use environment::ChildEnvironment;
+pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
+
+pub(crate) use jobs::AgentJobs;

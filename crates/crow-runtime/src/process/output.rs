@@ -1,109 +1,60 @@
 //! What a process prints, in bounded memory.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use crow_core::capability::{CapturedOutput, OutputLimits};
+
+use super::spill::SpillFile;
 
 /// Keeps the beginning and the end of a stream; all of it goes to a file once it is too long for both.
 #[derive(Debug)]
 pub(crate) struct OutputBuffer {
-    limits: OutputLimits,
+    /// How many bytes of the beginning and of the end are kept.
+    room: (usize, usize),
     head: Vec<u8>,
-    /// At most twice as long as the limit; only its end is kept.
+    /// At most twice as long as its room; only its end is kept.
     tail: Vec<u8>,
     total: u64,
-    spill: Option<Spill>,
-}
-
-#[derive(Debug)]
-struct Spill {
-    path: PathBuf,
-    file: File,
-    room: u64,
+    spill: SpillFile,
 }
 
 impl OutputBuffer {
     pub(crate) fn new(limits: OutputLimits) -> Self {
-        Self { limits, head: Vec::new(), tail: Vec::new(), total: 0, spill: None }
+        let OutputLimits { head, tail, spill, spill_cap } = limits;
+        let spill = SpillFile::new(spill, spill_cap);
+        Self { room: (head, tail), head: Vec::new(), tail: Vec::new(), total: 0, spill }
     }
 
     /// Takes in the next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
+        let (head_room, tail_room) = self.room;
         let (first, rest) =
-            bytes.split_at(bytes.len().min(self.limits.head.saturating_sub(self.head.len())));
-        self.head.extend_from_slice(first);
-        if self.total > (self.limits.head + self.limits.tail) as u64 {
-            self.spill(first, rest);
+            bytes.split_at(bytes.len().min(head_room.saturating_sub(self.head.len())));
+        if self.is_long() {
+            self.spill.write([&self.head, &self.tail], [first, rest]);
         }
+        self.head.extend_from_slice(first);
         self.tail.extend_from_slice(rest);
-        if self.tail.len() > self.limits.tail.saturating_mul(2) {
-            self.tail.drain(..self.tail.len() - self.limits.tail);
+        if self.tail.len() > tail_room.saturating_mul(2) {
+            self.tail.drain(..self.tail.len() - tail_room);
         }
     }
 
     /// Returns what is kept.
     pub(crate) fn finish(mut self) -> CapturedOutput {
-        if self.total <= (self.limits.head + self.limits.tail) as u64 {
+        let (_, tail_room) = self.room;
+        if !self.is_long() {
             self.head.append(&mut self.tail);
-        } else if self.tail.len() > self.limits.tail {
-            self.tail.drain(..self.tail.len() - self.limits.tail);
+        } else if self.tail.len() > tail_room {
+            self.tail.drain(..self.tail.len() - tail_room);
         }
-        CapturedOutput {
-            head: self.head,
-            tail: self.tail,
-            total: self.total,
-            spill: self.spill.map(|spill| spill.path),
-        }
+        let spill = self.spill.path().map(PathBuf::from);
+        CapturedOutput { head: self.head, tail: self.tail, total: self.total, spill }
     }
 
-    /// Writes on to the file. A file that cannot be written to its end is removed, so that it does not fill the disk for
-    /// nothing; the result then names none.
-    fn spill(&mut self, first: &[u8], rest: &[u8]) {
-        let written = match (&mut self.spill, self.limits.spill.take()) {
-            (Some(spill), _) => spill.write_all([first, rest]),
-            (None, None) => return,
-            (None, Some(path)) => {
-                // Everything before these bytes is still in memory: the head without them, then the tail.
-                let earlier = self.head.get(..self.head.len() - first.len()).unwrap_or_default();
-                Spill::create(&path, self.limits.spill_cap).and_then(|spill| {
-                    self.spill.insert(spill).write_all([earlier, first, &self.tail, rest])
-                })
-            }
-        };
-        if let Err(error) = written {
-            tracing::warn!(%error, "the whole output cannot be kept");
-            if let Some(spill) = self.spill.take()
-                && let Err(error) = std::fs::remove_file(&spill.path)
-            {
-                tracing::warn!(path = %spill.path.display(), %error, "a part of the output stays behind");
-            }
-        }
-    }
-}
-
-impl Spill {
-    fn create(path: &Path, cap: u64) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        Ok(Self { path: path.to_path_buf(), file, room: cap })
-    }
-
-    fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
-        for bytes in parts {
-            let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
-            self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
-            self.room -= fits as u64;
-        }
-        Ok(())
+    fn is_long(&self) -> bool {
+        self.total > (self.room.0.saturating_add(self.room.1)) as u64
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crow_core::ids::SnapshotId;
+use rustix::io::Errno;
 
 use super::{
     Content, Entry, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
@@ -65,7 +66,16 @@ fn is_missing(path: &Path) -> bool {
 /// Tells whether the folders on the way to a path are folders, or missing: behind a link lies another path.
 pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreError> {
     let Some(folder) = path.parent() else { return Ok(true) };
-    Ok(resolve(folder)? == folder)
+    match resolve(folder) {
+        Ok(resolved) => Ok(resolved == folder),
+        // Behind a link that leads to itself there is nothing.
+        Err(SnapshotStoreError::Io { source, .. })
+            if Errno::from_io_error(&source) == Some(Errno::LOOP) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Stores what is at a path.

@@ -57,14 +57,19 @@ pub(super) fn refuse(root: &Path, home: Option<&PathBuf>) -> Result<(), Snapshot
     let Some(parent) = root.parent() else {
         return refused("the root of the file system");
     };
-    if device(root)? != device(parent)? {
-        return refused("the root of a mounted file system");
+    match (device(root)?, device(parent)?) {
+        (Some(own), Some(above)) if own != above => refused("the root of a mounted file system"),
+        // What is gone is no file system of its own.
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-fn device(path: &Path) -> Result<u64, SnapshotStoreError> {
-    fs::symlink_metadata(path).map(|metadata| metadata.dev()).map_err(at(path))
+fn device(path: &Path) -> Result<Option<u64>, SnapshotStoreError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(metadata.dev())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at(path)(error)),
+    }
 }
 
 /// Returns how much may still be written to the disk of `folder`.

@@ -119,7 +119,16 @@ impl<'a> Walk<'a> {
         root: &Path,
         index: &mut Index,
     ) -> Result<(ContentHash, ContentHash), SnapshotStoreError> {
-        let metadata = fs::symlink_metadata(root).map_err(at(root))?;
+        let metadata = match fs::symlink_metadata(root) {
+            Ok(metadata) => metadata,
+            // A project that was removed whole is an empty one: that is what brings it back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                index.root = Folder::default();
+                let empty = self.objects.put_folder(&[], &mut self.budget)?;
+                return Ok((empty, empty));
+            }
+            Err(error) => return Err(at(root)(error)),
+        };
         self.device = metadata.dev();
         let outer = OuterRules::read(root);
         let place = Place {

@@ -16,7 +16,7 @@ use super::{
     Activity, Capture, Change, Content, Entry, NotCovered, PutBack, Scan, SnapshotLimits,
     SnapshotStoreError, Undone,
     activity::Activities,
-    capture::{capture, is_reached_directly, with_missing_folders},
+    capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::Counter,
     diff::{self, children, listed},
     error::at,
@@ -87,7 +87,8 @@ impl SnapshotStore {
         private_folder(folder).map_err(at(folder))?;
         let folder = folder.canonicalize().map_err(at(folder))?;
         version::check(&folder)?;
-        let root = root.canonicalize().map_err(at(root))?;
+        // A project that is gone has its store all the same.
+        let root = resolve(root)?;
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
         let store = Self {
             objects: Objects::open(&folder)?,

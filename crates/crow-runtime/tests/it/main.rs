@@ -10,7 +10,10 @@
 
 mod answers;
 mod children;
+mod jobs;
+mod login_shell;
 mod observers;
+mod orphans;
 mod outside;
 mod processes;
 mod rule_links;

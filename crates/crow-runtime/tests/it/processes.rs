@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -15,6 +14,8 @@ use crow_core::{
 };
 use crow_runtime::ProcessRunner;
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{is_gone_soon, is_running};
 
 fn spec(script: &str) -> ProcessSpec {
     ProcessSpec {
@@ -40,25 +41,6 @@ fn printed(outcome: &ProcessOutcome) -> String {
     String::from_utf8(outcome.output.head.clone()).unwrap()
 }
 
-/// Whether a process runs; a zombie, which only waits to be reaped, does not.
-fn is_running(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"))
-        .unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().next())
-        .is_some_and(|state| state != "Z")
-}
-
-/// Waits until a process is gone, at most five seconds.
-async fn is_gone_soon(pid: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(5);
-    while is_running(pid) && Instant::now() < until {
-        tokio::task::yield_now().await;
-    }
-    !is_running(pid)
-}
-
 #[tokio::test]
 async fn output_and_errors_come_in_the_order_in_which_they_were_printed() {
     let outcome = run(spec("echo a; echo b >&2; echo c; exit 3")).await;
@@ -68,7 +50,7 @@ async fn output_and_errors_come_in_the_order_in_which_they_were_printed() {
 
 #[tokio::test]
 async fn a_process_sees_only_the_environment_that_it_was_given() {
-    let mut spec = spec("env | sort | grep -v -e ^_= -e ^SHLVL= -e ^PWD=");
+    let mut spec = spec("env | sort | grep -v -e ^_= -e ^CROW_CALL= -e ^SHLVL= -e ^PWD=");
     spec.env.insert("EXTRA".into(), "1".into());
     assert_eq!(printed(&run(spec).await), "EXTRA=1\nPATH=/usr/local/bin:/usr/bin:/bin\n");
 }

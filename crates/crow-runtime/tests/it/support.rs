@@ -1,6 +1,10 @@
 //! Agents for tests.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crow_core::{
     capability::Answerer,
@@ -157,4 +161,23 @@ pub(crate) async fn stream_rest(mut stream: crow_runtime::EventStream) -> Vec<Ar
         events.push(event);
     }
     events
+}
+
+/// Whether a process runs; a zombie, which only waits to be reaped, does not.
+pub(crate) fn is_running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"))
+        .unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next())
+        .is_some_and(|state| state != "Z")
+}
+
+/// Waits until a process is gone, at most five seconds.
+pub(crate) async fn is_gone_soon(pid: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(5);
+    while is_running(pid) && Instant::now() < until {
+        tokio::task::yield_now().await;
+    }
+    !is_running(pid)
 }

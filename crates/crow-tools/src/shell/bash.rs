@@ -5,6 +5,7 @@ use std::{
     fmt::Write as _,
     io,
     path::Path,
+    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -15,8 +16,8 @@ use crow_core::{
     file_views::ContentHash,
     ids::CallId,
     tool::{
-        CallPlan, CommandLine, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolResult,
-        ToolStatus, TypedTool,
+        CallPlan, CommandLine, Effects, Progress, Subject, ToolCategory, ToolContext, ToolError,
+        ToolResult, ToolStatus, TypedTool,
     },
     workspace::ShellFolder,
 };
@@ -26,6 +27,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     folder::{Keeper, Moved, Start, carry},
+    jobs::ended_detached,
     output::to_text,
     parse::read_command_line,
 };
@@ -47,6 +49,9 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("TERM", "dumb"),
 ];
 
+/// Something that a shell is started for.
+type Attempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProcessError>> + Send + 'a>>;
+
 /// Runs a command in a shell: `bash`, or `sh` where there is none.
 #[derive(Debug, Default)]
 pub(crate) struct Bash {
@@ -58,7 +63,7 @@ pub(crate) struct Bash {
 pub(crate) struct Input {
     #[serde(alias = "cmd", alias = "script")]
     command: String,
-    /// Milliseconds, default 120000, at most 600000.
+    /// Milliseconds, default 120000, at most 600000. Jobs have none by default.
     #[serde(default, alias = "timeout_ms", alias = "timeoutMs")]
     timeout: Option<u64>,
     /// What it does, in a few words.
@@ -67,6 +72,9 @@ pub(crate) struct Input {
     /// Where to run it. Default: where the last command ended, at first the working directory.
     #[serde(default, alias = "cwd", alias = "dir", alias = "directory", alias = "dir_path")]
     workdir: Option<String>,
+    /// Starts a job that goes on beside your work (a server, a long build) and returns its id at once.
+    #[serde(default, alias = "background", alias = "is_background")]
+    run_in_background: bool,
 }
 
 #[async_trait]
@@ -78,7 +86,8 @@ impl TypedTool for Bash {
     fn description(&self) -> &'static str {
         "Runs a shell command and returns its output (stdout and stderr, beginning and end of long ones) and exit code. \
          Every call is a new shell without input: only the folder it ends in is kept, inside the project. What it \
-         leaves running is not kept. Prefer the file and search tools \
+         leaves running is ended with it, unless it is a background job: read that with bash_output, end it with \
+         bash_kill. Prefer the file and search tools \
          to cat, sed, find and grep."
     }
 
@@ -114,6 +123,9 @@ impl TypedTool for Bash {
                 shown(&start.folder, ctx)
             ));
         }
+        if input.run_in_background {
+            return self.start_job(&input, plan, start, ctx).await;
+        }
         let kept =
             ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
         let keeper = Keeper::new(&read_command_line(&input.command), kept, ctx).await;
@@ -121,7 +133,7 @@ impl TypedTool for Bash {
         let timeout = spec.timeout;
         let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
             Ok(outcome) => outcome,
-            Err(error) => return ToolResult::failure(format!("the command was not run: {error}")),
+            Err(error) => return not_run(&error),
         };
         let end = match keeper {
             Some(keeper) => keeper.take(ctx).await,
@@ -133,30 +145,86 @@ impl TypedTool for Bash {
 }
 
 impl Bash {
+    async fn start_job(
+        &self,
+        input: &Input,
+        plan: &CallPlan,
+        start: Start,
+        ctx: &ToolContext,
+    ) -> ToolResult {
+        let Some(jobs) = &ctx.jobs else {
+            return ToolResult::failure(
+                "the command was not run: there are no background jobs here",
+            );
+        };
+        let spec = ProcessSpec {
+            timeout: input.timeout.map_or(Duration::MAX, Duration::from_millis),
+            // Nobody takes what it prints once the call is over.
+            progress: Progress::default(),
+            ..spec(input, &start.folder, ctx)
+        };
+        let started = self
+            .in_shell(|shell| {
+                let argv = arguments(shell, &input.command, None);
+                let spec = ProcessSpec { argv, ..spec.clone() };
+                Box::pin(jobs.start(spec, plan.title.clone(), &ctx.cancellation))
+            })
+            .await;
+        let id = match started {
+            Ok(id) => id,
+            Err(error) => return not_run(&error),
+        };
+        let mut output = format!("[{id} runs in the background]");
+        if let Some(Moved { note, .. }) = carry(start, None, ctx) {
+            let _ = write!(output, "\n[{note}]");
+        }
+        let mut result = ToolResult::success(output);
+        result.metadata.extra = json!({ "job_id": id });
+        result
+    }
+
+    /// Runs something in `bash`, or in `sh` where there is none.
+    async fn in_shell<'a, T>(
+        &self,
+        run: impl Fn(&'static str) -> Attempt<'a, T>,
+    ) -> Result<T, ProcessError> {
+        if !self.lacks_bash.load(Ordering::Relaxed) {
+            let done = run("bash").await;
+            if !is_missing(&done) {
+                return done;
+            }
+        }
+        let done = run("sh").await;
+        // If neither starts, it is the folder that is missing, and says nothing about bash.
+        self.lacks_bash.store(!is_missing(&done), Ordering::Relaxed);
+        done
+    }
+
     async fn run(
         &self,
         command: &str,
-        mut spec: ProcessSpec,
+        spec: ProcessSpec,
         keeper: Option<&Keeper>,
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
-        if !self.lacks_bash.load(Ordering::Relaxed) {
-            spec.argv = arguments("bash", command, keeper);
-            let outcome = ctx.processes.run(spec.clone(), ctx.cancellation.clone()).await;
-            if !is_missing(&outcome) {
-                return outcome;
-            }
-        }
-        spec.argv = arguments("sh", command, keeper);
-        let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await;
-        // If neither starts, it is the folder that is missing, and says nothing about bash.
-        self.lacks_bash.store(!is_missing(&outcome), Ordering::Relaxed);
-        outcome
+        self.in_shell(|shell| {
+            let spec = ProcessSpec { argv: arguments(shell, command, keeper), ..spec.clone() };
+            ctx.processes.run(spec, ctx.cancellation.clone())
+        })
+        .await
     }
 }
 
-fn is_missing(outcome: &Result<ProcessOutcome, ProcessError>) -> bool {
-    matches!(outcome, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
+/// The answer to a command that did not start.
+fn not_run(error: &ProcessError) -> ToolResult {
+    if matches!(error, ProcessError::Cancelled) {
+        return ToolResult::cancelled();
+    }
+    ToolResult::failure(format!("the command was not run: {error}"))
+}
+
+fn is_missing<T>(done: &Result<T, ProcessError>) -> bool {
+    matches!(done, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The program and arguments of a shell that runs a command.
@@ -246,7 +314,9 @@ fn result(
         }
     };
     let _ = write!(output, "\n[{end}]");
-    if outcome.left_running {
+    if outcome.detached > 0 {
+        let _ = write!(output, "\n[{}]", ended_detached(outcome.detached));
+    } else if outcome.left_running {
         output.push_str(
             "\n[something that the command started was still running when its shell ended; the processes of its group were ended]",
         );
@@ -283,8 +353,10 @@ fn killed(signal: i32) -> String {
 fn timed_out(input: &Input, error: &str) -> String {
     let advice = match input.timeout {
         Some(given) if given < 1000 => "timeout is in milliseconds".to_owned(),
-        Some(given) if given >= MAX_TIMEOUT_MS => "split the work".to_owned(),
-        Some(_) | None => format!("give a longer timeout, up to {MAX_TIMEOUT_MS}"),
+        Some(given) if given >= MAX_TIMEOUT_MS => "split the work, or run_in_background".to_owned(),
+        Some(_) | None => {
+            format!("give a longer timeout, up to {MAX_TIMEOUT_MS}, or run_in_background")
+        }
     };
     format!("{error} and was stopped with the processes of its group, no exit code; {advice}")
 }

@@ -22,11 +22,11 @@ pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> S
         Some(path) => format!("; whole output in {}", scratch_name(path)),
         None => String::new(),
     };
-    format!(
-        "{}\n[… {omitted} bytes omitted{place} …]\n{}",
-        plain(&String::from_utf8_lossy(head)).trim_end(),
-        plain(&String::from_utf8_lossy(tail)).trim_end()
-    )
+    let (head, tail) =
+        (plain(&String::from_utf8_lossy(head)), plain(&String::from_utf8_lossy(tail)));
+    let gap = format!("[… {omitted} bytes omitted{place} …]");
+    let parts = [head.trim_end(), &gap, tail.trim_end()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// Cuts off the last piece of a line, or at least of a character.

@@ -69,7 +69,7 @@ async fn each_end_of_a_command_is_told() {
             json!({"timeout": 5000}),
             ToolStatus::Error,
             Some("timed out after 5000 ms"),
-            "out\n[timed out after 5000 ms and was stopped with the processes of its group, no exit code; give a longer timeout, up to 600000]",
+            "out\n[timed out after 5000 ms and was stopped with the processes of its group, no exit code; give a longer timeout, up to 600000, or run_in_background]",
         ),
         (
             ProcessEnd::TimedOut,
@@ -83,7 +83,7 @@ async fn each_end_of_a_command_is_told() {
             json!({"timeout": 900_000}),
             ToolStatus::Error,
             Some("timed out after 600000 ms"),
-            "out\n[timed out after 600000 ms and was stopped with the processes of its group, no exit code; split the work]",
+            "out\n[timed out after 600000 ms and was stopped with the processes of its group, no exit code; split the work, or run_in_background]",
         ),
         (
             ProcessEnd::Cancelled,
@@ -110,6 +110,18 @@ async fn silence_and_processes_left_behind_are_told() {
     assert_eq!(
         output,
         "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended; the processes of its group were ended]"
+    );
+}
+
+#[tokio::test]
+async fn processes_that_were_detached_are_told() {
+    let bench = Bench::new();
+    bench.processes.answers(ProcessEnd::Exited(0), CapturedOutput::default());
+    bench.processes.outcome.lock().unwrap().as_mut().unwrap().detached = 1;
+    let output = bench.ok("bash", json!({"command": "setsid sleep 60 &"})).await;
+    assert_eq!(
+        output,
+        "(no output)\n[exit code 0]\n[1 detached process was ended with it: only jobs outlive a call, see run_in_background]"
     );
 }
 
@@ -177,7 +189,6 @@ async fn commands_that_cannot_run_are_refused() {
         json!({"command": "a\0b"}),
         json!({"command": "x", "timeout": 0}),
         json!({}),
-        json!({"command": "x", "run_in_background": true}),
     ] {
         bench.fails("bash", input).await;
     }

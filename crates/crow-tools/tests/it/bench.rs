@@ -15,10 +15,11 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{
-        CapturedOutput, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
+        CapturedOutput, JobError, JobInfo, JobOutput, Jobs, ProcessEnd, ProcessError,
+        ProcessOutcome, ProcessSpec, Processes, Since,
     },
     file_views::FileViews,
-    ids::{CallId, SessionId},
+    ids::{CallId, JobId, SessionId},
     model::{Abilities, ModelRef},
     resource_map::ResourceMap,
     todo::TodoList,
@@ -74,6 +75,7 @@ impl Bench {
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
+            jobs: Some(Arc::clone(&processes) as Arc<dyn Jobs>),
             snapshots: None,
             children: None,
             outside: None,
@@ -170,13 +172,18 @@ pub(crate) struct FakeProcesses {
     pub(crate) specs: Mutex<Vec<ProcessSpec>>,
     /// Whether commands are run instead.
     pub(crate) is_real: AtomicBool,
+    /// The one job that there is.
+    pub(crate) job: Mutex<Option<JobOutput>>,
+    /// From where it was read, and how long was waited for that.
+    pub(crate) reads: Mutex<Vec<(Since, Option<Duration>)>>,
+    pub(crate) kills: Mutex<Vec<JobId>>,
 }
 
 impl FakeProcesses {
     pub(crate) fn answers(&self, end: ProcessEnd, output: CapturedOutput) {
         let duration = Duration::from_millis(5);
         *self.outcome.lock().unwrap() =
-            Some(ProcessOutcome { end, output, left_running: false, duration });
+            Some(ProcessOutcome { end, output, left_running: false, detached: 0, duration });
     }
 
     #[expect(clippy::disallowed_methods, reason = "stands in for the runtime's processes")]
@@ -196,7 +203,15 @@ impl FakeProcesses {
         };
         let head = [output.stdout, output.stderr].concat();
         let output = CapturedOutput { total: head.len() as u64, head, ..CapturedOutput::default() };
-        ProcessOutcome { end, output, left_running: false, duration: Duration::ZERO }
+        ProcessOutcome { end, output, left_running: false, detached: 0, duration: Duration::ZERO }
+    }
+
+    fn known(&self, id: &JobId) -> Result<JobOutput, JobError> {
+        let job = self.job.lock().unwrap().clone();
+        job.filter(|output| output.job.id == *id).ok_or_else(|| JobError::Unknown {
+            id: id.clone(),
+            known: self.list().into_iter().map(|job| job.id).collect(),
+        })
     }
 
     /// The programs that were to be started, in order.
@@ -222,5 +237,49 @@ impl Processes for FakeProcesses {
             return Err(ProcessError::Start { program, source });
         }
         self.outcome.lock().unwrap().clone().ok_or(ProcessError::Unavailable)
+    }
+}
+
+#[async_trait]
+impl Jobs for FakeProcesses {
+    async fn start(
+        &self,
+        spec: ProcessSpec,
+        _title: String,
+        cancellation: &CancellationToken,
+    ) -> Result<JobId, ProcessError> {
+        self.answers(ProcessEnd::Exited(0), CapturedOutput::default());
+        self.run(spec, cancellation.clone()).await?;
+        Ok(self.list()[0].id.clone())
+    }
+
+    fn read(&self, id: &JobId, since: Since) -> Result<JobOutput, JobError> {
+        self.reads.lock().unwrap().push((since, None));
+        self.known(id)
+    }
+
+    async fn wait(
+        &self,
+        id: &JobId,
+        since: Since,
+        patience: Duration,
+        _cancellation: &CancellationToken,
+    ) -> Result<JobOutput, JobError> {
+        self.reads.lock().unwrap().push((since, Some(patience)));
+        self.known(id)
+    }
+
+    async fn kill(&self, id: &JobId) -> Result<(), JobError> {
+        self.known(id)?;
+        self.kills.lock().unwrap().push(id.clone());
+        Ok(())
+    }
+
+    fn list(&self) -> Vec<JobInfo> {
+        self.job.lock().unwrap().iter().map(|output| output.job.clone()).collect()
+    }
+
+    fn take_ended(&self) -> Vec<JobInfo> {
+        Vec::new()
     }
 }

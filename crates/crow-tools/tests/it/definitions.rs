@@ -39,6 +39,8 @@ fn each_tool_has_the_category_that_permission_goes_by() {
     let registry = registry();
     let expected = [
         ("bash", Execute),
+        ("bash_kill", Session),
+        ("bash_output", Session),
         ("edit_file", Write),
         ("glob", Read),
         ("grep", Read),

@@ -8,6 +8,7 @@ mod edit_file;
 mod glob;
 mod grep;
 mod hostile;
+mod jobs;
 mod list_directory;
 #[cfg(feature = "pdf")]
 mod pdf;

@@ -221,7 +221,8 @@ fn damage(project: &Project, changes: &[Change]) {
         let change = changes.iter().find(|change| change.path.ends_with(name)).unwrap();
         let Entry::File { content: Content::Stored(hash), .. } = change.before else { panic!() };
         let hash = hash.to_string();
-        let object = project.data.join("objects").join(&hash[..2]).join(&hash[2..]);
+        let (shelf, name) = hash.split_at(2);
+        let object = project.data.join("objects").join(shelf).join(name);
         fs::remove_file(&object).unwrap();
         if cut {
             fs::write(object, "x").unwrap();

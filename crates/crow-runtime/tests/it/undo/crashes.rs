@@ -13,7 +13,7 @@ use crow_runtime::{
 use crow_testkit::scripted::{call, reply};
 use serde_json::json;
 
-use super::stage::{Call, Stage, metadata};
+use super::stage::{Call, Stage, metadata, picture};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 
@@ -98,6 +98,26 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
 }
 
 #[tokio::test]
+async fn a_project_that_was_removed_whole_comes_back() {
+    let mut stage = Stage::new();
+    stage.write("src/a", "1");
+    stage.write("b", "2");
+    let before = picture(&stage.root());
+    let root = stage.root();
+    stage.turn(&[Call::Sh("rm -rf \"$PWD\"")]).await;
+    assert!(!root.exists());
+    let id = stage.agent.handle.session_id().clone();
+    // As another process finds it.
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let snapshots = Some(Arc::new(SnapshotStores::new(stage.snapshots(), limits, None)));
+    let config = RuntimeConfig { snapshots, ..stage.config.clone() };
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    assert!(report.is_complete(), "{:?}", report.paths);
+    assert_eq!(picture(&root), before);
+}
+
+#[tokio::test]
 async fn a_store_that_is_lost_refuses_to_undo_and_changes_nothing() {
     let mut stage = Stage::new();
     stage.write("a", "1");
@@ -117,9 +137,9 @@ async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
     stage.write("a", "1");
     die_in_a_call(&mut stage).await;
     let stored = stage.config.store.read(stage.agent.handle.session_id()).unwrap();
-    let before = stored.events.iter().find_map(|line| match &line.event {
-        AgentEvent::CallStart { snapshot, .. } => snapshot.clone(),
-        _ => None,
+    let before = stored.events.iter().find_map(|line| {
+        let AgentEvent::CallStart { snapshot, .. } = &line.event else { return None };
+        snapshot.clone()
     });
     let store = stage.config.snapshots.as_ref().unwrap().of(&stage.root()).unwrap();
     let entry = store.entry(&before.unwrap(), &stage.root().join("a")).unwrap().unwrap();

@@ -75,6 +75,19 @@ async fn an_undo_takes_back_the_last_turn_and_a_redo_brings_it_back() {
 }
 
 #[tokio::test]
+async fn a_link_to_itself_that_became_a_folder_is_a_link_again() {
+    let mut stage = Stage::new();
+    std::os::unix::fs::symlink("loop", stage.root().join("loop")).unwrap();
+    let before = picture(&stage.root());
+    stage.turn(&[Call::Sh("rm loop && mkdir -p loop/in")]).await;
+    let after = picture(&stage.root());
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(picture(&stage.root()), before);
+    stage.redo().await.unwrap();
+    assert_eq!(picture(&stage.root()), after);
+}
+
+#[tokio::test]
 async fn undoing_again_goes_one_turn_further_back() {
     let mut stage = Stage::new();
     for number in 1..=3 {

@@ -23,9 +23,9 @@ async fn a_shell_call_says_what_it_changed_as_an_edit_does() {
     let kinds: Vec<_> = patch.files.iter().map(|file| file.change).collect();
     assert_eq!(kinds, [FileChange::Modified, FileChange::Deleted, FileChange::Created]);
     assert_eq!(patch.files[0].hunks, "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n");
-    let changed = events.iter().find_map(|event| match &event.event {
-        AgentEvent::FilesChanged { files, snapshot, .. } => Some((files.clone(), snapshot.clone())),
-        _ => None,
+    let changed = events.iter().find_map(|event| {
+        let AgentEvent::FilesChanged { files, snapshot, .. } = &event.event else { return None };
+        Some((files.clone(), snapshot.clone()))
     });
     assert_eq!(changed, Some((files.to_vec(), known.snapshot_after.clone())));
     assert!(known.snapshot_before.is_some() && !known.shared && known.not_restorable.is_empty());
@@ -65,9 +65,9 @@ async fn what_cannot_be_put_back_is_named() {
 async fn the_start_of_a_call_names_the_state_before_it() {
     let mut stage = Stage::new();
     let events = stage.turn(&[Call::Sh("touch a")]).await;
-    let start = events.iter().find_map(|event| match &event.event {
-        AgentEvent::CallStart { snapshot, .. } => snapshot.clone(),
-        _ => None,
+    let start = events.iter().find_map(|event| {
+        let AgentEvent::CallStart { snapshot, .. } = &event.event else { return None };
+        snapshot.clone()
     });
     assert_eq!(start, metadata(&events).snapshot_before);
     assert!(start.is_some());

@@ -58,9 +58,9 @@ async fn agents_of_one_process_change_files_one_after_the_other() {
     let calls = [Call::Sh(line)];
     let (first, second) = tokio::join!(one.turn(&calls), two.turn(&calls));
     for events in [&first, &second] {
-        let ended = events.iter().find_map(|event| match &event.event {
-            AgentEvent::CallEnd { result, .. } => Some(result.status),
-            _ => None,
+        let ended = events.iter().find_map(|event| {
+            let AgentEvent::CallEnd { result, .. } = &event.event else { return None };
+            Some(result.status)
         });
         assert_eq!(ended, Some(crow_core::tool::ToolStatus::Success));
     }

@@ -65,7 +65,7 @@ impl TypedTool for Sh {
             argv: ["sh", "-c", &input.command].map(str::to_owned).to_vec(),
             cwd: ctx.workspace.cwd().to_path_buf(),
             env: BTreeMap::new(),
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
             progress: ctx.progress.clone(),
         };
@@ -74,7 +74,9 @@ impl TypedTool for Sh {
         match outcome.end {
             ProcessEnd::Exited(0) => ToolResult::success(output),
             ProcessEnd::Cancelled => ToolResult::cancelled(),
-            end => ToolResult::failure(format!("{end:?}: {output}")),
+            end @ (ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) | ProcessEnd::TimedOut) => {
+                ToolResult::failure(format!("{end:?}: {output}"))
+            }
         }
     }
 }
@@ -129,6 +131,7 @@ impl TypedTool for Put {
 pub(super) struct Stage {
     pub(super) agent: AgentHarness,
     pub(super) config: RuntimeConfig,
+    root: PathBuf,
     number: usize,
     data: TempDir,
 }
@@ -148,13 +151,13 @@ impl Stage {
         let config = RuntimeConfig {
             store,
             snapshots: Some(Arc::new(snapshots)),
-            child_env: BTreeMap::from([("PATH".to_owned(), path)]),
+            child_env: BTreeMap::from([("PATH".to_owned(), path)]).into(),
             ..RuntimeConfig::default()
         };
         let runtime = config.clone();
         let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
         let agent = AgentHarness::start(ScriptedModel::new([]), options);
-        Self { agent, config, number: 0, data }
+        Self { root: agent.cwd(), agent, config, number: 0, data }
     }
 
     /// Makes another session with the files, the runtime and the stores of this one.
@@ -163,7 +166,7 @@ impl Stage {
         let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
         let agent = other.agent.beside(ScriptedModel::new([]), options);
         let data = tempfile::tempdir().unwrap();
-        Self { agent, config: other.config.clone(), number: 0, data }
+        Self { root: other.root(), agent, config: other.config.clone(), number: 0, data }
     }
 
     pub(super) fn tools() -> ToolRegistry {
@@ -210,7 +213,7 @@ impl Stage {
     }
 
     pub(super) fn root(&self) -> PathBuf {
-        self.agent.cwd()
+        self.root.clone()
     }
 
     pub(super) fn write(&self, path: &str, content: &str) {
@@ -284,9 +287,9 @@ impl Call<'_> {
 
 /// Returns what is known of the last call.
 pub(super) fn metadata(events: &[Arc<Envelope>]) -> ToolMetadata {
-    let ends = events.iter().rev().filter_map(|event| match &event.event {
-        AgentEvent::CallEnd { result, .. } => Some(result.metadata.clone()),
-        _ => None,
+    let ends = events.iter().rev().filter_map(|event| {
+        let AgentEvent::CallEnd { result, .. } = &event.event else { return None };
+        Some(result.metadata.clone())
     });
     ends.into_iter().next().expect("no call ended")
 }

@@ -1,0 +1,293 @@
+//! Which variables the commands of the agent see: those that development needs, and none that may hold a secret.
+//!
+//! A list of what is let through, not of what is held back: nobody knows the names of all secrets.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crow_runtime::ChildEnvironment;
+
+use crate::Environment;
+
+/// Adds names to those that are let through: `CROW_AGENT_CHILD_ENV=SSH_AUTH_SOCK,ACME_*`.
+const ADDED: &str = "CROW_AGENT_CHILD_ENV";
+
+/// Names that are let through, in upper case.
+#[rustfmt::skip]
+const NAMES: &[&str] = &[
+    // The user, the place and the terminal.
+    "PATH", "HOME", "USER", "LOGNAME", "USERNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME", "LANG", "LANGUAGE", "TZ",
+    "TMPDIR", "TMP", "TEMP", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
+    "EDITOR", "VISUAL", "PAGER", "LESS", "MANPATH", "INFOPATH", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
+    "CI", "DEBIAN_FRONTEND", "SOURCE_DATE_EPOCH", "IN_NIX_SHELL", "WSL_DISTRO_NAME", "WSLENV",
+    // Compilers and linkers.
+    "CC", "CXX", "CPP", "AR", "AS", "LD", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "F77",
+    "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "FFLAGS", "FCFLAGS", "ARFLAGS", "LDLIBS", "LIBS",
+    "LD_LIBRARY_PATH", "LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH",
+    // Go has no prefix of its own.
+    "GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOENV", "GOFLAGS", "GOPROXY", "GONOPROXY", "GOPRIVATE",
+    "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOOS", "GOARCH", "GOARM", "GOARM64", "GOAMD64", "GOTOOLCHAIN",
+    "GOWORK", "GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOTMPDIR", "GOEXPERIMENT", "GO111MODULE",
+    "GOTRACEBACK", "GORACE", "GOCOVERDIR",
+    // Other tools.
+    "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "PERL5LIB", "PERL5OPT", "OPAMROOT", "OPAMSWITCH", "N_PREFIX", "M2", "R_HOME",
+    "R_LIBS", "R_LIBS_USER",
+    // Certificates and proxies.
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY",
+    // Git, but not which repository it is in: commands work in several.
+    "GIT_EDITOR", "GIT_PAGER", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TEMPLATE_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+    "GIT_LFS_SKIP_SMUDGE", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT",
+];
+
+/// Beginnings of names that are let through, in upper case.
+#[rustfmt::skip]
+const PREFIXES: &[&str] = &[
+    "LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_",
+    "CARGO_", "RUSTUP_", "RUST", "CGO_", "CMAKE_", "PKG_CONFIG", "MAKE", "NINJA_", "MESON_", "BAZEL_", "VCPKG_", "CONAN_",
+    "CCACHE_", "SCCACHE_", "LLVM_", "CUDA_", "ROCM_",
+    "JAVA_", "JDK_", "MAVEN_", "MVN_", "M2_", "GRADLE_", "KOTLIN_", "SBT_", "ANT_", "ANDROID_",
+    "NODE_", "NVM_", "NPM_CONFIG_", "PNPM_", "YARN_", "BUN_", "DENO_", "VOLTA_", "FNM_", "COREPACK_",
+    "PYTHON", "CONDA_", "MAMBA_", "PYENV_", "UV_", "PIP_", "PIPX_", "PIPENV_", "POETRY_", "PDM_", "HATCH_", "PYTEST_",
+    "GEM_", "RBENV_", "BUNDLE_", "RUBY", "RVM_", "PHP_", "COMPOSER_", "PERL_", "DOTNET_", "NUGET_", "MSBUILD",
+    "SWIFT_", "ZIG_", "OCAML", "GHCUP_", "STACK_", "CABAL_", "ERL_", "MIX_", "HEX_", "JULIA_", "FLUTTER_", "DART_", "PUB_",
+    "NIX_", "GUIX_", "HOMEBREW_", "SDKMAN_", "ASDF_", "MISE_",
+];
+
+/// Words in names of variables that hold secrets.
+#[rustfmt::skip]
+const SECRET_WORDS: &[&str] = &[
+    "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PWD", "CREDENTIAL",
+    "CREDENTIALS", "AUTH", "PAT", "COOKIE",
+];
+/// Ends of words that say the same: `APIKEY`, `PGPASSWORD`.
+const SECRET_ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+/// Variables whose names say so and which hold none.
+const NO_SECRETS: [&str; 2] = ["PWD", "OLDPWD"];
+/// What stands before a secret in a list of options.
+const SECRET_OPTIONS: [&str; 3] = ["password=", "token=", "secret="];
+
+/// What is let through beside the lists, and what never is.
+#[derive(Debug, Clone)]
+struct Sieve {
+    /// Names that the user added: she knows what they hold.
+    names: Vec<String>,
+    /// Beginnings of names that the user added.
+    prefixes: Vec<String>,
+    /// The variables that hold keys of providers.
+    keys: Vec<String>,
+}
+
+impl Environment {
+    /// Returns the environment of the processes that the agent starts: what development needs of ours, without what holds
+    /// secrets, by its name, by its value, or because it is one of `keys`. Where the agent was not started from a shell,
+    /// the user's login shell is asked for the rest before the first process starts.
+    pub fn for_children(&self, keys: &[String]) -> ChildEnvironment {
+        let sieve = Sieve::new(&self.var(ADDED).unwrap_or_default(), keys);
+        let environment = ChildEnvironment::from(self.sifted(&sieve));
+        let is_from_shell = self.is_set("SHLVL");
+        match self.var("SHELL").filter(|shell| !is_from_shell && Path::new(shell).is_absolute()) {
+            Some(shell) => environment
+                .with_login_shell(shell, move |name, value| sieve.lets_through(name, value)),
+            None => environment,
+        }
+    }
+
+    fn sifted(&self, sieve: &Sieve) -> BTreeMap<String, String> {
+        let variables = self.texts().filter(|(name, value)| sieve.lets_through(name, value));
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+}
+
+impl Sieve {
+    fn new(added: &str, keys: &[String]) -> Self {
+        let added = added.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let (prefixes, names): (Vec<_>, Vec<_>) = added.partition(|name| name.ends_with('*'));
+        let prefixes = prefixes.into_iter().map(|prefix| prefix.trim_end_matches('*').to_owned());
+        let names = names.into_iter().map(str::to_owned).collect();
+        Self { names, prefixes: prefixes.collect(), keys: keys.to_vec() }
+    }
+
+    fn lets_through(&self, name: &str, value: &str) -> bool {
+        if self.keys.iter().any(|key| key == name) || name == ADDED {
+            return false;
+        }
+        if self.names.iter().any(|added| added == name) {
+            return true;
+        }
+        let upper = name.to_ascii_uppercase();
+        let is_listed = NAMES.contains(&upper.as_str())
+            || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+            || self.prefixes.iter().any(|prefix| name.starts_with(prefix));
+        is_listed && !is_secret(&upper) && !holds_secret(&upper, value)
+    }
+}
+
+/// Whether a name says that a secret is there.
+fn is_secret(upper: &str) -> bool {
+    let says_so = |word: &str| {
+        SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
+    };
+    !NO_SECRETS.contains(&upper) && upper.split(|c: char| !c.is_ascii_alphanumeric()).any(says_so)
+}
+
+/// Whether a value has a secret in it: in an address, or among options.
+fn holds_secret(upper: &str, value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    // An address of a proxy may stand there without a scheme.
+    (upper.ends_with("_PROXY") && value.contains('@'))
+        || SECRET_OPTIONS.iter().any(|option| lower.contains(option))
+        || lower.match_indices("://").any(|(at, mark)| {
+            let (before, after) = lower.split_at(at);
+            let after = after.strip_prefix(mark).unwrap_or(after);
+            let host =
+                after.split(['/', '?', '#', ',', '|', ';', ' ', '\t', '\n', '"', '\'']).next();
+            let user = host.and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
+            // The user of a shell on another machine is no secret; a token may stand in place of any other.
+            user.is_some_and(|user| !before.ends_with("ssh") || user.contains(':'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(sieve: &Sieve, variable: &str) -> bool {
+        let (name, value) = variable.split_once('=').unwrap();
+        sieve.lets_through(name, value)
+    }
+
+    #[test]
+    fn what_development_needs_is_let_through() {
+        let sieve = Sieve::new("", &[]);
+        for variable in [
+            "PATH=/bin",
+            "HOME=/h",
+            "PWD=/p",
+            "LANG=C",
+            "LC_ALL=C",
+            "TZ=UTC",
+            "XDG_CACHE_HOME=/c",
+            "TMPDIR=/t",
+            "CARGO_HOME=/c",
+            "RUSTUP_TOOLCHAIN=stable",
+            "RUSTFLAGS=-g",
+            "RUST_BACKTRACE=1",
+            "GOPATH=/g",
+            "GOFLAGS=-v",
+            "GOPROXY=https://proxy.example,direct",
+            "CGO_ENABLED=0",
+            "JAVA_HOME=/j",
+            "MAVEN_OPTS=-Xmx1g",
+            "NODE_OPTIONS=--x",
+            "NVM_DIR=/n",
+            "npm_config_registry=https://registry.example/",
+            "NPM_CONFIG_CACHE=/c",
+            "PNPM_HOME=/p",
+            "PYTHONPATH=/p",
+            "VIRTUAL_ENV=/v",
+            "CONDA_PREFIX=/c",
+            "UV_CACHE_DIR=/u",
+            "PIP_INDEX_URL=https://pypi.example/simple",
+            "GEM_HOME=/g",
+            "BUNDLE_PATH=/b",
+            "COMPOSER_HOME=/c",
+            "CC=clang",
+            "CFLAGS=-O2",
+            "MAKEFLAGS=-j2",
+            "CMAKE_GENERATOR=Ninja",
+            "PKG_CONFIG_PATH=/p",
+            "LD_LIBRARY_PATH=/l",
+            "SSL_CERT_FILE=/s",
+            "http_proxy=http://proxy.example:3128",
+            "HTTPS_PROXY=proxy.example:3128",
+            "no_proxy=localhost",
+            "GIT_AUTHOR_NAME=Ann",
+            "GIT_COMMITTER_EMAIL=ann@example.org",
+            "CI=true",
+            "DISPLAY=:0",
+            "NIX_PATH=nixpkgs=/n",
+            "HOMEBREW_PREFIX=/h",
+            "DOTNET_ROOT=/d",
+            "CARGO_NET_GIT_FETCH_WITH_CLI=true",
+            "CARGO_REGISTRIES_MINE_INDEX=ssh://git@example.org/index",
+        ] {
+            assert!(passes(&sieve, variable), "{variable}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_listed_and_what_may_hold_a_secret_is_held_back() {
+        let sieve = Sieve::new("", &["JAVA_MODEL".to_owned()]);
+        for variable in [
+            // Nobody listed it.
+            "ACME_LOGIN=x",
+            "AWS_PROFILE=x",
+            "DATABASE_URL=x",
+            "SSH_AUTH_SOCK=/s",
+            "KUBECONFIG=/k",
+            "GOOGLE_CLOUD_PROJECT=x",
+            "DBUS_SESSION_BUS_ADDRESS=x",
+            "LD_PRELOAD=/x.so",
+            "GIT_DIR=/g",
+            "GIT_CONFIG_VALUE_0=x",
+            "CROW_CALL=x",
+            "CROW_AGENT_CHILD_ENV=x",
+            "BASH_ENV=/x",
+            // Its name says so.
+            "OPENAI_API_KEY=x",
+            "CARGO_REGISTRY_TOKEN=x",
+            "CARGO_REGISTRIES_MINE_TOKEN=x",
+            "NPM_CONFIG__AUTH=x",
+            "npm_config_//registry.example/:_authToken=x",
+            "NODE_AUTH_TOKEN=x",
+            "UV_PUBLISH_PASSWORD=x",
+            "UV_INDEX_MINE_PASSWORD=x",
+            "POETRY_HTTP_BASIC_MINE_PASSWORD=x",
+            "POETRY_PYPI_TOKEN_PYPI=x",
+            "BUNDLE_GITHUB__COM_KEY=x",
+            "COMPOSER_AUTH=x",
+            "HOMEBREW_GITHUB_API_TOKEN=x",
+            "MISE_GITHUB_TOKEN=x",
+            "HEX_API_KEY=x",
+            "CONAN_PASSWORD=x",
+            "GRADLE_ENCRYPTION_KEY=x",
+            "NUGET_APIKEY=x",
+            "PIP_PASS=x",
+            // Its value does.
+            "PIP_INDEX_URL=https://ann:pw@pypi.example/simple",
+            "PIP_EXTRA_INDEX_URL=https://a.example https://tok@b.example/",
+            "GOPROXY=https://ann:pw@proxy.example,direct",
+            "http_proxy=http://ann:pw@proxy.example:3128",
+            "HTTPS_PROXY=http://ann@proxy.example",
+            "ALL_PROXY=ann:pw@proxy.example",
+            "JAVA_TOOL_OPTIONS=-Da.Password=x",
+            "GIT_AUTHOR_NAME=https://x:y@z",
+            "CARGO_REGISTRIES_MINE_INDEX=ssh://git:pw@example.org/index",
+            "CARGO_HTTP_PROXY=ann:pw@proxy.example",
+            // It is a provider's key.
+            "JAVA_MODEL=x",
+        ] {
+            assert!(!passes(&sieve, variable), "{variable}");
+        }
+    }
+
+    #[test]
+    fn the_user_adds_names_and_beginnings_but_never_a_providers_key() {
+        let keys = ["ACME_MODEL_KEY".to_owned()];
+        let sieve = Sieve::new(" SSH_AUTH_SOCK, ACME_*,GITHUB_TOKEN,,ACME_MODEL_KEY", &keys);
+        for (variable, expected) in [
+            ("SSH_AUTH_SOCK=/s", true),
+            ("ACME_HOME=/a", true),
+            // Named as it is: the user knows what it holds. A beginning says nothing of secrets.
+            ("GITHUB_TOKEN=x", true),
+            ("ACME_TOKEN=x", false),
+            ("ACME_MODEL_KEY=x", false),
+            ("ssh_auth_sock=/s", false),
+            ("OTHER=x", false),
+        ] {
+            assert_eq!(passes(&sieve, variable), expected, "{variable}");
+        }
+    }
+}

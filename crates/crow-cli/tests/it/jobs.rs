@@ -1,0 +1,185 @@
+//! Background jobs: an agent that starts a server, and a program that leaves nothing behind.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    tool::ToolRegistry,
+};
+use crow_runtime::RuntimeConfig;
+use crow_testkit::{
+    Dialect, ModelServer, Reply,
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{ScriptedModel, call, reply, text},
+};
+use serde_json::json;
+
+use crate::{
+    program::{Place, finish},
+    signals::signal,
+};
+
+const MODEL: &str = "anthropic/claude-test";
+/// Answers a request that is a file, and goes on.
+const SERVER: &str = "echo listening; until [ -e request ]; do sleep 0.02; done; \
+     echo answered; while :; do sleep 1; done";
+
+fn start(model: ScriptedModel) -> AgentHarness {
+    let mut tools = ToolRegistry::new();
+    crow_tools::register_builtin(&mut tools);
+    let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
+    let runtime =
+        RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
+    AgentHarness::start(model, HarnessOptions { tools, runtime, ..HarnessOptions::default() })
+}
+
+fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
+    let results = events.iter().filter_map(|event| match &event.event {
+        AgentEvent::CallEnd { result, .. } => Some(result.output.as_str()),
+        _ => None,
+    });
+    results.collect()
+}
+
+fn notices(events: &[Arc<Envelope>]) -> Vec<&str> {
+    let notices = events.iter().filter_map(|event| match &event.event {
+        AgentEvent::Notice { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    notices.collect()
+}
+
+#[tokio::test]
+async fn an_agent_starts_a_server_uses_it_and_ends_it() {
+    let wait = json!({"job_id": "job-1", "wait_ms": 20_000});
+    let mut harness = start(ScriptedModel::new([
+        reply([call("c1", "bash", json!({"command": SERVER, "run_in_background": true}))]),
+        reply([call("c2", "bash_output", wait.clone())]),
+        reply([call("c3", "bash", json!({"command": "touch request"}))]),
+        reply([call("c4", "bash_output", wait)]),
+        reply([call("c5", "bash_kill", json!({"job_id": "job-1"}))]),
+        reply([call("c6", "bash_output", json!({}))]),
+        reply([text("it answers")]),
+    ]));
+    let events = harness.run("does the server answer?").await;
+    harness.model.assert_finished();
+    let results = results(&events);
+    assert_eq!(results[0], "[job-1 runs in the background]");
+    assert!(results[1].starts_with("listening\n[job-1 running for "), "{results:?}");
+    assert!(results[3].starts_with("answered\n[job-1 running for "), "{results:?}");
+    assert!(results[4].starts_with("(nothing new)\n[job-1 was stopped after "), "{results:?}");
+    assert!(results[5].starts_with("job-1 was stopped after "), "{results:?}");
+    // It knows how the job ended: it ended it.
+    assert_eq!(notices(&events), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_job_outlives_the_run_and_its_end_is_told_once() {
+    let mut harness = start(ScriptedModel::new([
+        reply([call(
+            "c1",
+            "bash",
+            json!({"command": "until [ -e gate ]; do sleep 0.01; done; exit 3", "run_in_background": true}),
+        )]),
+        reply([text("started")]),
+    ]));
+    assert_eq!(notices(&harness.run("start it").await), Vec::<&str>::new());
+    fs::write(harness.cwd().join("gate"), "").unwrap();
+    let mut told = Vec::new();
+    for _ in 0..2000 {
+        harness.model.push(reply([text("hm")]));
+        let events = harness.run("and?").await;
+        told.extend(notices(&events).into_iter().map(str::to_owned));
+        if !told.is_empty() {
+            break;
+        }
+    }
+    for _ in 0..3 {
+        harness.model.push(reply([text("hm")]));
+        told.extend(notices(&harness.run("and?").await).into_iter().map(str::to_owned));
+    }
+    let title = "until [ -e gate ]; do sleep 0.01; done; exit 3";
+    assert_eq!(told, [format!("job-1 ({title}) ended with exit code 3; its output was not read")]);
+}
+
+/// A job that leaves its own number and that of a process which it detached.
+const JOB: &str = "echo $$ > pid; setsid -f sh -c 'echo $$ > detached; exec sleep 601'; sleep 602";
+const UNTIL_IT_RUNS: &str =
+    "until [ -s pid ] && [ -s detached ]; do sleep 0.01; done; touch started";
+
+fn assert_gone(place: &Place) {
+    for name in ["pid", "detached"] {
+        let pid = fs::read_to_string(place.project(name)).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{name}: {stat}");
+    }
+}
+
+#[tokio::test]
+async fn no_job_outlives_the_program() {
+    let job = json!({"command": JOB, "run_in_background": true});
+    let wait = json!({"command": UNTIL_IT_RUNS});
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &job),
+        Reply::new().call("c2", "bash", &wait),
+        Reply::new().text("it runs"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "start it", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    assert_gone(&place);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_job_outlives_a_program_that_is_ended() {
+    for name in ["-INT", "-TERM", "-HUP"] {
+        let job = json!({"command": JOB, "run_in_background": true});
+        let wait = json!({"command": format!("{UNTIL_IT_RUNS}; sleep 603")});
+        let server = ModelServer::start([
+            Reply::new().call("c1", "bash", &job),
+            Reply::new().call("c2", "bash", &wait),
+        ])
+        .await;
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
+        while !place.project("started").exists() {
+            tokio::task::yield_now().await;
+        }
+        signal(name, child.id());
+        finish(child).await.exited(130);
+        assert_gone(&place);
+        server.finish().await.unwrap();
+    }
+}
+
+/// Runs a command that writes what it sees of some variables.
+async fn seen_by_commands(place: Place, server: ModelServer) -> String {
+    let place = place.with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "look", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    server.finish().await.unwrap();
+    fs::read_to_string(place.project("seen")).unwrap()
+}
+
+#[tokio::test]
+async fn commands_see_what_the_login_shell_exports_only_where_no_shell_started_the_program() {
+    for (level, expected) in [(None, "login::\n"), (Some("1"), "given::\n")] {
+        let command = "echo $CARGO_HOME:$ACME_LOGIN:$ANTHROPIC_API_KEY > seen";
+        let server = ModelServer::start([
+            Reply::new().call("c1", "bash", &json!({"command": command})),
+            Reply::new().text("done"),
+        ])
+        .await;
+        let mut place = Place::new();
+        let shell = place.home("shell");
+        let profile = "export CARGO_HOME=login ACME_LOGIN=x ANTHROPIC_API_KEY=y";
+        fs::write(&shell, format!("#!/bin/sh\n{profile}\nexec sh -c \"$3\"\n")).unwrap();
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
+        place.set("SHELL", shell.to_str().unwrap());
+        place.set("CARGO_HOME", "given");
+        if let Some(level) = level {
+            place.set("SHLVL", level);
+        }
+        assert_eq!(seen_by_commands(place, server).await, expected);
+    }
+}

@@ -1,0 +1,177 @@
+//! The environment of processes, and what a login shell adds to it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use crow_core::{
+    capability::{OutputLimits, ProcessEnd, ProcessSpec},
+    tool::Progress,
+};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use super::{orphans::MARK, output::OutputBuffer, runner};
+
+/// How long a login shell may take.
+const TIME: Duration = Duration::from_secs(5);
+/// The longest environment that is taken.
+const SIZE: usize = 1024 * 1024;
+/// Stands between NUL characters before and after the variables: profiles print, too.
+const BORDER: &str = "\0crow-login-environment\0";
+const SCRIPT: &str =
+    r"printf '\0%s\0' crow-login-environment; env -0; printf '\0%s\0' crow-login-environment";
+/// What a shell says of itself, not of its user.
+const OF_THE_SHELL: [&str; 5] = ["SHLVL", "PWD", "OLDPWD", "_", MARK];
+
+type Variables = BTreeMap<String, String>;
+type Keeps = dyn Fn(&str, &str) -> bool + Send + Sync;
+
+/// The environment of every process that a runtime starts. Clones share what was asked of a login shell.
+#[derive(Debug, Clone, Default)]
+pub struct ChildEnvironment {
+    base: Arc<Variables>,
+    login: Option<Arc<LoginShell>>,
+}
+
+struct LoginShell {
+    program: PathBuf,
+    keeps: Box<Keeps>,
+    time: Duration,
+    /// With what the shell said, once it was asked.
+    whole: OnceCell<Arc<Variables>>,
+}
+
+impl From<Variables> for ChildEnvironment {
+    fn from(base: Variables) -> Self {
+        Self { base: Arc::new(base), login: None }
+    }
+}
+
+impl ChildEnvironment {
+    /// Adds what a login shell exports, as far as `keeps` says of names and values: for programs that were not started
+    /// from a shell. The first process waits for it, at most five seconds; a shell that fails adds nothing.
+    #[must_use]
+    pub fn with_login_shell(
+        self,
+        shell: impl Into<PathBuf>,
+        keeps: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (program, keeps) = (shell.into(), Box::new(keeps));
+        let login = LoginShell { program, keeps, time: TIME, whole: OnceCell::new() };
+        Self { login: Some(Arc::new(login)), ..self }
+    }
+
+    /// Returns the variables. Whoever is first asks the login shell; dropping this ends it, and the next one asks again.
+    pub(super) async fn variables(&self) -> Arc<Variables> {
+        let Some(login) = &self.login else { return Arc::clone(&self.base) };
+        Arc::clone(login.whole.get_or_init(|| login.ask(&self.base)).await)
+    }
+}
+
+impl LoginShell {
+    async fn ask(&self, base: &Arc<Variables>) -> Arc<Variables> {
+        match self.exported(base).await {
+            Ok(exported) => {
+                let mut whole = Variables::clone(base);
+                whole
+                    .extend(exported.into_iter().filter(|(name, value)| (self.keeps)(name, value)));
+                Arc::new(whole)
+            }
+            Err(reason) => {
+                let shell = self.program.display();
+                tracing::warn!(%shell, reason, "the login shell does not tell its environment");
+                Arc::clone(base)
+            }
+        }
+    }
+
+    async fn exported(&self, base: &Variables) -> Result<Variables, String> {
+        let home = base.get("HOME").map(Path::new).filter(|home| home.is_dir());
+        let program = self.program.to_str().ok_or("its path is not text")?;
+        let spec = ProcessSpec {
+            argv: [program, "-l", "-c", SCRIPT].map(str::to_owned).to_vec(),
+            cwd: home.unwrap_or(Path::new("/")).to_owned(),
+            env: Variables::new(),
+            timeout: self.time,
+            output: OutputLimits { head: SIZE, tail: 0, spill: None, spill_cap: 0 },
+            progress: Progress::default(),
+        };
+        let buffer = OutputBuffer::new(spec.output.clone());
+        let running = runner::start(base, spec, buffer).map_err(|error| error.to_string())?;
+        // Whoever cancels drops this whole future.
+        let ended = running.end(&CancellationToken::new()).await;
+        let ended = ended.map_err(|error| error.to_string())?;
+        if ended.end == ProcessEnd::TimedOut {
+            return Err(format!("it took longer than {:?}", self.time));
+        }
+        parse(&ended.sink.finish().head)
+            .ok_or_else(|| format!("it ended otherwise: {:?}", ended.end))
+    }
+}
+
+/// Finds the variables in what a shell printed.
+fn parse(printed: &[u8]) -> Option<Variables> {
+    let printed = String::from_utf8_lossy(printed);
+    let (_, rest) = printed.split_once(BORDER)?;
+    let (variables, _) = rest.split_once(BORDER)?;
+    let variables = variables.split('\0').filter_map(|variable| variable.split_once('='));
+    let variables = variables
+        .filter(|(name, value)| !OF_THE_SHELL.contains(name) && !value.contains('\u{fffd}'));
+    Some(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+impl fmt::Debug for LoginShell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginShell").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_shell_that_takes_too_long_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("shell");
+        std::fs::write(&program, "#!/bin/sh\nsleep 1000\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, executable).unwrap();
+        let time = Duration::from_millis(50);
+        let login =
+            LoginShell { program, keeps: Box::new(|_, _| true), time, whole: OnceCell::new() };
+        let error = login.exported(&Variables::new()).await.unwrap_err();
+        assert_eq!(error, "it took longer than 50ms");
+    }
+
+    #[test]
+    fn variables_stand_between_the_borders_whatever_else_is_printed() {
+        let border = BORDER;
+        for (printed, expected) in [
+            (
+                format!("hello\n{border}A=1\0B=x\ny=z\0{border}bye"),
+                Some(vec![("A", "1"), ("B", "x\ny=z")]),
+            ),
+            (
+                format!("{border}A=1\0SHLVL=2\0PWD=/\0_=x\0CROW_CALL=x\0{border}"),
+                Some(vec![("A", "1")]),
+            ),
+            (format!("{border}A=\0no variable\0{border}"), Some(vec![("A", "")])),
+            (format!("{border}A=1\0"), None),
+            ("A=1\0".to_owned(), None),
+        ] {
+            let expected = expected.map(|variables| {
+                variables
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .collect()
+            });
+            assert_eq!(parse(printed.as_bytes()), expected, "{printed:?}");
+        }
+    }
+}

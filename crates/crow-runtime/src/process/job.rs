@@ -1,0 +1,197 @@
+//! One job: what it printed, and how it ended.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crow_core::{
+    capability::{JobInfo, JobOutput, JobState, OutputLimits, ProcessError, Since},
+    ids::JobId,
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ring::{Part, Ring},
+    running::{Ended, Sink},
+};
+
+/// A job, running or ended.
+#[derive(Debug)]
+pub(super) struct Job {
+    id: JobId,
+    title: String,
+    started: Instant,
+    /// Cancelled when the job is to end.
+    pub(super) stop: CancellationToken,
+    state: Mutex<State>,
+    /// Told of each output and of the end.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    ring: Ring,
+    end: Option<End>,
+    /// Up to where it was read.
+    read_to: u64,
+    /// Whether its end was read, or somebody was told of it.
+    is_told: bool,
+}
+
+#[derive(Debug, Clone)]
+struct End {
+    state: JobState,
+    duration: Duration,
+    detached: usize,
+}
+
+/// Puts what a job prints where it is read.
+pub(super) struct JobSink(pub Arc<Job>);
+
+/// Says how a job ended, also when its task is dropped.
+pub(super) struct JobEnd(Arc<Job>);
+
+impl Job {
+    pub(super) fn new(
+        id: JobId,
+        title: String,
+        output: OutputLimits,
+        stop: CancellationToken,
+    ) -> Self {
+        let state = State { ring: Ring::new(output), end: None, read_to: 0, is_told: false };
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        Self { id, title, started: Instant::now(), stop, state, changed }
+    }
+
+    pub(super) fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.state().end.is_none()
+    }
+
+    /// Returns what it is and how it does.
+    pub(super) fn info(&self) -> JobInfo {
+        self.describe(&self.state())
+    }
+
+    /// Reads what was printed since then.
+    pub(super) fn read(&self, since: Since) -> JobOutput {
+        let mut state = self.state();
+        let Part { mut bytes, mut next, lost } = state.ring.since(state.start(since));
+        if state.end.is_none() {
+            // The rest of the character comes with the next read.
+            let torn = torn_character(&bytes);
+            bytes.truncate(bytes.len() - torn);
+            next -= torn as u64;
+        }
+        state.read_to = next;
+        state.is_told |= state.end.is_some();
+        let detached = state.end.as_ref().map_or(0, |end| end.detached);
+        let spill = state.ring.spill();
+        JobOutput { job: self.describe(&state), bytes, next, lost, spill, detached }
+    }
+
+    /// Returns its end, if nobody was told of it.
+    pub(super) fn take_end(&self) -> Option<JobInfo> {
+        let mut state = self.state();
+        if state.end.is_none() || std::mem::replace(&mut state.is_told, true) {
+            return None;
+        }
+        Some(self.describe(&state))
+    }
+
+    /// Waits until there is something to read.
+    pub(super) async fn news(&self, since: Since) {
+        let start = self.state().start(since);
+        self.until(|state| state.ring.total() > start || state.end.is_some()).await;
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn ended(&self) {
+        self.until(|state| state.end.is_some()).await;
+    }
+
+    async fn until(&self, holds: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            if holds(&self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn describe(&self, state: &State) -> JobInfo {
+        let (how, duration) = match &state.end {
+            Some(end) => (end.state.clone(), end.duration),
+            None => (JobState::Running, self.started.elapsed()),
+        };
+        JobInfo { id: self.id.clone(), title: self.title.clone(), state: how, duration }
+    }
+
+    fn set_end(&self, how: JobState, detached: usize) {
+        let duration = self.started.elapsed();
+        self.state().end.get_or_insert(End { state: how, duration, detached });
+        self.changed.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn start(&self, since: Since) -> u64 {
+        match since {
+            Since::LastRead => self.read_to,
+            Since::Offset(offset) => offset,
+        }
+    }
+}
+
+impl Sink for JobSink {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0.state().ring.push(bytes);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl JobEnd {
+    pub(super) fn new(job: Arc<Job>) -> Self {
+        Self(job)
+    }
+
+    pub(super) fn tell(self, ended: &Result<Ended<JobSink>, ProcessError>) {
+        match ended {
+            Ok(ended) => self.0.set_end(JobState::Ended(ended.end), ended.detached),
+            Err(error) => self.0.set_end(JobState::Failed { reason: error.to_string() }, 0),
+        }
+    }
+}
+
+impl Drop for JobEnd {
+    fn drop(&mut self) {
+        self.0.set_end(JobState::Failed { reason: "it was dropped".to_owned() }, 0);
+    }
+}
+
+/// How many bytes at the end begin a character that is not complete.
+fn torn_character(bytes: &[u8]) -> usize {
+    let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
+    let back = bytes.iter().rev().take(3).take_while(continues).count() + 1;
+    let first = bytes.iter().rev().nth(back - 1).copied().unwrap_or_default();
+    let needed = match first {
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => 1,
+    };
+    if back < needed { back } else { 0 }
+}

@@ -1,0 +1,231 @@
+//! Processes that left the group of their command: with `setsid`, or as daemons do.
+//!
+//! When their parent ends, they come to this process, if it has [adopted orphans](adopt_orphans). Each command carries a
+//! mark in its environment, and what it starts inherits it: so it is known whose orphan it is.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, waitpid,
+};
+use uuid::Uuid;
+
+use super::system;
+
+/// The variable that holds a command's mark.
+pub(super) const MARK: &str = "CROW_CALL";
+
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();
+
+/// Lets the processes that commands leave behind come to this process, so that they end with their commands, wherever
+/// they went. It is for a program to decide, which calls this once at its start: from then on every child of this process
+/// that no [`ProcessRunner`](crate::ProcessRunner) started is taken for such an orphan, and ended.
+///
+/// Fails where the system has nothing of the kind. Commands are ended with their group then, and what left it goes on.
+pub fn adopt_orphans() -> io::Result<()> {
+    system::adopt_orphans()?;
+    ADOPTS.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Returns whether orphans come to this process.
+pub(super) fn are_adopted() -> bool {
+    ADOPTS.load(Ordering::Relaxed)
+}
+
+/// The children of this process.
+#[derive(Debug)]
+struct Family {
+    /// Tells marks of this process from those of others.
+    name: String,
+    commands: u64,
+    /// The commands under way, with their leaders.
+    living: HashMap<u64, Option<Pid>>,
+    /// Children that are waited for where they were started.
+    started: HashSet<Pid>,
+    /// Children that nobody waits for any more, until they are gone.
+    dropped: HashSet<Pid>,
+}
+
+/// What belongs to one command. Dropped when the command has ended with all that it had started.
+#[derive(Debug)]
+pub(super) struct Mark {
+    number: u64,
+    leader: Option<Pid>,
+    /// Orphans outside of the group that were asked to end.
+    asked: HashSet<Pid>,
+    /// Orphans that bear no mark. One may be about to become another program and have no environment for a moment: it is
+    /// believed the second time.
+    bare: HashSet<Pid>,
+    is_over: bool,
+}
+
+/// How hard orphans are told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Force {
+    /// Each is asked once.
+    Ask,
+    /// They are ended.
+    Kill,
+}
+
+impl Mark {
+    /// Makes a mark for a command that is about to start.
+    pub(super) fn new() -> Self {
+        let mut family = family();
+        family.commands += 1;
+        let number = family.commands;
+        family.living.insert(number, None);
+        Self { number, leader: None, asked: HashSet::new(), bare: HashSet::new(), is_over: false }
+    }
+
+    /// Returns the variable that marks the command.
+    pub(super) fn variable(&self) -> Option<(&'static str, String)> {
+        are_adopted().then(|| (MARK, format!("{}.{}", family().name, self.number)))
+    }
+
+    /// Starts the command. No orphan is looked for meanwhile: a child that is not known yet would be taken for one.
+    pub(super) fn start<C>(
+        &mut self,
+        start: impl FnOnce() -> io::Result<C>,
+        pid: impl FnOnce(&C) -> Option<u32>,
+    ) -> io::Result<C> {
+        let mut family = family();
+        let child = start()?;
+        self.leader = pid(&child).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = self.leader {
+            family.started.insert(leader);
+            family.living.insert(self.number, Some(leader));
+        }
+        Ok(child)
+    }
+
+    /// The command's own process was waited for: its number may be given to others.
+    pub(super) fn on_reaped(&mut self) {
+        if let Some(leader) = &self.leader {
+            family().started.remove(leader);
+        }
+    }
+
+    /// Tells the orphans of this command, and those of nobody, to end. Returns how many are left outside of its group.
+    pub(super) fn end_orphans(&mut self, force: Force) -> usize {
+        if !are_adopted() {
+            return 0;
+        }
+        // Nobody else waits for orphans as long as this is held, so their numbers are not given to others.
+        let mut family = family();
+        let mut left = 0;
+        for orphan in family.orphans() {
+            match family.owner(orphan, self.number) {
+                Owner::Living => continue,
+                Owner::Ending => {}
+                Owner::Nobody => {
+                    if self.bare.insert(orphan) && force == Force::Ask {
+                        left += 1;
+                        continue;
+                    }
+                }
+            }
+            left += 1;
+            let is_new = self.asked.insert(orphan);
+            match force {
+                Force::Ask if is_new => signal(orphan, Signal::TERM),
+                Force::Ask => {}
+                Force::Kill => signal(orphan, Signal::KILL),
+            }
+        }
+        left
+    }
+
+    /// The command has ended with all that it had started. Returns how many orphans outside of its group were told to end.
+    pub(super) fn on_end(&mut self) -> usize {
+        self.is_over = true;
+        self.asked.len()
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // This is all that can be done without waiting: what comes later is nobody's, and ends with the next command.
+            self.end_orphans(Force::Kill);
+        }
+        let mut family = family();
+        family.living.remove(&self.number);
+        if let Some(leader) = self.leader
+            && family.started.remove(&leader)
+        {
+            family.dropped.insert(leader);
+        }
+    }
+}
+
+/// To whom an orphan belongs, for a command that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// To another command that is under way; or to the command's own group, which is ended as a whole.
+    Living,
+    /// To this command, or to one that is over.
+    Ending,
+    /// It bears no mark.
+    Nobody,
+}
+
+impl Family {
+    fn new() -> Self {
+        Self {
+            name: Uuid::now_v7().simple().to_string(),
+            commands: 0,
+            living: HashMap::new(),
+            started: HashSet::new(),
+            dropped: HashSet::new(),
+        }
+    }
+
+    /// Returns the orphans that live, and lets go of those that have ended.
+    fn orphans(&mut self) -> Vec<Pid> {
+        let mut children = system::children();
+        if !self.dropped.is_empty() {
+            self.dropped.retain(|pid| children.contains(pid));
+        }
+        children.retain(|pid| !self.started.contains(pid) && !self.dropped.contains(pid));
+        // Waited for by its number: a child that was started here is never taken from who waits for it.
+        children.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
+        children
+    }
+
+    fn owner(&self, orphan: Pid, ending: u64) -> Owner {
+        let group = getpgid(Some(orphan)).ok();
+        if group.is_some() && self.living.values().any(|leader| *leader == group) {
+            return Owner::Living;
+        }
+        let Some(mark) = system::variable(orphan, MARK) else { return Owner::Nobody };
+        let number = mark.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
+        let number = number.and_then(|number| number.parse().ok());
+        let is_others = |number| number != ending && self.living.contains_key(&number);
+        if number.is_some_and(is_others) { Owner::Living } else { Owner::Ending }
+    }
+}
+
+fn family() -> MutexGuard<'static, Family> {
+    let family = FAMILY.get_or_init(|| Mutex::new(Family::new()));
+    family.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends a signal to an orphan and, if it leads a group, to all of that.
+fn signal(orphan: Pid, signal: Signal) {
+    // An error means that it is gone, or that it is somebody else's by now: then there is nothing to be done.
+    if getpgid(Some(orphan)) == Ok(orphan) {
+        let _ = kill_process_group(orphan, signal);
+    } else {
+        let _ = kill_process(orphan, signal);
+    }
+}

@@ -1,0 +1,236 @@
+//! A process under way, and its end.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use crow_core::{
+    capability::{ProcessEnd, ProcessError},
+    tool::Progress,
+};
+use tokio::{
+    net::unix::pipe,
+    process::Child,
+    time::{sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    group::ProcessGroup,
+    orphans::{self, Force, Mark},
+    output::OutputBuffer,
+};
+
+/// How long a group may take to end by itself after it was asked to.
+const TERM_GRACE: Duration = Duration::from_secs(1);
+/// How long is waited for what was killed to be gone.
+const KILL_GRACE: Duration = Duration::from_secs(1);
+/// How long output is waited for when the process has exited and something else still holds the pipe.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How often output is reported while a process runs.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// How much is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Takes what a process prints.
+pub(super) trait Sink: Send {
+    /// Takes in the next bytes of the stream.
+    fn push(&mut self, bytes: &[u8]);
+}
+
+impl Sink for OutputBuffer {
+    fn push(&mut self, bytes: &[u8]) {
+        Self::push(self, bytes);
+    }
+}
+
+/// A process under way.
+pub(super) struct Running<S> {
+    child: Child,
+    group: ProcessGroup,
+    mark: Mark,
+    pipe: pipe::Receiver,
+    sink: S,
+    chunk: Vec<u8>,
+    /// Whether the other end of the pipe is closed.
+    drained: bool,
+    progress: Progress,
+    reported: Instant,
+    timeout: Duration,
+    /// Until when what was asked to end may take its time.
+    grace: Option<Instant>,
+}
+
+/// What a process under way is made of.
+pub(super) struct Parts<S> {
+    pub child: Child,
+    pub group: ProcessGroup,
+    pub mark: Mark,
+    pub pipe: pipe::Receiver,
+    pub sink: S,
+    pub progress: Progress,
+    pub timeout: Duration,
+}
+
+/// A process that has ended with all that it had started.
+pub(super) struct Ended<S> {
+    pub end: ProcessEnd,
+    pub left_running: bool,
+    pub detached: usize,
+    pub sink: S,
+}
+
+impl<S: Sink> Running<S> {
+    pub(super) fn new(parts: Parts<S>) -> Self {
+        let Parts { child, group, mark, pipe, sink, progress, timeout } = parts;
+        Self {
+            child,
+            group,
+            mark,
+            pipe,
+            sink,
+            chunk: vec![0; CHUNK],
+            drained: false,
+            progress,
+            reported: Instant::now(),
+            timeout,
+            grace: None,
+        }
+    }
+
+    /// Reads output until the process exits, its time is up, or it is cancelled, and ends what it leaves behind.
+    pub(super) async fn end(
+        mut self,
+        cancellation: &CancellationToken,
+    ) -> Result<Ended<S>, ProcessError> {
+        let end = self.wait(cancellation).await?;
+        self.mark.on_reaped();
+        let left_running = self.end_rest().await;
+        let detached = self.mark.on_end();
+        Ok(Ended { end, left_running, detached, sink: self.sink })
+    }
+
+    async fn wait(&mut self, cancellation: &CancellationToken) -> Result<ProcessEnd, ProcessError> {
+        let deadline = sleep(self.timeout);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                biased;
+                () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
+                () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
+                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
+                status = self.child.wait() => {
+                    let status = status.map_err(ProcessError::Watch)?;
+                    self.drain().await;
+                    return Ok(end_of(status));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, read: &io::Result<usize>) {
+        match read {
+            Ok(0) | Err(_) => self.drained = true,
+            Ok(count) => {
+                let bytes = self.chunk.get(..*count).unwrap_or_default();
+                self.sink.push(bytes);
+                if self.reported.elapsed() >= REPORT_EVERY {
+                    self.reported = Instant::now();
+                    self.progress.report(String::from_utf8_lossy(bytes));
+                }
+            }
+        }
+    }
+
+    /// Reads what is left. Something that the process started may hold the pipe open: that is not waited for long.
+    async fn drain(&mut self) {
+        let until = Instant::now() + DRAIN;
+        while !self.drained {
+            let left = until.saturating_duration_since(Instant::now());
+            match timeout(left, read_some(&self.pipe, &mut self.chunk)).await {
+                Ok(read) => self.take(&read),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Asks the group to end and ends it if it does not.
+    async fn stop(&mut self, end: ProcessEnd) -> Result<ProcessEnd, ProcessError> {
+        self.group.terminate();
+        self.mark.end_orphans(Force::Ask);
+        let until = self.grace();
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(until.into()) => {
+                    self.group.kill();
+                    break;
+                }
+                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
+                // What the process had started may need the rest of the time: the end of the group sees to it.
+                _ = self.child.wait() => break,
+            }
+        }
+        self.child.wait().await.map_err(ProcessError::Watch)?;
+        self.drain().await;
+        Ok(end)
+    }
+
+    /// Ends what the process left behind, in its group and outside of it. Returns whether there was anything.
+    async fn end_rest(&mut self) -> bool {
+        let mut left = !self.drained;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let now = Instant::now();
+            let force = match self.grace {
+                Some(grace) if now >= grace => Force::Kill,
+                Some(_) | None => Force::Ask,
+            };
+            // Orphans first: a group may be kept alive by some that have ended and were not waited for.
+            let orphans = self.mark.end_orphans(force);
+            if orphans == 0 && !self.group.is_alive() {
+                break;
+            }
+            left = true;
+            match force {
+                Force::Ask if self.grace.is_none() => self.group.terminate(),
+                Force::Ask => {}
+                Force::Kill => self.group.kill(),
+            }
+            // Where orphans go elsewhere, those who take them in may never wait for them.
+            let patience = if orphans::are_adopted() { KILL_GRACE } else { Duration::ZERO };
+            if now >= self.grace() + patience {
+                break;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        self.group.forget();
+        left
+    }
+
+    /// Returns until when what was asked to end may take its time; it begins with the first time that this is asked.
+    fn grace(&mut self) -> Instant {
+        *self.grace.get_or_insert_with(|| Instant::now() + TERM_GRACE)
+    }
+}
+
+/// Reads what is there, or waits until something is.
+async fn read_some(pipe: &pipe::Receiver, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        pipe.readable().await?;
+        match pipe.try_read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+    }
+}
+
+fn end_of(status: std::process::ExitStatus) -> ProcessEnd {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProcessEnd::Exited(code),
+        (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,61 @@
+//! What only Linux tells about processes. Elsewhere nothing is told, and nothing is adopted.
+
+#[cfg(target_os = "linux")]
+mod told {
+    use std::{fs, io, io::Read as _};
+
+    use rustix::process::{Pid, getpid, set_child_subreaper};
+
+    /// The most that is read of the environment of a process.
+    const ENVIRONMENT: u64 = 1024 * 1024;
+
+    /// Makes this process the parent of orphans.
+    pub(crate) fn adopt_orphans() -> io::Result<()> {
+        fs::File::open(children_file())?;
+        Ok(set_child_subreaper(Some(getpid()))?)
+    }
+
+    /// Returns the children of the first thread. Orphans come to it; what other threads start does not.
+    pub(crate) fn children() -> Vec<Pid> {
+        let Ok(text) = fs::read_to_string(children_file()) else { return Vec::new() };
+        text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    }
+
+    /// Returns the value of a variable that a process was started with.
+    pub(crate) fn variable(pid: Pid, name: &str) -> Option<String> {
+        let mut bytes = Vec::new();
+        let file = fs::File::open(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+        file.take(ENVIRONMENT).read_to_end(&mut bytes).ok()?;
+        let variables = bytes.split(|byte| *byte == 0);
+        let value = |variable: &[u8]| {
+            variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
+        };
+        variables.into_iter().find_map(value).and_then(|value| String::from_utf8(value).ok())
+    }
+
+    fn children_file() -> String {
+        let pid = getpid().as_raw_nonzero();
+        format!("/proc/{pid}/task/{pid}/children")
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod told {
+    use std::io;
+
+    use rustix::process::Pid;
+
+    pub(crate) fn adopt_orphans() -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn children() -> Vec<Pid> {
+        Vec::new()
+    }
+
+    pub(crate) fn variable(_pid: Pid, _name: &str) -> Option<String> {
+        None
+    }
+}
+
+pub(super) use told::{adopt_orphans, children, variable};

@@ -1,0 +1,242 @@
+//! Processes that left the group of their command. Each test has a process of its own, which takes in orphans.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crow_core::{
+    capability::{OutputLimits, ProcessEnd, ProcessOutcome, ProcessSpec, Processes as _, Since},
+    tool::Progress,
+};
+use crow_runtime::{AgentInternals, ProcessRunner, RuntimeConfig, adopt_orphans};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{idle, is_running, spawn_with};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A folder in which scripts leave the numbers of their processes, in a process that takes in orphans.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        adopt_orphans().unwrap();
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn spec(&self, script: &str) -> ProcessSpec {
+        ProcessSpec {
+            argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
+            cwd: self.0.path().to_owned(),
+            env: BTreeMap::new(),
+            timeout: LONG,
+            output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
+            progress: Progress::default(),
+        }
+    }
+
+    async fn run(&self, script: &str) -> ProcessOutcome {
+        runner().run(self.spec(script), CancellationToken::new()).await.unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Waits for the number that a script leaves.
+    async fn pid(&self, name: &str) -> String {
+        let until = Instant::now() + LONG;
+        loop {
+            let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+            if text.ends_with('\n') {
+                return text.trim().to_owned();
+            }
+            assert!(Instant::now() < until, "no {name}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+fn env() -> BTreeMap<String, String> {
+    BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())])
+}
+
+fn runner() -> ProcessRunner {
+    ProcessRunner::new(env())
+}
+
+/// What a script runs to leave a process behind, after `$0` of which the number stands in `file`.
+const SLEEPER: &str = "sh -c 'echo $$ > pid; exec sleep 1000'";
+/// Waits for that number.
+const UNTIL: &str = "until [ -s pid ]; do sleep 0.01; done";
+
+#[tokio::test]
+async fn whatever_way_a_process_leaves_its_group_it_ends_with_the_command() {
+    for (way, detached) in [
+        (format!("setsid {SLEEPER} > out 2>&1 &"), 1),
+        (format!("setsid -f {SLEEPER} > out 2>&1"), 1),
+        (format!("(setsid {SLEEPER} > out 2>&1 &)"), 1),
+        (format!("setsid sh -c \"setsid -f {}\" > out 2>&1 &", SLEEPER.replace('$', "\\$")), 1),
+        (format!("nohup {SLEEPER} > out 2>&1 &"), 0),
+        (format!("set -m; {SLEEPER} > out 2>&1 &"), 1),
+        (format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1"), 1),
+        // It holds the output open.
+        (format!("setsid {SLEEPER} &"), 1),
+    ] {
+        let place = Place::new();
+        let outcome = place.run(&format!("{way}\n{UNTIL}; echo done")).await;
+        assert_eq!((outcome.end, outcome.output.head), (ProcessEnd::Exited(0), b"done\n".into()));
+        assert!(!is_running(&place.pid("pid").await), "{way}");
+        assert_eq!((outcome.left_running, outcome.detached), (true, detached), "{way}");
+        assert!(outcome.duration < Duration::from_millis(900), "{way}: {:?}", outcome.duration);
+    }
+}
+
+#[tokio::test]
+async fn one_that_does_not_listen_is_killed() {
+    let place = Place::new();
+    let deaf = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 1; done'";
+    let outcome = place.run(&format!("setsid {deaf} > out 2>&1 & {UNTIL}")).await;
+    assert!(!is_running(&place.pid("pid").await));
+    assert_eq!(outcome.detached, 1);
+    assert!(outcome.duration < Duration::from_secs(3), "{:?}", outcome.duration);
+}
+
+#[tokio::test]
+async fn what_an_orphan_starts_ends_with_it() {
+    let place = Place::new();
+    let family =
+        "sh -c 'setsid sh -c \"echo \\$\\$ > child; exec sleep 1000\" & echo $$ > pid; wait'";
+    place
+        .run(&format!("setsid {family} > out 2>&1 & {UNTIL}; until [ -s child ]; do :; done"))
+        .await;
+    assert!(!is_running(&place.pid("pid").await));
+    assert!(!is_running(&place.pid("child").await));
+}
+
+#[tokio::test]
+async fn one_ends_with_a_command_whose_time_is_up_and_with_one_that_is_cancelled() {
+    for is_cancelled in [true, false] {
+        let place = Place::new();
+        let timeout = if is_cancelled { LONG } else { Duration::from_millis(300) };
+        let script = format!("setsid -f {SLEEPER}; sleep 1000");
+        let spec = ProcessSpec { timeout, ..place.spec(&script) };
+        let token = CancellationToken::new();
+        let runner = runner();
+        let cancel = async {
+            let pid = place.pid("pid").await;
+            if is_cancelled {
+                token.cancel();
+            }
+            pid
+        };
+        let (outcome, pid) = tokio::join!(runner.run(spec, token.clone()), cancel);
+        let outcome = outcome.unwrap();
+        let end = if is_cancelled { ProcessEnd::Cancelled } else { ProcessEnd::TimedOut };
+        assert_eq!((outcome.end, outcome.detached), (end, 1));
+        assert!(!is_running(&pid));
+    }
+}
+
+#[tokio::test]
+async fn commands_side_by_side_leave_each_others_orphans_alone() {
+    let place = Place::new();
+    let runner = runner();
+    let first = format!("setsid -f {SLEEPER} > out 2>&1; until [ -e gate ]; do sleep 0.01; done");
+    let (first, ()) =
+        tokio::join!(runner.run(place.spec(&first), CancellationToken::new()), async {
+            let pid = place.pid("pid").await;
+            let second = place.run("setsid -f sleep 1000 > out 2>&1").await;
+            assert_eq!(second.detached, 1);
+            assert!(is_running(&pid));
+            std::fs::write(place.path("gate"), "").unwrap();
+        });
+    assert_eq!(first.unwrap().detached, 1);
+    assert!(!is_running(&place.pid("pid").await));
+}
+
+#[tokio::test]
+async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
+    let place = Place::new();
+    let config = RuntimeConfig { child_env: env().into(), ..RuntimeConfig::default() };
+    let (sent, jobs) = oneshot::channel();
+    let (_runtime, _handle) = spawn_with(config, |internals: AgentInternals| async {
+        drop(sent.send(Arc::clone(internals.context().jobs.as_ref().unwrap())));
+        idle(internals).await
+    });
+    let jobs = jobs.await.unwrap();
+    // One orphan in the job's group, one outside.
+    let script =
+        format!("(sh -c 'echo $$ > inside; exec sleep 1000' &); setsid -f {SLEEPER}; sleep 1000");
+    let token = CancellationToken::new();
+    let id = jobs.start(place.spec(&script), String::new(), &token).await.unwrap();
+    let (outside, inside) = (place.pid("pid").await, place.pid("inside").await);
+    assert_eq!(place.run("true").await.detached, 0);
+    assert!(is_running(&outside) && is_running(&inside));
+    jobs.kill(&id).await.unwrap();
+    assert!(!is_running(&outside) && !is_running(&inside));
+    assert_eq!(jobs.read(&id, Since::LastRead).unwrap().detached, 1);
+}
+
+#[tokio::test]
+async fn an_orphan_of_a_command_that_was_dropped_ends_at_the_latest_with_the_next() {
+    let place = Place::new();
+    let script = format!("setsid -f {SLEEPER}; sleep 1000");
+    let runner = runner();
+    tokio::select! {
+        outcome = runner.run(place.spec(&script), CancellationToken::new()) => panic!("{outcome:?}"),
+        _ = place.pid("pid") => {}
+    }
+    place.run("true").await;
+    assert!(!is_running(&place.pid("pid").await));
+}
+
+#[tokio::test]
+async fn no_zombie_is_left() {
+    let place = Place::new();
+    for _ in 0..20 {
+        place.run("for i in 1 2 3; do setsid -f true; (sleep 0.001 &); done").await;
+    }
+    let own = std::process::id();
+    let zombies = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields.first() == Some(&"Z")
+            && fields.get(1).is_some_and(|parent| *parent == own.to_string())
+    });
+    assert_eq!(zombies.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
+    let place = Arc::new(Place::new());
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..6 {
+        let place = Arc::clone(&place);
+        workers.spawn(async move {
+            for _ in 0..15 {
+                let script = format!(
+                    "setsid -f sh -c 'echo $$ >> pids.{worker}; exec sleep 1000' > /dev/null 2>&1
+                     for i in 1 2 3; do setsid sh -c 'exit 7'; [ $? = 7 ] || exit 1; done
+                     (sleep 0.002; echo late) & wait $!; echo done"
+                );
+                let outcome = place.run(&script).await;
+                assert_eq!(outcome.end, ProcessEnd::Exited(0));
+                assert_eq!(outcome.output.head, b"late\ndone\n");
+            }
+        });
+    }
+    while let Some(worker) = workers.join_next().await {
+        worker.unwrap();
+    }
+    for worker in 0..6 {
+        let pids = std::fs::read_to_string(place.path(&format!("pids.{worker}"))).unwrap();
+        let left: Vec<_> = pids.lines().filter(|pid| is_running(pid)).collect();
+        assert_eq!(left, Vec::<&str>::new());
+    }
+}

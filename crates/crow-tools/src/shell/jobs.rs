@@ -1,0 +1,194 @@
+//! The tools `bash_output` and `bash_kill`: jobs that `bash` started.
+
+use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{CapturedOutput, JobInfo, JobOutput, JobState, Jobs, ProcessEnd, Since},
+    ids::JobId,
+    tool::{CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::output::to_text;
+use crate::paths::shown;
+
+const MAX_WAIT_MS: u64 = 60_000;
+
+/// Shows what a job printed, or which jobs there are.
+#[derive(Debug)]
+pub(crate) struct BashOutput;
+
+/// Ends a job.
+#[derive(Debug)]
+pub(crate) struct BashKill;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Read {
+    /// Default: lists the jobs.
+    #[serde(
+        default,
+        alias = "bash_id",
+        alias = "shell_id",
+        alias = "task_id",
+        alias = "id",
+        alias = "job"
+    )]
+    job_id: Option<String>,
+    /// Wait for output or the end, at most 60000.
+    #[serde(default, alias = "wait", alias = "timeout", alias = "timeout_ms")]
+    wait_ms: Option<u64>,
+    /// Byte to read from again.
+    #[serde(default, alias = "offset")]
+    since: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kill {
+    #[serde(alias = "bash_id", alias = "shell_id", alias = "task_id", alias = "id", alias = "job")]
+    job_id: String,
+}
+
+#[async_trait]
+impl TypedTool for BashOutput {
+    type Input = Read;
+    const NAME: &'static str = "bash_output";
+    const CATEGORY: ToolCategory = ToolCategory::Session;
+
+    fn description(&self) -> &'static str {
+        "Returns what a background job printed since it was last read, and whether it still runs."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, input: &Read, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::inert(input.job_id.as_deref().unwrap_or("jobs")))
+    }
+
+    async fn execute(&self, input: Read, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let Some(jobs) = &ctx.jobs else { return no_jobs() };
+        let Some(id) = input.job_id.map(JobId::new) else {
+            return ToolResult::success(list(&jobs.list()));
+        };
+        let since = input.since.map_or(Since::LastRead, Since::Offset);
+        let patience = Duration::from_millis(input.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
+        let read = if patience.is_zero() {
+            jobs.read(&id, since)
+        } else {
+            jobs.wait(&id, since, patience, &ctx.cancellation).await
+        };
+        match read {
+            Ok(output) => result(&output, ctx),
+            Err(error) => ToolResult::failure(error.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl TypedTool for BashKill {
+    type Input = Kill;
+    const NAME: &'static str = "bash_kill";
+    const CATEGORY: ToolCategory = ToolCategory::Session;
+
+    fn description(&self) -> &'static str {
+        "Ends a background job with all that it started and returns its last output."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, input: &Kill, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::inert(&*input.job_id))
+    }
+
+    async fn execute(&self, input: Kill, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let Some(jobs) = &ctx.jobs else { return no_jobs() };
+        match kill(jobs, &JobId::new(input.job_id), ctx).await {
+            Ok(result) => result,
+            Err(error) => ToolResult::failure(error.to_string()),
+        }
+    }
+}
+
+async fn kill(
+    jobs: &Arc<dyn Jobs>,
+    id: &JobId,
+    ctx: &ToolContext,
+) -> Result<ToolResult, crow_core::capability::JobError> {
+    // The job goes on ending when nobody waits for it any more.
+    match ctx.cancellation.run_until_cancelled(jobs.kill(id)).await {
+        Some(ended) => ended?,
+        None => return Ok(ToolResult::cancelled()),
+    }
+    Ok(result(&jobs.read(id, Since::LastRead)?, ctx))
+}
+
+fn no_jobs() -> ToolResult {
+    ToolResult::failure("there are no background jobs here")
+}
+
+fn list(jobs: &[JobInfo]) -> String {
+    if jobs.is_empty() {
+        return "There are no jobs.".to_owned();
+    }
+    let line = |job: &JobInfo| format!("{}: {}", told(job), job.title);
+    jobs.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A job and its state, in a few words. Whole seconds: asked again at once, it says the same.
+fn told(job: &JobInfo) -> String {
+    let seconds = job.duration.as_secs();
+    match &job.state {
+        JobState::Running => format!("{} running for {seconds} s", job.id),
+        state @ (JobState::Ended(_) | JobState::Failed { .. }) => {
+            format!("{} {state} after {seconds} s", job.id)
+        }
+    }
+}
+
+fn result(output: &JobOutput, ctx: &ToolContext) -> ToolResult {
+    let captured = CapturedOutput {
+        head: Vec::new(),
+        tail: output.bytes.clone(),
+        total: output.lost + output.bytes.len() as u64,
+        spill: output.spill.clone(),
+    };
+    let mut text = to_text(&captured, |path: &Path| shown(path, ctx));
+    if text.is_empty() {
+        text.push_str("(nothing new)");
+    }
+    let _ = write!(text, "\n[{}, {} bytes so far]", told(&output.job), output.next);
+    if output.detached > 0 {
+        let _ = write!(text, "\n[{}]", ended_detached(output.detached));
+    }
+    let mut result = ToolResult::success(text);
+    result.metadata.extra = Value::Object(extra(output));
+    result
+}
+
+fn extra(output: &JobOutput) -> Map<String, Value> {
+    let mut extra = Map::new();
+    extra.insert("job_id".to_owned(), json!(output.job.id));
+    extra.insert("running".to_owned(), json!(output.job.state.is_running()));
+    if let JobState::Ended(ProcessEnd::Exited(code)) = output.job.state {
+        extra.insert("exit_code".to_owned(), json!(code));
+    }
+    extra
+}
+
+/// Says that processes were ended that had left their group.
+pub(super) fn ended_detached(count: usize) -> String {
+    let what = if count == 1 {
+        "1 detached process was"
+    } else {
+        &format!("{count} detached processes were")
+    };
+    format!("{what} ended with it: only jobs outlive a call, see run_in_background")
+}

@@ -1,0 +1,154 @@
+//! `bash` in the background, `bash_output` and `bash_kill`.
+
+use std::time::Duration;
+
+use crow_core::{
+    capability::{JobInfo, JobOutput, JobState, ProcessEnd, Since},
+    ids::JobId,
+    tool::{Effects, Subject, ToolStatus},
+};
+use serde_json::json;
+
+use crate::bench::Bench;
+
+fn info(state: JobState) -> JobInfo {
+    let (id, duration) = (JobId::new("job-1"), Duration::from_millis(2900));
+    JobInfo { id, title: "npm start".into(), state, duration }
+}
+
+fn output(state: JobState, bytes: &str) -> JobOutput {
+    let next = bytes.len() as u64;
+    JobOutput { job: info(state), bytes: bytes.into(), next, lost: 0, spill: None, detached: 0 }
+}
+
+fn bench(output: JobOutput) -> Bench {
+    let bench = Bench::new();
+    *bench.processes.job.lock().unwrap() = Some(output);
+    bench
+}
+
+#[tokio::test]
+async fn a_job_is_planned_as_any_command_and_has_no_time_limit_of_its_own() {
+    let bench = bench(output(JobState::Running, ""));
+    let input = json!({"command": "npm start", "run_in_background": true});
+    let plan = bench.plan("bash", &input).await.unwrap();
+    let foreground = bench.plan("bash", &json!({"command": "npm start"})).await.unwrap();
+    assert_eq!(plan, foreground);
+    assert!(matches!((plan.effects, plan.subject), (Effects::Unknown, Subject::Command(_))));
+    let result = bench.run("bash", input).await;
+    assert_eq!(result.output, "[job-1 runs in the background]");
+    assert_eq!(result.metadata.extra["job_id"], "job-1");
+    let specs = bench.processes.specs.lock().unwrap();
+    assert_eq!(
+        (specs[0].timeout, &specs[0].argv[..]),
+        (Duration::MAX, &["bash", "-c", "npm start"].map(str::to_owned)[..])
+    );
+    assert_eq!(
+        specs[0].output.spill,
+        bench.ctx.scratch.as_ref().map(|folder| folder.join("c1.log"))
+    );
+}
+
+#[tokio::test]
+async fn a_job_may_be_given_more_time_than_a_command() {
+    let bench = bench(output(JobState::Running, ""));
+    bench
+        .ok("bash", json!({"command": "cd /", "run_in_background": true, "timeout": 7_200_000}))
+        .await;
+    let specs = bench.processes.specs.lock().unwrap();
+    // The folder that it ends in is of no use to the next command.
+    assert_eq!((specs[0].timeout, specs[0].argv.len()), (Duration::from_hours(2), 3));
+}
+
+#[tokio::test]
+async fn where_there_is_no_bash_a_job_runs_in_sh() {
+    let bench = bench(output(JobState::Running, ""));
+    *bench.processes.missing_programs.lock().unwrap() = vec!["bash"];
+    bench.ok("bash", json!({"command": "true", "run_in_background": true})).await;
+    assert_eq!(bench.processes.programs(), ["bash", "sh"]);
+}
+
+#[tokio::test]
+async fn what_a_job_printed_reads_like_any_output() {
+    let spill = Some("/scratch/c1.log".into());
+    let running = JobState::Running;
+    let ended = |end| JobState::Ended(end);
+    for (read, text) in [
+        (output(running.clone(), ""), "(nothing new)\n[job-1 running for 2 s, 0 bytes so far]"),
+        (
+            output(running.clone(), "1%\r2%\n\u{1b}[32mok\u{1b}[0m\n"),
+            "2%\nok\n[job-1 running for 2 s, 18 bytes so far]",
+        ),
+        (
+            JobOutput { lost: 1000, next: 1005, spill, ..output(running, "b\ncd\n") },
+            "[… 1002 bytes omitted; whole output in /scratch/c1.log …]\ncd\n[job-1 running for 2 s, 1005 bytes so far]",
+        ),
+        (
+            output(ended(ProcessEnd::Exited(1)), "x\n"),
+            "x\n[job-1 ended with exit code 1 after 2 s, 2 bytes so far]",
+        ),
+        (
+            JobOutput { detached: 2, ..output(ended(ProcessEnd::Cancelled), "") },
+            "(nothing new)\n[job-1 was stopped after 2 s, 0 bytes so far]\n[2 detached processes were ended with it: only jobs outlive a call, see run_in_background]",
+        ),
+    ] {
+        let bench = bench(read);
+        assert_eq!(bench.ok("bash_output", json!({"job_id": "job-1"})).await, text);
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_is_told_to_programs_too() {
+    let bench = bench(output(JobState::Ended(ProcessEnd::Exited(3)), ""));
+    let result = bench.run("bash_output", json!({"job_id": "job-1"})).await;
+    assert_eq!(result.status, ToolStatus::Success);
+    assert_eq!(result.metadata.extra, json!({"job_id": "job-1", "running": false, "exit_code": 3}));
+}
+
+#[tokio::test]
+async fn models_may_name_the_job_as_they_are_used_to() {
+    for name in ["job_id", "bash_id", "shell_id", "task_id", "id", "job"] {
+        let bench = bench(output(JobState::Running, ""));
+        bench.ok("bash_output", json!({name: "job-1"})).await;
+        bench.ok("bash_kill", json!({name: "job-1"})).await;
+    }
+}
+
+#[tokio::test]
+async fn reading_waits_only_if_it_is_told_to_and_not_for_ever() {
+    let bench = bench(output(JobState::Running, ""));
+    bench.ok("bash_output", json!({"job_id": "job-1"})).await;
+    bench.ok("bash_output", json!({"job_id": "job-1", "wait_ms": 50, "since": 7})).await;
+    bench.ok("bash_output", json!({"job_id": "job-1", "wait_ms": 900_000})).await;
+    let reads = bench.processes.reads.lock().unwrap().clone();
+    let expected = [
+        (Since::LastRead, None),
+        (Since::Offset(7), Some(Duration::from_millis(50))),
+        (Since::LastRead, Some(Duration::from_mins(1))),
+    ];
+    assert_eq!(reads, expected);
+}
+
+#[tokio::test]
+async fn without_a_job_the_jobs_are_listed() {
+    assert_eq!(Bench::new().ok("bash_output", json!({})).await, "There are no jobs.");
+    let bench = bench(output(JobState::Running, ""));
+    assert_eq!(bench.ok("bash_output", json!({})).await, "job-1 running for 2 s: npm start");
+}
+
+#[tokio::test]
+async fn an_unknown_job_is_an_error_that_names_those_that_there_are() {
+    let bench = bench(output(JobState::Running, ""));
+    for tool in ["bash_output", "bash_kill"] {
+        let error = bench.fails(tool, json!({"job_id": "7"})).await;
+        assert_eq!(error, "there is no job 7; known: job-1");
+    }
+}
+
+#[tokio::test]
+async fn ending_a_job_returns_what_it_printed_last() {
+    let bench = bench(output(JobState::Ended(ProcessEnd::Cancelled), "bye\n"));
+    let text = bench.ok("bash_kill", json!({"job_id": "job-1"})).await;
+    assert_eq!(text, "bye\n[job-1 was stopped after 2 s, 4 bytes so far]");
+    assert_eq!(*bench.processes.kills.lock().unwrap(), [JobId::new("job-1")]);
+}
