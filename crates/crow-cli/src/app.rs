@@ -116,6 +116,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Redo(RedoArgs { of, .. })
         | Command::Diff(DiffArgs { of, .. })
         | Command::Restore(RestoreArgs { of, .. }) => of.output,
+        Command::Sessions(SessionsCommand::Show(args)) if args.changes => args.output,
         Command::Sessions(SessionsCommand::Resume {
             options: RunOptions { output, .. }, ..
         }) => *output,

@@ -179,6 +179,8 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
         "changes",
         said(&place, &["sessions", "show", &id, "--changes"], 0).await
     );
+    let chat = place.run(&["undo", "--turn", "1", "--chat"]).await;
+    assert!(chat.exited(2).err.contains("--back-to 1 --chat undoes them all"), "{}", chat.err);
     said(&place, &["undo", "--call", "call-1"], 0).await;
     assert_eq!(there(), [false, true, true]);
     said(&place, &["redo"], 0).await;
@@ -266,8 +268,8 @@ async fn a_diff_is_applied_by_git_backwards_and_forwards() {
     let changed = tree(&place.project(""));
     let diff = said(&place, &["diff"], 0).await;
     // All of a long file is there.
-    let shown =
-        diff.replace(&(2..1000).map(|line| format!("+{line}\n")).collect::<String>(), "…\n");
+    let numbers: Vec<_> = (2..1000).map(|line| format!("+{line}\n")).collect();
+    let shown = diff.replace(&numbers.concat(), "…\n");
     insta::assert_snapshot!("diff", shown);
     assert_eq!(diff, said(&place, &["diff", "c1"], 0).await);
     assert_eq!(diff, said(&place, &["diff", "1.."], 0).await);
@@ -324,6 +326,32 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
     let rest = said(&place, &["undo", "-s", "first"], 0).await;
     assert!(rest.contains("crow-agent redo --session first brings it back"), "{rest}");
     assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "zero\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_sessions_that_took_turns_one_is_undone_as_far_as_the_other_allows() {
+    let (server, place) = place([
+        bash("c1", "echo first > shared; echo 1 > one"),
+        Reply::new().text("Done.").into(),
+        bash("c1", "echo second > shared; echo 2 > two"),
+        Reply::new().text("Done.").into(),
+        bash("c2", "echo third > shared; echo 3 > one"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    for id in ["first", "second"] {
+        server.allow_prefix_break();
+        let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
+        place.run(&args).await.exited(0);
+    }
+    server.allow_prefix_break();
+    place.run(&["run", "again", "--resume", "first", "-p", "full-auto"]).await.exited(0);
+    let would = said(&place, &["undo", "-s", "first", "--to-start", "--dry-run"], 1).await;
+    let did = said(&place, &["undo", "-s", "first", "--to-start"], 1).await;
+    insta::assert_snapshot!("took_turns", format!("{would}----\n{did}"));
+    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "second\n");
+    assert!(!place.project("one").exists() && place.project("two").exists());
     server.finish().await.unwrap();
 }
 
