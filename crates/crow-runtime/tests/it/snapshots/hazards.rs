@@ -209,6 +209,44 @@ fn where_nothing_may_be_written_undoing_fails_for_that_path_alone() {
 }
 
 #[test]
+fn what_came_into_folders_that_were_then_closed_goes() {
+    let project = Project::new();
+    project.write("closed/old", "1");
+    project.write("kept/old", "1");
+    let (before, tree_before) = (project.scan(), tree(&project.root));
+    for name in ["closed/new", "made/inner/file", "kept/new/file"] {
+        project.write(name, "2");
+    }
+    for name in ["closed", "made/inner", "made", "kept/new"] {
+        set_mode(&project.root.join(name), 0o555);
+    }
+    let changes = project.changes(&before, &project.scan());
+    set_mode(&project.root.join("kept/new"), 0o755);
+    project.write("kept/new/by-hand", "3");
+    set_mode(&project.root.join("kept/new"), 0o555);
+    let (foreseen, undone) = without_privileges(|| {
+        (project.store.foresee(&changes).unwrap(), project.store.undo(&changes).unwrap())
+    });
+    let expected = [
+        ("made/inner/file", "done"),
+        ("made/inner", "done"),
+        ("made", "done"),
+        ("kept/new/file", "done"),
+        ("kept/new", "not empty"),
+        ("closed/new", "done"),
+        ("closed", "done"),
+    ];
+    let expected = expected.map(|(name, result)| (name.to_owned(), result));
+    assert_eq!(results(&project, &undone), expected);
+    assert_eq!(format!("{foreseen:?}"), format!("{undone:?}"));
+    let kept = fs::metadata(project.root.join("kept/new")).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o555, "what stays is as it was");
+    set_mode(&project.root.join("kept/new"), 0o755);
+    fs::remove_dir_all(project.root.join("kept/new")).unwrap();
+    assert_eq!(tree(&project.root), tree_before);
+}
+
+#[test]
 fn a_store_that_may_not_be_written_is_an_error_that_names_it() {
     let project = Project::new();
     project.write("file", "1");
