@@ -23,14 +23,12 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Opens the file, which is made with zero in it if need be.
+    /// Opens the file, which is made if need be.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(at(&path))?;
-        let own = Self { path, file, changing: Mutex::default() };
-        own.add(0)?;
-        Ok(own)
+        Ok(Self { path, file, changing: Mutex::default() })
     }
 
     /// Returns the number.
@@ -40,7 +38,7 @@ impl Counter {
 
     /// Adds to the number.
     pub(super) fn add(&self, more: u64) -> Result<(), SnapshotStoreError> {
-        self.change(|number| Ok((number.saturating_add(more), ())))
+        if more == 0 { Ok(()) } else { self.change(|number| Ok((number.saturating_add(more), ()))) }
     }
 
     /// Makes it another number.

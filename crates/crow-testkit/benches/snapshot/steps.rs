@@ -58,14 +58,14 @@ fn shell(project: &Project) -> Row {
 
 /// One file captured, new content each time, beside writing a copy of it.
 fn capture(project: &Project) -> Row {
-    let paths = [PathBuf::from("captured")];
     let (mut ours, mut plain) = (Vec::new(), Vec::new());
-    let copy = project.root.join("../copy");
     for round in 0..500 {
-        let content = content(1_000_000 + round);
-        fs::write(project.root.join("captured"), &content).unwrap();
-        ours.push(timed(|| drop(project.store.capture(&project.session, &paths).unwrap())));
+        // New files: the file system takes its time when one is written over.
+        let (content, path) = (content(1_000_000 + round), PathBuf::from(format!("new-{round}")));
+        fs::write(project.root.join(&path), &content).unwrap();
+        let copy = project.root.join(format!("../copy-{round}"));
         plain.push(timed(|| fs::write(&copy, &content).unwrap()));
+        ours.push(timed(|| project.store.capture(&project.session, &[path]).unwrap()));
     }
     Row {
         what: "one file captured; a copy written",
