@@ -151,7 +151,9 @@ async fn commands_side_by_side_leave_each_others_orphans_alone() {
     let (first, ()) =
         tokio::join!(runner.run(place.spec(&first), CancellationToken::new()), async {
             let pid = place.pid("pid").await;
-            let second = place.run("setsid -f sleep 1000 > out 2>&1").await;
+            let second = "setsid -f sh -c 'touch away; exec sleep 1000' > out 2>&1
+             until [ -e away ]; do sleep 0.01; done";
+            let second = place.run(second).await;
             assert_eq!(second.detached, 1);
             assert!(is_running(&pid));
             std::fs::write(place.path("gate"), "").unwrap();
