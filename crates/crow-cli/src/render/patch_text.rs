@@ -45,7 +45,10 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
     };
     let _ = writeln!(out, "diff --git {old} {new}");
     let link = link(file);
-    let mode = if link.is_some() { "120000" } else { "100644" };
+    let mode = match link {
+        Some(_) => "120000",
+        None => mode(&file.note).unwrap_or("100644"),
+    };
     let _ = match (file.change, modes(&file.note)) {
         (FileChange::Created, _) => writeln!(out, "new file mode {mode}"),
         (FileChange::Deleted, _) => writeln!(out, "deleted file mode {mode}"),
@@ -95,16 +98,22 @@ fn link(file: &FileDiff) -> Option<String> {
     is_known.then(|| format!("@@ {range} @@\n{sign}{target}\n\\ No newline at end of file\n"))
 }
 
-/// Reads what a note says of modes, in the way git says it.
-fn modes(note: &str) -> Option<(String, String)> {
+/// Reads what a note says of the mode of a file that is new or no more.
+fn mode(note: &str) -> Option<&'static str> {
+    note.split(", ").find_map(|part| part.strip_prefix("mode ")).and_then(git_mode)
+}
+
+/// Reads what a note says of how the mode changed, if git can tell the one from the other.
+fn modes(note: &str) -> Option<(&'static str, &'static str)> {
     let said = note.split(", ").find_map(|part| part.strip_prefix("mode "))?;
     let (old, new) = said.split_once(" -> ")?;
-    // Git knows only whether a file can be run.
-    let git = |mode: &str| {
-        let bits = u32::from_str_radix(mode, 8).ok()?;
-        Some(if bits & 0o100 == 0 { "100644" } else { "100755" }.to_owned())
-    };
-    Some((git(old)?, git(new)?)).filter(|(old, new)| old != new)
+    Some((git_mode(old)?, git_mode(new)?)).filter(|(old, new)| old != new)
+}
+
+/// Git knows only whether a file can be run.
+fn git_mode(octal: &str) -> Option<&'static str> {
+    let bits = u32::from_str_radix(octal, 8).ok()?;
+    Some(if bits & 0o100 == 0 { "100644" } else { "100755" })
 }
 
 /// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
@@ -170,6 +179,7 @@ mod tests {
             text("/p/run.sh", Modified, "", "", "mode 644 -> 755"),
             text("/p/secret", Modified, "a\n", "b\n", "mode 644 -> 600"),
             text("/p/empty", Deleted, "", "", ""),
+            text("/p/tool", Deleted, "#!/bin/sh\n", "", "mode 755"),
             file("/p/picture", Modified, "binary, 3 -> 5 bytes"),
             file("/p/link", Modified, "was a link to a, link to b"),
             file("/p/new link", Created, "link to a"),
@@ -204,7 +214,6 @@ mod tests {
             ("", None),
         ];
         for (note, expected) in table {
-            let expected = expected.map(|(old, new)| (old.to_owned(), new.to_owned()));
             assert_eq!(modes(note), expected, "{note}");
         }
     }

@@ -93,6 +93,20 @@ impl FileDiff {
 
     /// Compares two texts line by line. At most 200 lines and 32 KiB of hunks are kept; all lines are counted.
     pub fn of_text(path: &Path, old: &str, new: &str) -> Self {
+        Self::compare(path, (old, new), MAX_LINES, MAX_BYTES)
+    }
+
+    /// Compares two texts line by line and keeps all hunks, so that the change can be applied.
+    pub fn of_whole_text(path: &Path, old: &str, new: &str) -> Self {
+        Self::compare(path, (old, new), usize::MAX, usize::MAX)
+    }
+
+    fn compare(
+        path: &Path,
+        (old, new): (&str, &str),
+        most_lines: usize,
+        most_bytes: usize,
+    ) -> Self {
         let mut difference = Self { truncated: false, ..Self::without_lines(path) };
         let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(old, new);
         for change in diff.iter_all_changes() {
@@ -105,7 +119,7 @@ impl FileDiff {
         let mut lines = 0;
         for hunk in diff.unified_diff().iter_hunks() {
             for line in hunk.to_string().split_inclusive('\n') {
-                if lines == MAX_LINES || difference.hunks.len() + line.len() > MAX_BYTES {
+                if lines == most_lines || difference.hunks.len() + line.len() > most_bytes {
                     difference.truncated = true;
                     return difference;
                 }
@@ -139,6 +153,14 @@ mod tests {
         let difference = diff("", &new);
         assert_eq!((difference.additions, difference.hunks.lines().count()), (1000, 200));
         assert!(difference.truncated);
+    }
+
+    #[test]
+    fn a_whole_diff_is_not_cut() {
+        let new = "x\n".repeat(1000);
+        let difference = FileDiff::of_whole_text(Path::new("/p/a"), "", &new);
+        assert_eq!(difference.hunks.lines().count(), 1001);
+        assert!(!difference.truncated);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
             described.files.push(change.path.clone());
         }
         if left.files > 0 && left.hunks > 0 && Instant::now() < left.until {
-            let diff = file_diff(store, change, kind);
+            let diff = file_diff(store, change, kind, FileDiff::of_text);
             left.files -= 1;
             left.hunks = left.hunks.saturating_sub(diff.hunks.len());
             counts.additions += diff.additions;
@@ -71,7 +71,8 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
 
 /// Describes changes whole, whatever that takes.
 pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
-    let files = changes.iter().filter_map(|change| Some(file_diff(store, change, kind(change)?)));
+    let whole = |change| Some(file_diff(store, change, kind(change)?, FileDiff::of_whole_text));
+    let files = changes.iter().filter_map(whole);
     Patch { files: files.collect() }
 }
 
@@ -99,10 +100,15 @@ fn kind(change: &Change) -> Option<FileChange> {
     }
 }
 
-fn file_diff(store: &SnapshotStore, change: &Change, kind: FileChange) -> FileDiff {
+fn file_diff(
+    store: &SnapshotStore,
+    change: &Change,
+    kind: FileChange,
+    compare: fn(&std::path::Path, &str, &str) -> FileDiff,
+) -> FileDiff {
     let texts = (text(store, &change.before), text(store, &change.after));
     let mut diff = match texts {
-        (Some(old), Some(new)) => FileDiff::of_text(&change.path, &old, &new),
+        (Some(old), Some(new)) => compare(&change.path, &old, &new),
         _ => FileDiff::without_lines(&change.path),
     };
     diff.change = kind;
@@ -145,6 +151,13 @@ fn note(change: &Change, no_lines: bool) -> String {
         && old != new
     {
         notes.push(format!("mode {old:o} -> {new:o}"));
+    }
+    // A new file that can be run, or one that is no more: a patch must not lose that.
+    if let (Entry::File { mode, .. }, Entry::Absent) | (Entry::Absent, Entry::File { mode, .. }) =
+        (&change.before, &change.after)
+        && mode & 0o100 != 0
+    {
+        notes.push(format!("mode {mode:o}"));
     }
     notes.extend(lost(change));
     notes.retain(|note| !note.is_empty());
