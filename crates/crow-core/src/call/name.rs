@@ -49,6 +49,8 @@ const ALIASES: &[(&str, &[&str])] = &[
             "terminal",
         ],
     ),
+    ("bash_output", &["taskoutput", "shelloutput", "getbashoutput", "readbash", "joboutput"]),
+    ("bash_kill", &["killbash", "killshell", "taskstop", "killjob", "stopbash"]),
     (
         "grep",
         &[

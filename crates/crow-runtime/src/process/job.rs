@@ -17,6 +17,11 @@ use super::{
     running::{Ended, Sink},
 };
 
+/// From how many bytes on a job is read slowly. It may run for hours, and should not keep the agent busy.
+const PLENTY: u64 = 64 * 1024 * 1024;
+/// How long to wait between two reads then.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// A job, running or ended.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -161,6 +166,10 @@ impl Sink for JobSink {
         self.0.state().ring.push(bytes);
         self.0.changed.notify_waiters();
     }
+
+    fn pause(&self) -> Duration {
+        if self.0.state().ring.total() > PLENTY { PAUSE } else { Duration::ZERO }
+    }
 }
 
 impl JobEnd {
@@ -194,4 +203,38 @@ fn torn_character(bytes: &[u8]) -> usize {
         _ => 1,
     };
     if back < needed { back } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_prints_without_end_is_read_slowly() {
+        let output = OutputLimits { head: 10, tail: 10, spill: None, spill_cap: 0 };
+        let job = Job::new(JobId::new("job-1"), String::new(), output, CancellationToken::new());
+        let mut sink = JobSink(Arc::new(job));
+        let piece = vec![0; 1 << 20];
+        (0..64).for_each(|_| sink.push(&piece));
+        assert_eq!(sink.pause(), Duration::ZERO);
+        sink.push(b"x");
+        assert_eq!(sink.pause(), PAUSE);
+    }
+
+    #[test]
+    fn a_character_is_torn_only_if_more_of_it_may_come() {
+        for (bytes, torn) in [
+            (&b""[..], 0),
+            (b"a", 0),
+            ("ä".as_bytes(), 0),
+            (b"a\xc3", 1),
+            (b"\xe6\xbc", 2),
+            (b"\xf0\x9f\x98", 3),
+            ("😀".as_bytes(), 0),
+            (b"\x80\x80\x80\x80", 0),
+            (b"\xff", 0),
+        ] {
+            assert_eq!(torn_character(bytes), torn, "{bytes:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, waitpid,
+    Pid, Signal, WaitOptions, getpgid, getpid, kill_process, kill_process_group, waitpid,
 };
 use uuid::Uuid;
 
@@ -29,9 +29,18 @@ static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();
 /// they went. It is for a program to decide, which calls this once at its start: from then on every child of this process
 /// that no [`ProcessRunner`](crate::ProcessRunner) started is taken for such an orphan, and ended.
 ///
+/// Children that are there already are left alone. Where there are some, and in the first process of a system, orphans
+/// may be those of others: then only those are ended that bear a command's mark.
+///
 /// Fails where the system has nothing of the kind. Commands are ended with their group then, and what left it goes on.
 pub fn adopt_orphans() -> io::Result<()> {
+    let mut family = family();
+    if are_adopted() {
+        return Ok(());
+    }
     system::adopt_orphans()?;
+    family.started.extend(system::all_children());
+    family.has_strangers = !family.started.is_empty() || getpid().is_init();
     ADOPTS.store(true, Ordering::Relaxed);
     Ok(())
 }
@@ -51,6 +60,8 @@ struct Family {
     living: HashMap<u64, Option<Pid>>,
     /// Children that are waited for where they were started.
     started: HashSet<Pid>,
+    /// Whether there may be orphans of others.
+    has_strangers: bool,
     /// Children that nobody waits for any more, until they are gone.
     dropped: HashSet<Pid>,
 }
@@ -171,7 +182,7 @@ impl Drop for Mark {
 /// To whom an orphan belongs, for a command that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// To another command that is under way; or to the command's own group, which is ended as a whole.
+    /// To another command that is under way, or to somebody else; or to the command's own group, which is ended as a whole.
     Living,
     /// To this command, or to one that is over.
     Ending,
@@ -186,6 +197,7 @@ impl Family {
             commands: 0,
             living: HashMap::new(),
             started: HashSet::new(),
+            has_strangers: false,
             dropped: HashSet::new(),
         }
     }
@@ -207,7 +219,9 @@ impl Family {
         if group.is_some() && self.living.values().any(|leader| *leader == group) {
             return Owner::Living;
         }
-        let Some(mark) = system::variable(orphan, MARK) else { return Owner::Nobody };
+        let Some(mark) = system::variable(orphan, MARK) else {
+            return if self.has_strangers { Owner::Living } else { Owner::Nobody };
+        };
         let number = mark.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
         let number = number.and_then(|number| number.parse().ok());
         let is_others = |number| number != ending && self.living.contains_key(&number);

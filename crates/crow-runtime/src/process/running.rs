@@ -37,6 +37,11 @@ const CHUNK: usize = 16 * 1024;
 pub(super) trait Sink: Send {
     /// Takes in the next bytes of the stream.
     fn push(&mut self, bytes: &[u8]);
+
+    /// Returns how long to wait before more is read, so that a process that prints without end leaves time for others.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl Sink for OutputBuffer {
@@ -119,7 +124,7 @@ impl<S: Sink> Running<S> {
                 biased;
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
-                read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
+                read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
                     self.drain().await;
@@ -214,6 +219,14 @@ impl<S: Sink> Running<S> {
     fn grace(&mut self) -> Instant {
         *self.grace.get_or_insert_with(|| Instant::now() + TERM_GRACE)
     }
+}
+
+/// Reads after a pause. No tick of the clock is waited for if there is none.
+async fn read_later(pause: Duration, pipe: &pipe::Receiver, chunk: &mut [u8]) -> io::Result<usize> {
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+    read_some(pipe, chunk).await
 }
 
 /// Reads what is there, or waits until something is.

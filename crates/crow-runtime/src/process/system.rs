@@ -2,7 +2,11 @@
 
 #[cfg(target_os = "linux")]
 mod told {
-    use std::{fs, io, io::Read as _};
+    use std::{
+        fs, io,
+        io::Read as _,
+        path::{Path, PathBuf},
+    };
 
     use rustix::process::{Pid, getpid, set_child_subreaper};
 
@@ -17,7 +21,17 @@ mod told {
 
     /// Returns the children of the first thread. Orphans come to it; what other threads start does not.
     pub(crate) fn children() -> Vec<Pid> {
-        let Ok(text) = fs::read_to_string(children_file()) else { return Vec::new() };
+        pids_in(&children_file())
+    }
+
+    /// Returns the children of all threads.
+    pub(crate) fn all_children() -> Vec<Pid> {
+        let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+        threads.flatten().flat_map(|thread| pids_in(&thread.path().join("children"))).collect()
+    }
+
+    fn pids_in(file: &Path) -> Vec<Pid> {
+        let text = fs::read_to_string(file).unwrap_or_default();
         text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
     }
 
@@ -33,9 +47,9 @@ mod told {
         variables.into_iter().find_map(value).and_then(|value| String::from_utf8(value).ok())
     }
 
-    fn children_file() -> String {
+    fn children_file() -> PathBuf {
         let pid = getpid().as_raw_nonzero();
-        format!("/proc/{pid}/task/{pid}/children")
+        format!("/proc/{pid}/task/{pid}/children").into()
     }
 }
 
@@ -53,9 +67,13 @@ mod told {
         Vec::new()
     }
 
+    pub(crate) fn all_children() -> Vec<Pid> {
+        Vec::new()
+    }
+
     pub(crate) fn variable(_pid: Pid, _name: &str) -> Option<String> {
         None
     }
 }
 
-pub(super) use told::{adopt_orphans, children, variable};
+pub(super) use told::{adopt_orphans, all_children, children, variable};

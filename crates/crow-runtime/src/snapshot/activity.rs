@@ -1,33 +1,31 @@
 //! Who is changing files of the project right now, in any process, so that a change can be told to have one author.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-
-use uuid::Uuid;
 
 use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_folder};
 
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
 
-/// The activities of a store.
+/// The activities of a store. Each holds the lock of a file; there are as many files as there ever were at once.
 #[derive(Debug)]
 pub(super) struct Activities {
     folder: PathBuf,
-    begun: PathBuf,
+    begun: Arc<Counter>,
 }
 
 /// Something that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
 #[derive(Debug)]
 pub struct Activity {
-    path: PathBuf,
-    /// Held as long as it lasts; the kernel lets it go when the process is killed.
-    _lock: File,
-    begun: Counter,
+    /// Locked as long as it lasts; the kernel unlocks it when the process is killed.
+    lock: File,
+    begun: Arc<Counter>,
     /// How many had begun with this one.
     number: u64,
     /// Whether another was under way when it began.
@@ -36,38 +34,35 @@ pub struct Activity {
 
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
-        let (folder, begun) = (store.join(ACTIVITIES), store.join(BEGUN));
+        let folder = store.join(ACTIVITIES);
         private_folder(&folder).map_err(at(&folder))?;
-        Ok(Self { folder, begun })
+        Ok(Self { folder, begun: Arc::new(Counter::open(store.join(BEGUN))?) })
     }
 
     pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
-        let begun = Counter::at(self.begun.clone());
-        let path = self.folder.join(Uuid::now_v7().to_string());
-        // One after the other: nobody sees a file that is made and not yet locked.
-        let (number, (lock, overlaps)) = begun.next(|| {
-            let overlaps = self.any_under_way()?;
-            let mut options = OpenOptions::new();
-            let lock = options.write(true).create_new(true).mode(0o600).open(&path)?;
-            lock.lock()?;
-            Ok((lock, overlaps))
-        })?;
-        Ok(Activity { path, _lock: lock, begun, number, overlaps })
+        // One after the other: who begins at the same time sees this one, or is seen.
+        let (number, (lock, overlaps)) = self.begun.next(|| self.take())?;
+        Ok(Activity { lock, begun: Arc::clone(&self.begun), number, overlaps })
     }
 
-    /// Looks for activities under way and clears away what killed ones left.
-    fn any_under_way(&self) -> io::Result<bool> {
-        let mut any = false;
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            match File::open(&path).map(|file| (file.try_lock(), file)) {
-                Ok((Ok(()), _lock)) => remove(&path),
-                Ok((Err(_), _)) => any = true,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+    /// Locks the first file that is free, and tells whether another is not.
+    fn take(&self) -> io::Result<(File, bool)> {
+        let (mut own, mut others) = (None, false);
+        for number in 0_u64.. {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).mode(0o600).create(own.is_none()).truncate(false);
+            match options.open(self.folder.join(number.to_string())) {
+                Ok(file) => match file.try_lock() {
+                    Ok(()) if own.is_none() => own = Some(file),
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => others = true,
+                    Err(TryLockError::Error(error)) => return Err(error),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(any)
+        own.map(|own| (own, others)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -83,14 +78,9 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
-fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::debug!(path = %path.display(), %error, "the mark of an activity stays until the next");
+        // Not only closed: a process that is being started may have it open a moment longer.
+        if let Err(error) = self.lock.unlock() {
+            tracing::debug!(%error, "an activity ends when its file is closed");
+        }
     }
 }

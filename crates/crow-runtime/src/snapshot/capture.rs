@@ -14,6 +14,7 @@ use super::{
     entry::permission_bits,
     error::at,
     file::{ReadFile, read_file},
+    now::is_absence,
     objects::Objects,
     usage::Budget,
 };
@@ -124,9 +125,4 @@ pub(super) fn look(
         Err(error) if is_absence(&error) => Ok(Entry::Absent),
         Err(_) => Ok(not_stored(WhyNotCovered::Unreadable)),
     }
-}
-
-/// Under a file there is nothing, either.
-fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

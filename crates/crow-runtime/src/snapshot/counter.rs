@@ -2,42 +2,43 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
 };
 
 use super::{SnapshotStoreError, error::at};
+
+/// Always as many digits, written at once: a reader sees no half of a number.
+const DIGITS: usize = 20;
 
 /// A number in a file.
 #[derive(Debug)]
 pub(super) struct Counter {
     path: PathBuf,
+    file: File,
+    /// The lock of the file keeps other processes away, not other threads that use the same file.
+    changing: Mutex<()>,
 }
 
 impl Counter {
-    /// Opens the file, which is made with zero in it if need be.
+    /// Opens the file, which is made if need be.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
-        let own = Self::at(path);
-        if !own.path.exists() {
-            own.add(0)?;
-        }
-        Ok(own)
-    }
-
-    /// Names the file, which is made when the number changes.
-    pub(super) fn at(path: PathBuf) -> Self {
-        Self { path }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(at(&path))?;
+        Ok(Self { path, file, changing: Mutex::default() })
     }
 
     /// Returns the number.
     pub(super) fn read(&self) -> Result<u64, SnapshotStoreError> {
-        File::open(&self.path).and_then(|mut file| read(&mut file)).map_err(at(&self.path))
+        self.value().map_err(at(&self.path))
     }
 
     /// Adds to the number.
     pub(super) fn add(&self, more: u64) -> Result<(), SnapshotStoreError> {
-        self.change(|number| Ok((number.saturating_add(more), ())))
+        if more == 0 { Ok(()) } else { self.change(|number| Ok((number.saturating_add(more), ()))) }
     }
 
     /// Makes it another number.
@@ -60,25 +61,25 @@ impl Counter {
         &self,
         next: impl FnOnce(u64) -> io::Result<(u64, T)>,
     ) -> Result<T, SnapshotStoreError> {
-        let changed = open(&self.path).and_then(|mut file| {
-            file.lock()?;
-            let (number, result) = next(read(&mut file)?)?;
-            file.rewind()?;
-            // Always as many digits, at once: a reader sees no half of a number.
-            file.write_all(format!("{number:020}\n").as_bytes())?;
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.lock().map_err(at(&self.path))?;
+        let changed = self.value().and_then(next).and_then(|(number, result)| {
+            self.file.write_all_at(format!("{number:0DIGITS$}\n").as_bytes(), 0)?;
             Ok(result)
         });
+        self.file.unlock().map_err(at(&self.path))?;
         changed.map_err(at(&self.path))
     }
-}
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// A number that was never written whole is zero; a collection makes it right.
-fn read(file: &mut File) -> io::Result<u64> {
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text.trim().parse().unwrap_or(0))
+    /// A number that was never written whole is zero; a collection makes it right.
+    fn value(&self) -> io::Result<u64> {
+        let mut digits = [0; DIGITS];
+        match self.file.read_exact_at(&mut digits, 0) {
+            Ok(()) => {
+                Ok(str::from_utf8(&digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, fmt, fs::Metadata, os::unix::fs::MetadataExt as _, path::PathBuf};
 
+use rustix::fs::Stat;
+
 const NANOS: i64 = 1_000_000_000;
 
 /// The hash of a content, which is its name in the store.
@@ -87,7 +89,6 @@ pub struct FileStamp {
 
 impl FileStamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
-        let nanos = |seconds: i64, rest: i64| seconds.saturating_mul(NANOS).saturating_add(rest);
         Self {
             mode: permission_bits(metadata),
             size: metadata.size(),
@@ -96,11 +97,33 @@ impl FileStamp {
             inode: metadata.ino(),
         }
     }
+
+    pub(super) fn of_stat(stat: &Stat) -> Self {
+        Self {
+            mode: stat.st_mode & PERMISSION_BITS,
+            size: number(stat.st_size),
+            modified: nanos(stat.st_mtime, number(stat.st_mtime_nsec)),
+            changed: nanos(stat.st_ctime, number(stat.st_ctime_nsec)),
+            inode: stat.st_ino,
+        }
+    }
 }
+
+fn nanos(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(NANOS).saturating_add(rest)
+}
+
+/// The types of these numbers are not the same everywhere. None of them is ever negative.
+fn number<From, To: TryFrom<From> + Default>(value: From) -> To {
+    value.try_into().unwrap_or_default()
+}
+
+/// The bits that `chmod` sets.
+const PERMISSION_BITS: u32 = 0o7777;
 
 /// Returns the bits that `chmod` sets.
 pub(super) fn permission_bits(metadata: &Metadata) -> u32 {
-    metadata.mode() & 0o7777
+    metadata.mode() & PERMISSION_BITS
 }
 
 /// Something that a snapshot does not hold.

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 
 use super::FileStamp;
 
@@ -25,7 +25,14 @@ pub(super) enum ReadFile {
 /// Reads a file of at most `limit` bytes. Neither follows a link nor waits for the other end of a pipe.
 pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<ReadFile> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path);
+    let file = match opened {
+        // It became a link.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
+            return Ok(ReadFile::Special);
+        }
+        opened => opened?,
+    };
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Ok(ReadFile::Special);

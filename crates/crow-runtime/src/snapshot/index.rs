@@ -12,6 +12,7 @@ use super::{
     codec::{Reader, Writer},
     node::{Child, read_stamp, write_stamp},
     objects::{Objects, replace},
+    proof::Proof,
 };
 
 const FILE: &str = "index";
@@ -50,6 +51,7 @@ pub(super) struct Item {
     pub(super) name: OsString,
     pub(super) ignored: bool,
     pub(super) what: What,
+    pub(super) proof: Proof,
 }
 
 /// What it is.
@@ -109,6 +111,15 @@ impl Item {
         self.folder().and_then(|folder| folder.unignored)
     }
 
+    /// Returns whether there is nothing to be said of it but that it is as it was. That is said once.
+    pub(super) fn is_proven_leaf(&mut self) -> bool {
+        let is_leaf = match &self.what {
+            What::File { content: Content::Stored(_), .. } | What::Link { .. } => true,
+            What::New | What::File { .. } | What::Folder { .. } | What::LeftOut { .. } => false,
+        };
+        is_leaf && self.proof.take()
+    }
+
     fn folder(&self) -> Option<&Folder> {
         match &self.what {
             What::Folder { folder, .. } => Some(folder),
@@ -118,6 +129,22 @@ impl Item {
 }
 
 impl Folder {
+    /// Makes the items those of a sorted list of names; what is known of a name stays known.
+    pub(super) fn merge(&mut self, names: Vec<OsString>) -> bool {
+        let mut known = std::mem::take(&mut self.items).into_iter().peekable();
+        let mut changed = false;
+        for name in names {
+            while known.next_if(|item| item.name < name).is_some() {
+                changed = true;
+            }
+            self.items.push(known.next_if(|item| item.name == name).unwrap_or_else(|| {
+                changed = true;
+                Item { name, ignored: false, what: What::New, proof: Proof::default() }
+            }));
+        }
+        changed || known.next().is_some()
+    }
+
     /// After a collection: what is no longer in the store must be stored anew.
     fn forget_missing(&mut self, objects: &Objects) {
         for item in &mut self.items {
@@ -265,7 +292,7 @@ fn read_folder(reader: &mut Reader<'_>) -> Option<Folder> {
             }
             _ => return None,
         };
-        items.push(Item { name, ignored, what });
+        items.push(Item { name, ignored, what, proof: Proof::default() });
     }
     Some(Folder { seen, items, node, unignored, rules })
 }

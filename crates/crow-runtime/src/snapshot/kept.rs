@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use super::entry::permission_bits;
+use super::{entry::permission_bits, now::is_absence};
 
 /// Copies a file or a link beside itself, under a name that was free. Nothing comes back if there is neither.
 pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
@@ -63,8 +63,4 @@ fn under_free_name<T>(
             Err(error) => return Err(error),
         }
     }
-}
-
-fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

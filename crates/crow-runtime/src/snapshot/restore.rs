@@ -1,6 +1,8 @@
 //! Putting a path back into a state that it had, if it is still in the state that it should be in.
 
 use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions, Permissions},
     io::{self, Write as _},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
@@ -67,15 +69,29 @@ fn in_turn(changes: &[Change]) -> Vec<&Change> {
 impl Restorer<'_> {
     /// Undoes changes.
     pub(super) fn undo(&self, changes: &[Change]) -> Vec<Undone> {
+        let mut opened = BTreeMap::new();
+        for (path, mode) in closed_folders(changes) {
+            if self.is_still(path, mode) && set_mode(path, mode | USER_MAY_ALL).is_ok() {
+                opened.insert(path, mode);
+            }
+        }
         let mut undone = Vec::with_capacity(changes.len());
         let mut closed = Vec::new();
         for change in in_turn(changes) {
-            let result = self.put_open(&change.path, &change.after, &change.before);
-            if let (Ok(PutBack::Done), Entry::Folder { mode }) = (&result, &change.before) {
-                closed.push((change.path.as_path(), *mode));
+            let path = change.path.as_path();
+            let result = match expected(change, opened.contains_key(path)) {
+                Some(expected) => self.put_open(path, &expected, &change.before),
+                None => Ok(PutBack::Done),
+            };
+            if matches!(result, Ok(PutBack::Done)) {
+                opened.remove(path);
+                if let Entry::Folder { mode } = &change.before {
+                    closed.push((path, *mode));
+                }
             }
             undone.push(Undone { path: change.path.clone(), result });
         }
+        closed.extend(opened);
         // Only when all is in them may folders become closed to writing again.
         for (path, mode) in closed.into_iter().rev() {
             if let Err(error) = set_mode(path, mode) {
@@ -122,13 +138,30 @@ impl Restorer<'_> {
 
     /// Tells what undoing changes would come to.
     pub(super) fn foresee(&mut self, changes: &[Change]) -> Vec<Undone> {
-        let in_turn = in_turn(changes).into_iter();
-        in_turn
-            .map(|change| {
-                let result = self.foresee_one(&change.path, &change.after, &change.before);
-                Undone { path: change.path.clone(), result }
-            })
-            .collect()
+        let mut opened = BTreeSet::new();
+        for (path, mode) in closed_folders(changes) {
+            if self.is_still(path, mode) {
+                self.view.foresee(path, Entry::Folder { mode: mode | USER_MAY_ALL });
+                opened.insert(path);
+            }
+        }
+        let mut undone = Vec::with_capacity(changes.len());
+        for change in in_turn(changes) {
+            let result = match expected(change, opened.contains(change.path.as_path())) {
+                Some(expected) => self.foresee_one(&change.path, &expected, &change.before),
+                None => Ok(PutBack::Done),
+            };
+            undone.push(Undone { path: change.path.clone(), result });
+        }
+        undone
+    }
+
+    /// Returns whether a folder is there as it was left.
+    fn is_still(&self, path: &Path, mode: u32) -> bool {
+        let folder = Entry::Folder { mode };
+        let is_clear = |above| matches!(self.view.way(above), Ok(Way::Clear));
+        path.parent().is_some_and(is_clear)
+            && self.view.found(path, &folder).is_ok_and(|found| found == folder)
     }
 
     fn foresee_one(
@@ -233,6 +266,33 @@ impl Restorer<'_> {
             | Entry::LeftOut { .. }
             | Entry::File { content: Content::NotStored { .. }, .. } => Ok(Ready::InPlace),
         }
+    }
+}
+
+/// Returns the folders that were left closed to their owner, the outermost first: they are opened as long as the undo
+/// goes on, so that what came into them can go.
+fn closed_folders(changes: &[Change]) -> BTreeMap<&Path, u32> {
+    let closed = changes.iter().filter_map(|change| match change.after {
+        Entry::Folder { mode } if mode & USER_MAY_ALL != USER_MAY_ALL => {
+            Some((change.path.as_path(), mode))
+        }
+        Entry::Folder { .. }
+        | Entry::Absent
+        | Entry::File { .. }
+        | Entry::Link { .. }
+        | Entry::LeftOut { .. } => None,
+    });
+    closed.collect()
+}
+
+/// Returns what should be there before a change is undone; nothing if only the bits of a folder are left to be set.
+fn expected(change: &Change, is_opened: bool) -> Option<Cow<'_, Entry>> {
+    match (&change.after, &change.before) {
+        (Entry::Folder { .. }, Entry::Folder { .. }) if is_opened => None,
+        (Entry::Folder { mode }, _) if is_opened => {
+            Some(Cow::Owned(Entry::Folder { mode: mode | USER_MAY_ALL }))
+        }
+        (after, _) => Some(Cow::Borrowed(after)),
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, Metadata},
-    io,
-    os::unix::fs::MetadataExt as _,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -13,13 +11,14 @@ use jiff::Timestamp;
 
 use super::{
     Content, ContentHash, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
-    entry::permission_bits,
     error::at,
     file::{ReadFile, read_file},
     ignored::{self, Kind, OuterRules, Rules},
     index::{Folder, Index, Item, Seen, What},
     node::{Child, write_folder},
+    now::{Is, Now, is_absence},
     objects::Objects,
+    proof::prove,
     settled::is_settled,
     undoing,
     usage::Budget,
@@ -72,6 +71,8 @@ struct Place<'a> {
 /// What became of a folder.
 enum Looked {
     Into,
+    /// It is no longer there.
+    Gone,
     LeftOut(WhyNotCovered),
 }
 
@@ -119,8 +120,8 @@ impl<'a> Walk<'a> {
         root: &Path,
         index: &mut Index,
     ) -> Result<(ContentHash, ContentHash), SnapshotStoreError> {
-        let metadata = match fs::symlink_metadata(root) {
-            Ok(metadata) => metadata,
+        let now = match Now::at(root) {
+            Ok(now) => now,
             // A project that was removed whole is an empty one: that is what brings it back.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 index.root = Folder::default();
@@ -129,7 +130,8 @@ impl<'a> Walk<'a> {
             }
             Err(error) => return Err(at(root)(error)),
         };
-        self.device = metadata.dev();
+        self.device = now.device;
+        prove(root, &index.root, now.device);
         let outer = OuterRules::read(root);
         let place = Place {
             path: root,
@@ -140,12 +142,13 @@ impl<'a> Walk<'a> {
         };
         index.outer_rules = Some(outer.hash);
         let folder = &mut index.root;
-        match (self.folder(&place, folder, &metadata)?, folder.node, folder.unignored) {
+        match (self.folder(&place, folder, now.stamp)?, folder.node, folder.unignored) {
             (Looked::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
             (Looked::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
                 let (path, limit) = (root.to_path_buf(), self.limits.entries);
                 Err(SnapshotStoreError::TooManyFiles { path, limit })
             }
+            (Looked::Gone, ..) => Err(at(root)(io::ErrorKind::NotFound.into())),
             _ => Err(at(root)(io::ErrorKind::PermissionDenied.into())),
         }
     }
@@ -154,15 +157,14 @@ impl<'a> Walk<'a> {
         &mut self,
         place: &Place<'_>,
         folder: &mut Folder,
-        metadata: &Metadata,
+        stamp: FileStamp,
     ) -> Result<Looked, SnapshotStoreError> {
-        let stamp = FileStamp::of(metadata);
         let mut changed = folder.node.is_none() || folder.unignored.is_none();
         if place.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
             self.read += 1;
             match self.names(place.path) {
-                Ok(names) => changed |= merge(folder, names),
-                Err(why) => return Ok(Looked::LeftOut(why)),
+                Ok(names) => changed |= folder.merge(names),
+                Err(looked) => return Ok(looked),
             }
             folder.seen = Some(self.seen(stamp));
         }
@@ -174,6 +176,9 @@ impl<'a> Walk<'a> {
         let mut path = place.path.to_path_buf();
         let mut gone = false;
         for item in &mut folder.items {
+            if !judge_anew && !place.ignored && item.is_proven_leaf() {
+                continue;
+            }
             path.push(&item.name);
             match self.item(place, judge_anew, &path, item)? {
                 Found::Same => {}
@@ -227,12 +232,14 @@ impl<'a> Walk<'a> {
         path: &Path,
         item: &mut Item,
     ) -> Result<Found, SnapshotStoreError> {
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Gone),
+        let as_before = item.proof.take() && !judge_anew;
+        let known = if as_before { Now::as_before(item, self.device) } else { None };
+        let now = match known.map_or_else(|| Now::at(path), Ok) {
+            Ok(now) => now,
+            Err(error) if is_absence(&error) => return Ok(Found::Gone),
             Err(_) => return Ok(Found::NoFolder(WhyNotCovered::Unreadable)),
         };
-        let kind = if metadata.is_dir() { Kind::Folder } else { Kind::File };
+        let kind = if now.is == Is::Folder { Kind::Folder } else { Kind::File };
         let known = match &item.what {
             What::New => false,
             What::File { .. } | What::Link { .. } => kind == Kind::File,
@@ -249,14 +256,11 @@ impl<'a> Walk<'a> {
             self.ignored_left = left;
         }
         let judged_otherwise = item.ignored != was_ignored;
-        let found = if metadata.is_dir() {
-            self.subfolder(place, judge_anew, path, item, &metadata)?
-        } else if metadata.is_symlink() {
-            link(path, item)
-        } else if metadata.is_file() {
-            self.file(path, item, FileStamp::of(&metadata), judged_otherwise)?
-        } else {
-            Found::Gone
+        let found = match now.is {
+            Is::Folder => self.subfolder(place, judge_anew, path, item, now)?,
+            Is::Link => link(path, item),
+            Is::File => self.file(path, item, now.stamp, judged_otherwise)?,
+            Is::Special => Found::Gone,
         };
         let only_judged = judged_otherwise && matches!(found, Found::Same);
         Ok(if only_judged { Found::Changed } else { found })
@@ -309,7 +313,7 @@ impl<'a> Walk<'a> {
             }
             Ok(ReadFile::TooLarge) => not_stored(WhyNotCovered::TooLarge),
             Ok(ReadFile::Special) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_absence(&error) => Ok(None),
             Err(_) => not_stored(WhyNotCovered::Unreadable),
         }
     }
@@ -320,15 +324,15 @@ impl<'a> Walk<'a> {
         judge_anew: bool,
         path: &Path,
         item: &mut Item,
-        metadata: &Metadata,
+        now: Now,
     ) -> Result<Found, SnapshotStoreError> {
         if path == self.store {
             return Ok(Found::Gone);
         }
-        let (stamp, before) = (FileStamp::of(metadata), (item.child(), item.unignored()));
+        let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
         let (covered, entries) = (self.not_covered.len(), self.entries);
         let first_ignored = item.ignored && !place.ignored;
-        let why = if metadata.dev() != self.device {
+        let why = if now.device != self.device {
             Some(WhyNotCovered::OtherFileSystem)
         } else if place.depth >= DEEPEST {
             Some(WhyNotCovered::TooDeep)
@@ -342,10 +346,15 @@ impl<'a> Walk<'a> {
         }
         let looked = match why {
             Some(why) => Looked::LeftOut(why),
-            None => self.enter(place, judge_anew, path, item, metadata)?,
+            None => self.enter(place, judge_anew, path, item, stamp)?,
         };
         match looked {
             Looked::Into => Ok(Found::changed_if(before != (item.child(), item.unignored()))),
+            Looked::Gone => {
+                self.not_covered.truncate(covered);
+                self.entries = entries;
+                Ok(Found::Gone)
+            }
             // The whole ignored folder is left out, not the part that was one file too many.
             Looked::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
                 Ok(Found::NoFolder(why))
@@ -367,7 +376,7 @@ impl<'a> Walk<'a> {
         judge_anew: bool,
         path: &Path,
         item: &mut Item,
-        metadata: &Metadata,
+        stamp: FileStamp,
     ) -> Result<Looked, SnapshotStoreError> {
         let mut folder = match std::mem::replace(&mut item.what, What::New) {
             What::Folder { folder, .. } => folder,
@@ -382,8 +391,8 @@ impl<'a> Walk<'a> {
             judge_anew,
             depth: place.depth + 1,
         };
-        let looked = self.folder(&inner, &mut folder, metadata)?;
-        item.what = What::Folder { mode: permission_bits(metadata), folder };
+        let looked = self.folder(&inner, &mut folder, stamp)?;
+        item.what = What::Folder { mode: stamp.mode, folder };
         Ok(looked)
     }
 
@@ -399,7 +408,7 @@ impl<'a> Walk<'a> {
             // It is counted again while it is walked over.
             What::Folder { .. } => false,
             What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => {
-                holds_more_than(path, self.limits.ignored_folder_files)
+                ignored::holds_more_than(path, self.limits.ignored_folder_files)
             }
         };
         too_many.then_some(WhyNotCovered::IgnoredFolder)
@@ -434,16 +443,19 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the names in a folder, sorted.
-    fn names(&self, path: &Path) -> Result<Vec<OsString>, WhyNotCovered> {
-        let entries = fs::read_dir(path).map_err(|_| WhyNotCovered::Unreadable)?;
+    fn names(&self, path: &Path) -> Result<Vec<OsString>, Looked> {
+        let unreadable = |error: io::Error| {
+            let is_gone = is_absence(&error);
+            if is_gone { Looked::Gone } else { Looked::LeftOut(WhyNotCovered::Unreadable) }
+        };
         let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(|_| WhyNotCovered::Unreadable)?.file_name();
+        for entry in fs::read_dir(path).map_err(unreadable)? {
+            let name = entry.map_err(unreadable)?.file_name();
             if name != ignored::GIT && !undoing::is_own(&name) {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {
-                return Err(WhyNotCovered::TooManyFiles);
+                return Err(Looked::LeftOut(WhyNotCovered::TooManyFiles));
             }
         }
         names.sort_unstable();
@@ -460,41 +472,4 @@ fn link(path: &Path, item: &mut Item) -> Found {
     }
     item.what = What::Link { target };
     Found::Changed
-}
-
-/// Makes the items of a folder those of a sorted list of names; what is known of a name stays known.
-fn merge(folder: &mut Folder, names: Vec<OsString>) -> bool {
-    let mut known = std::mem::take(&mut folder.items).into_iter().peekable();
-    let mut changed = false;
-    for name in names {
-        while known.next_if(|item| item.name < name).is_some() {
-            changed = true;
-        }
-        folder.items.push(known.next_if(|item| item.name == name).unwrap_or_else(|| {
-            changed = true;
-            Item { name, ignored: false, what: What::New }
-        }));
-    }
-    changed || known.next().is_some()
-}
-
-/// Counts files until there are too many. So many folders without files are too many, too.
-fn holds_more_than(folder: &Path, limit: usize) -> bool {
-    let (mut files, mut folders) = (0, 0);
-    let mut waiting = vec![folder.to_path_buf()];
-    while let Some(folder) = waiting.pop() {
-        folders += 1;
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                waiting.push(entry.path());
-            } else {
-                files += 1;
-            }
-            if files > limit || folders > limit || waiting.len() > limit {
-                return true;
-            }
-        }
-    }
-    false
 }

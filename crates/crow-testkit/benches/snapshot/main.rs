@@ -11,21 +11,18 @@
 )]
 
 mod project;
+mod steps;
 #[path = "../shared/table.rs"]
 mod table;
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use project::Project;
-use table::Row;
 
 const FOLDER: usize = 20;
 
 fn main() {
-    let mut rows = Vec::new();
+    let mut rows = steps::rows(&Project::new(1000, FOLDER));
     let small = Project::new(10_000, FOLDER);
     rows.extend(small.rows(&Words {
         cold: "10k files, first scan; git: add, write-tree",
@@ -33,7 +30,6 @@ fn main() {
         bound: "≤ 10 ms",
         changed: "10k files, one changed; git",
     }));
-    rows.push(capture(&small));
     drop(small);
     rows.extend(Project::new(100_000, FOLDER).rows(&Words {
         cold: "100k files, first scan; git: add, write-tree",
@@ -52,29 +48,12 @@ struct Words {
     changed: &'static str,
 }
 
-/// One file captured, new content each time, beside writing a copy of it.
-fn capture(project: &Project) -> Row {
-    let paths = [PathBuf::from("captured")];
-    let (mut ours, mut plain) = (Vec::new(), Vec::new());
-    let copy = project.root.join("../copy");
-    for round in 0..500 {
-        let content = project::content(1_000_000 + round);
-        std::fs::write(project.root.join("captured"), &content).unwrap();
-        ours.push(timed(|| drop(project.store.capture(&project.session, &paths).unwrap())));
-        plain.push(timed(|| std::fs::write(&copy, &content).unwrap()));
-    }
-    Row {
-        what: "one file captured; a copy written",
-        bound: "≤ 0.1 ms",
-        ours: show(&mut ours),
-        reference: show(&mut plain),
-    }
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
+fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let started = Instant::now();
-    work();
-    started.elapsed()
+    let result = work();
+    let elapsed = started.elapsed();
+    drop(result);
+    elapsed
 }
 
 /// The least and the median.

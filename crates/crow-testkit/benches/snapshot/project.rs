@@ -4,15 +4,18 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use crow_core::ids::SessionId;
-use crow_runtime::{SnapshotLimits, SnapshotStore};
+use crow_runtime::{Scan, SnapshotLimits, SnapshotStore};
 use ignore::WalkBuilder;
 
 use crate::{Words, show, table::Row, timed};
 
 const TIMES: usize = 15;
+/// By then no file is so new that the next scan reads it once more.
+const SETTLED: Duration = Duration::from_millis(300);
 
 pub(crate) struct Project {
     folder: tempfile::TempDir,
@@ -42,10 +45,9 @@ impl Project {
 
     pub(crate) fn rows(&self, words: &Words) -> Vec<Row> {
         let cold = timed(|| self.scan());
-        let git = Git::new(self.folder.path(), &self.root);
+        let git = Git::new(&self.folder.path().join("git"), &self.root);
         let git_cold = git.as_ref().map(|git| timed(|| git.track()));
-        // What is as new as the last scan is read once more.
-        self.scan();
+        self.settle();
         let mut ours: Vec<_> = (0..TIMES).map(|_| timed(|| self.scan())).collect();
         let mut walk: Vec<_> = (0..TIMES).map(|_| timed(|| self.walk())).collect();
         let mut git_warm: Vec<_> =
@@ -82,9 +84,18 @@ impl Project {
         ]
     }
 
-    fn scan(&self) {
+    /// Scans until no file is as new as the last scan, which would be read once more.
+    pub(crate) fn settle(&self) {
+        let started = Instant::now();
+        while started.elapsed() < SETTLED {
+            self.scan();
+        }
+    }
+
+    pub(crate) fn scan(&self) -> Scan {
         let scan = self.store.scan(&self.session).unwrap();
         assert!(scan.not_covered.is_empty());
+        scan
     }
 
     /// What any scan has to do at least, the way that search tools do it.
@@ -95,18 +106,18 @@ impl Project {
 }
 
 /// A repository beside the project.
-struct Git {
+pub(crate) struct Git {
     folder: PathBuf,
     root: PathBuf,
 }
 
 impl Git {
-    fn new(folder: &Path, root: &Path) -> Option<Self> {
-        let own = Self { folder: folder.join("git"), root: root.to_path_buf() };
+    pub(crate) fn new(folder: &Path, root: &Path) -> Option<Self> {
+        let own = Self { folder: folder.to_path_buf(), root: root.to_path_buf() };
         own.run(&["init", "--quiet"]).then_some(own)
     }
 
-    fn track(&self) {
+    pub(crate) fn track(&self) {
         assert!(self.run(&["add", "--all"]) && self.run(&["write-tree"]));
     }
 

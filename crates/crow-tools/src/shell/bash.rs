@@ -98,6 +98,13 @@ impl TypedTool for Bash {
         if input.command.contains('\0') {
             return Err(ToolError::Model("the command contains a NUL character".to_owned()));
         }
+        let command = input.command.trim_end();
+        if input.run_in_background && command.ends_with('&') && !command.ends_with("&&") {
+            return Err(ToolError::Model(
+                "leave out the & at the end: a job ends when its shell does, and all of it runs in the background"
+                    .to_owned(),
+            ));
+        }
         if input.timeout == Some(0) {
             return Err(ToolError::Model("timeout must be at least 1 millisecond".to_owned()));
         }
@@ -318,7 +325,7 @@ fn result(
         let _ = write!(output, "\n[{}]", ended_detached(outcome.detached));
     } else if outcome.left_running {
         output.push_str(
-            "\n[something that the command started was still running when its shell ended; the processes of its group were ended]",
+            "\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]",
         );
     }
     if let Some(Moved { note, kept }) = moved {

@@ -109,7 +109,7 @@ async fn silence_and_processes_left_behind_are_told() {
     let output = bench.ok("bash", json!({"command": "sleep 60 &"})).await;
     assert_eq!(
         output,
-        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended; the processes of its group were ended]"
+        "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]"
     );
 }
 

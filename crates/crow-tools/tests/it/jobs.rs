@@ -152,3 +152,11 @@ async fn ending_a_job_returns_what_it_printed_last() {
     assert_eq!(text, "bye\n[job-1 was stopped after 2 s, 4 bytes so far]");
     assert_eq!(*bench.processes.kills.lock().unwrap(), [JobId::new("job-1")]);
 }
+
+#[tokio::test]
+async fn a_job_whose_shell_would_end_at_once_is_refused() {
+    let bench = bench(output(JobState::Running, ""));
+    let input = json!({"command": "npm start & ", "run_in_background": true});
+    assert!(bench.fails("bash", input).await.starts_with("leave out the & at the end"));
+    assert!(bench.processes.specs.lock().unwrap().is_empty());
+}

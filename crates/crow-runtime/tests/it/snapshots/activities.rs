@@ -13,7 +13,7 @@ fn one_alone_overlaps_with_nobody() {
         let alone = project.store.begin().unwrap();
         assert!(!alone.overlapped());
     }
-    assert_eq!(project.stored("activities").len(), 0);
+    assert_eq!(project.stored("activities").len(), 1);
 }
 
 #[test]
@@ -33,11 +33,14 @@ fn whoever_is_under_way_at_any_moment_since_the_beginning_counts() {
 #[test]
 fn what_a_killed_process_was_doing_is_over() {
     let project = Project::new();
-    // What remains of it: its mark, without the lock that the kernel let go.
-    fs::write(project.data.join("activities/killed"), "").unwrap();
-    let alone = project.store.begin().unwrap();
+    let killed = project.store.begin().unwrap();
+    let also_killed = project.store.begin().unwrap();
+    // What remains: their files, without the locks that the kernel let go.
+    drop((killed, also_killed));
+    assert_eq!(project.stored("activities").len(), 2);
+    let alone = project.other().begin().unwrap();
     assert!(!alone.overlapped());
-    assert_eq!(project.stored("activities").len(), 1, "the mark of the killed one is gone");
+    assert_eq!(project.stored("activities").len(), 2);
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn not_knowing_is_as_good_as_yes() {
     let project = Project::new();
     let alone = project.store.begin().unwrap();
     assert!(!alone.overlapped());
-    fs::remove_file(project.data.join("begun")).unwrap();
+    fs::write(project.data.join("begun"), "").unwrap();
     assert!(alone.overlapped());
 }
 
@@ -72,7 +75,7 @@ fn of_threads_that_begin_at_once_each_sees_another() {
         }
     });
     assert!(!project.store.begin().unwrap().overlapped());
-    assert_eq!(project.stored("activities").len(), 0);
+    assert_eq!(project.stored("activities").len(), 8, "no more than there were at once");
 }
 
 proptest! {

@@ -221,8 +221,8 @@ fn damage(project: &Project, changes: &[Change]) {
         let change = changes.iter().find(|change| change.path.ends_with(name)).unwrap();
         let Entry::File { content: Content::Stored(hash), .. } = change.before else { panic!() };
         let hash = hash.to_string();
-        let (shelf, name) = hash.split_at(2);
-        let object = project.data.join("objects").join(shelf).join(name);
+        let named = |path: &PathBuf| path.display().to_string().replace('/', "").ends_with(&hash);
+        let object = project.stored("objects").into_iter().find(named).unwrap();
         fs::remove_file(&object).unwrap();
         if cut {
             fs::write(object, "x").unwrap();

@@ -1,0 +1,66 @@
+//! What the file system says of an item now.
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+use super::{
+    FileStamp,
+    index::{Item, What},
+};
+
+/// What the file system says of an item now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) is: Is,
+    pub(super) stamp: FileStamp,
+    pub(super) device: u64,
+}
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Is {
+    File,
+    Folder,
+    Link,
+    /// A pipe, a socket or a device.
+    Special,
+}
+
+impl Now {
+    /// Asks the file system.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        fs::symlink_metadata(path).map(|metadata| Self::of(&metadata))
+    }
+
+    /// Returns what is known of an item that is as it was.
+    pub(super) fn as_before(item: &Item, device: u64) -> Option<Self> {
+        let (is, seen) = match &item.what {
+            What::File { seen, .. } => (Is::File, *seen),
+            What::Folder { folder, .. } => (Is::Folder, folder.seen?),
+            What::New | What::Link { .. } | What::LeftOut { .. } => return None,
+        };
+        Some(Self { is, stamp: seen.stamp, device })
+    }
+
+    fn of(metadata: &Metadata) -> Self {
+        let is = if metadata.is_dir() {
+            Is::Folder
+        } else if metadata.is_file() {
+            Is::File
+        } else if metadata.is_symlink() {
+            Is::Link
+        } else {
+            Is::Special
+        };
+        Self { is, stamp: FileStamp::of(metadata), device: metadata.dev() }
+    }
+}
+
+/// Returns whether there is nothing: under a file there is nothing, either.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,105 @@
+//! What the steps of an agent pay for, in a project of a thousand files.
+
+use std::{fs, path::PathBuf};
+
+use crate::{
+    project::{Git, Project, content},
+    show,
+    table::Row,
+    timed,
+};
+
+const TIMES: usize = 200;
+const FILES: usize = 100;
+
+pub(crate) fn rows(project: &Project) -> Vec<Row> {
+    project.settle();
+    vec![begin(project), shell(project), capture(project), undo(project)]
+}
+
+/// Telling others that this one writes, beside making and removing a file.
+fn begin(project: &Project) -> Row {
+    let mark = project.root.join("../mark");
+    let mut ours: Vec<_> =
+        (0..TIMES).map(|_| timed(|| drop(project.store.begin().unwrap()))).collect();
+    let plain = || fs::write(&mark, "").and_then(|()| fs::remove_file(&mark)).unwrap();
+    let mut plain: Vec<_> = (0..TIMES).map(|_| timed(plain)).collect();
+    Row {
+        what: "an activity begun and ended; a file made and removed",
+        bound: "≤ 0.1 ms",
+        ours: show(&mut ours),
+        reference: show(&mut plain),
+    }
+}
+
+/// What a call of the shell costs that changes nothing.
+fn shell(project: &Project) -> Row {
+    let paths = [PathBuf::from(".gitignore")];
+    let ours = || {
+        let activity = project.store.begin().unwrap();
+        project.store.capture(&project.session, &paths).unwrap();
+        project.scan();
+        project.scan();
+        assert!(!activity.overlapped());
+    };
+    let mut ours: Vec<_> = (0..TIMES).map(|_| timed(ours)).collect();
+    let git = Git::new(&project.root.join("../git"), &project.root);
+    let mut plain: Vec<_> = git
+        .iter()
+        .flat_map(|git| (0..TIMES / 10).map(|_| timed(|| (git.track(), git.track()))))
+        .collect();
+    Row {
+        what: "1k files: begun, one file captured, scanned twice; git: add, write-tree twice",
+        bound: "≤ 1.5 ms",
+        ours: show(&mut ours),
+        reference: if plain.is_empty() { "not installed".to_owned() } else { show(&mut plain) },
+    }
+}
+
+/// One file captured, new content each time, beside writing a copy of it.
+fn capture(project: &Project) -> Row {
+    let (mut ours, mut plain) = (Vec::new(), Vec::new());
+    for round in 0..500 {
+        // New files: the file system takes its time when one is written over.
+        let (content, path) = (content(1_000_000 + round), PathBuf::from(format!("new-{round}")));
+        fs::write(project.root.join(&path), &content).unwrap();
+        let copy = project.root.join(format!("../copy-{round}"));
+        plain.push(timed(|| fs::write(&copy, &content).unwrap()));
+        ours.push(timed(|| project.store.capture(&project.session, &[path]).unwrap()));
+    }
+    Row {
+        what: "one file captured; a copy written",
+        bound: "≤ 0.1 ms",
+        ours: show(&mut ours),
+        reference: show(&mut plain),
+    }
+}
+
+/// A hundred files that a call changed, put back, beside writing them.
+fn undo(project: &Project) -> Row {
+    let files: Vec<PathBuf> =
+        (0..FILES).map(|number| project.root.join(format!("undone/{number}.rs"))).collect();
+    let write = |seed: usize| {
+        for (number, file) in files.iter().enumerate() {
+            fs::write(file, content(seed + number)).unwrap();
+        }
+    };
+    fs::create_dir_all(project.root.join("undone")).unwrap();
+    let (mut foreseen, mut undone, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    write(3_000_000);
+    let before = project.scan();
+    for round in 0..20 {
+        plain.push(timed(|| write(4_000_000 + round * FILES)));
+        let changes = project.store.changes(&before.snapshot, &project.scan().snapshot).unwrap();
+        assert_eq!(changes.len(), FILES);
+        foreseen.push(timed(|| project.store.foresee(&changes).unwrap()));
+        undone.push(timed(|| project.store.undo(&changes).unwrap()));
+    }
+    assert_eq!(project.scan().snapshot, before.snapshot);
+    Row {
+        what: "100 files: what undoing would do, undone; written plainly",
+        bound: "",
+        ours: format!("{}, {}", show(&mut foreseen), show(&mut undone)),
+        reference: show(&mut plain),
+    }
+}
