@@ -33,6 +33,7 @@ fn start(model: ScriptedModel) -> AgentHarness {
     AgentHarness::start(model, HarnessOptions { tools, runtime, ..HarnessOptions::default() })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
     let results = events.iter().filter_map(|event| match &event.event {
         AgentEvent::CallEnd { result, .. } => Some(result.output.as_str()),
@@ -41,6 +42,7 @@ fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
     results.collect()
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn notices(events: &[Arc<Envelope>]) -> Vec<&str> {
     let notices = events.iter().filter_map(|event| match &event.event {
         AgentEvent::Notice { text, .. } => Some(text.as_str()),
