@@ -1,8 +1,14 @@
 //! What the commands do.
 
-use crow_core::ids::SessionId;
+use std::time::Duration;
+
+use crow_core::{event::AgentEvent, ids::SessionId};
 use crow_runtime::{AgentHandle, AgentHost as _, HostCommand, NewSession};
-use tokio::task::spawn_blocking;
+use futures_util::StreamExt as _;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     command::{ALIASES, OWN, help, nearest},
@@ -13,6 +19,8 @@ use crate::{CliError, run::console_style};
 
 /// The host's command that lists sessions; with an id it is the chat's own.
 const SESSIONS: &str = "sessions";
+/// How long it may take until an agent is told of an undo. Where nothing changed, it is told nothing.
+const TELLING: Duration = Duration::from_millis(200);
 
 impl Conversation {
     /// Does what a command says. Returns how the person left, if so. What goes wrong is shown and the chat goes on.
@@ -25,7 +33,7 @@ impl Conversation {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
         let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
-        let waits = turns || ["undo", "redo"].contains(&name);
+        let undoes = ["undo", "redo"].contains(&name);
         let hosts = self.host.commands();
         match name {
             "quit" => return Ok(Some(Left::Asked)),
@@ -33,20 +41,38 @@ impl Conversation {
                 let columns = console_style(&self.environment).width;
                 self.screen.push_say(help(&self.commands(), columns));
             }
-            _ if waits && place == Place::Work => {
+            _ if (turns || undoes) && place == Place::Work => {
                 self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
             }
             _ if turns => self.go_over(name, argument).await?,
             name if hosts.iter().any(|command| command.name == name) => {
                 let id = self.handle.session_id().clone();
                 match self.host.run_command(&id, name, argument).await {
-                    Ok(text) => self.screen.push_say(text),
+                    Ok(text) => {
+                        self.screen.push_say(text);
+                        if undoes {
+                            self.hear_of_undo().await;
+                        }
+                    }
                     Err(error) => self.complain(&error.into()),
                 }
             }
             name => self.screen.push_say(unknown(name, &self.commands())),
         }
         Ok(None)
+    }
+
+    /// Shows what the agent was told of an undo, so that it stands below it and not below the next prompt.
+    async fn hear_of_undo(&mut self) {
+        let end = Instant::now() + TELLING;
+        while let Ok(Some(event)) = timeout_at(end, self.events.next()).await {
+            let is_told =
+                matches!(event.event, AgentEvent::FilesRestored { .. } | AgentEvent::Rewind { .. });
+            self.screen.push(event);
+            if is_told {
+                break;
+            }
+        }
     }
 
     /// Shows what went wrong, and what can be done.
