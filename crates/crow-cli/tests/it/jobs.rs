@@ -64,7 +64,7 @@ async fn an_agent_starts_a_server_uses_it_and_ends_it() {
     let events = harness.run("does the server answer?").await;
     harness.model.assert_finished();
     let results = results(&events);
-    assert_eq!(results[0], "[job-1 runs in the background]");
+    assert_eq!(results[0], "[job-1 runs in the background, until this session ends at the latest]");
     assert!(results[1].starts_with("listening\n[job-1 running for "), "{results:?}");
     assert!(results[3].starts_with("answered\n[job-1 running for "), "{results:?}");
     assert!(results[4].starts_with("(nothing new)\n[job-1 was stopped after "), "{results:?}");
