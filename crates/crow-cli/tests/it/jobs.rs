@@ -34,19 +34,23 @@ fn start(model: ScriptedModel) -> AgentHarness {
 }
 
 fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
-    let results = events.iter().filter_map(|event| match &event.event {
-        AgentEvent::CallEnd { result, .. } => Some(result.output.as_str()),
-        _ => None,
-    });
-    results.collect()
+    let mut results = Vec::new();
+    for event in events {
+        if let AgentEvent::CallEnd { result, .. } = &event.event {
+            results.push(result.output.as_str());
+        }
+    }
+    results
 }
 
 fn notices(events: &[Arc<Envelope>]) -> Vec<&str> {
-    let notices = events.iter().filter_map(|event| match &event.event {
-        AgentEvent::Notice { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    notices.collect()
+    let mut notices = Vec::new();
+    for event in events {
+        if let AgentEvent::Notice { text, .. } = &event.event {
+            notices.push(text.as_str());
+        }
+    }
+    notices
 }
 
 #[tokio::test]
