@@ -1,6 +1,6 @@
 //! What `undo`, `redo`, `restore`, `diff` and `sessions show --changes` print as JSON.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use crow_core::{
     ids::SessionId,
@@ -76,7 +76,7 @@ pub(crate) struct DiffLine<'a> {
     /// The session.
     session_id: &'a SessionId,
     /// The change of each file.
-    files: &'a [FileDiff],
+    files: Cow<'a, [FileDiff]>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -217,7 +217,15 @@ impl RecordLine {
 
 impl<'a> DiffLine<'a> {
     pub(crate) fn new(session_id: &'a SessionId, patch: &'a Patch) -> Self {
-        Self { v: Version, kind: DiffType::Diff, session_id, files: &patch.files }
+        // JSON is text, names of files need not be.
+        let is_text = |file: &FileDiff| file.path.to_str().is_some();
+        let as_text = |file: &FileDiff| FileDiff { path: text(&file.path).into(), ..file.clone() };
+        let files = if patch.files.iter().all(is_text) {
+            Cow::Borrowed(patch.files.as_slice())
+        } else {
+            Cow::Owned(patch.files.iter().map(as_text).collect())
+        };
+        Self { v: Version, kind: DiffType::Diff, session_id, files }
     }
 }
 

@@ -1,10 +1,13 @@
 //! A change of files as a unified diff, which `git apply` and `patch` read.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Component, Path, PathBuf},
+};
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, is_unseen, neutral::neutralise, paint::Paint, undo_report::shown};
+use super::{ConsoleStyle, is_unseen, neutral::neutralise, paint::Paint};
 
 /// Where a diff goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +39,9 @@ pub(crate) fn unified(
 }
 
 fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
-    let name = name(root, &file.path);
-    let (old, new) = (quoted("a/", &name), quoted("b/", &name));
+    let path = seen_from(root, &file.path);
+    let name = path.to_string_lossy();
+    let (old, new) = (quoted("a/", &path), quoted("b/", &path));
     // Writing to a string cannot fail.
     let _ = match file.note.as_str() {
         "" => Ok(()),
@@ -78,13 +82,12 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
 }
 
 /// Names a path as seen from the folder. One outside of it begins with `..`, which no program follows.
-fn name(root: &Path, path: &Path) -> String {
-    if path.starts_with(root) {
-        return shown(root, path);
+fn seen_from(root: &Path, path: &Path) -> PathBuf {
+    if let Ok(below) = path.strip_prefix(root) {
+        return below.to_path_buf();
     }
-    let up = "../".repeat(root.components().count().saturating_sub(1));
-    let path = path.to_string_lossy();
-    up + path.trim_start_matches('/')
+    let up = root.components().skip(1).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(1)).collect()
 }
 
 /// Returns the hunks of a link that is new or no more: to git it is a file that holds the name of its target.
@@ -117,23 +120,28 @@ fn git_mode(octal: &str) -> Option<&'static str> {
 }
 
 /// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
-fn quoted(prefix: &str, name: &str) -> String {
+fn quoted(prefix: &str, path: &Path) -> String {
     let is_plain = |c: char| c != '"' && c != '\\' && !c.is_control() && !is_unseen(c);
-    if name.chars().all(is_plain) {
+    if let Some(name) = path.to_str().filter(|name| name.chars().all(is_plain)) {
         return format!("{prefix}{name}");
     }
     let mut text = format!("\"{prefix}");
-    let mut bytes = [0; 4];
-    for character in name.chars() {
-        match character {
-            '"' | '\\' => text.extend(['\\', character]),
-            character if is_plain(character) => text.push(character),
-            character => {
-                for byte in character.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(text, "\\{byte:03o}");
-                }
+    // Writing to a string cannot fail.
+    let escape = |bytes: &[u8], text: &mut String| {
+        for byte in bytes {
+            let _ = write!(text, "\\{byte:03o}");
+        }
+    };
+    let mut buffer = [0; 4];
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => text.extend(['\\', character]),
+                character if is_plain(character) => text.push(character),
+                character => escape(character.encode_utf8(&mut buffer).as_bytes(), &mut text),
             }
         }
+        escape(chunk.invalid(), &mut text);
     }
     text.push('"');
     text

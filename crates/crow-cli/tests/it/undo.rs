@@ -568,3 +568,32 @@ async fn a_removed_session_leaves_no_states_of_files_behind() {
     assert_eq!(objects(), 0);
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_name_that_is_no_text_is_undone_like_any_other() {
+    let (server, place) = place([
+        bash("c1", "echo x > \"$(printf 'caf\\351')\"; echo y > \"$(printf 'two\\nlines')\""),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    git(&place, &["init", "-q"]);
+    let whole = tree(&place.project(""));
+    run(&place, "touch").await.exited(0);
+    let changed = tree(&place.project(""));
+    let diff = said(&place, &["diff"], 0).await;
+    insta::assert_snapshot!("diff_of_odd_names", diff);
+    fs::write(place.home("patch"), &diff).unwrap();
+    let json = place.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
+    assert_eq!(json["files"][0]["path"].as_str().unwrap().rsplit('/').next(), Some("caf\u{fffd}"));
+    place
+        .run(&["sessions", "show", &place.id(), "--changes", "-o", "json"])
+        .await
+        .exited(0)
+        .lines();
+    let undone = said(&place, &["undo"], 0).await;
+    assert!(undone.contains("- two lines  removed"), "{undone}");
+    assert_same(&place, &whole);
+    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &changed);
+    server.finish().await.unwrap();
+}

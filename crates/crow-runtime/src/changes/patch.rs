@@ -44,7 +44,7 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
         if let Some(reason) = lost(change)
             && described.not_restorable.len() < NAMED_LOST
         {
-            let path = change.path.clone();
+            let path = as_text(&change.path);
             described.not_restorable.push(NotRestorable { path, reason });
         }
         let Some(kind) = kind(change) else { continue };
@@ -55,10 +55,11 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
             FileChange::Deleted => &mut counts.deleted,
         } += 1;
         if described.files.len() < NAMED {
-            described.files.push(change.path.clone());
+            described.files.push(as_text(&change.path));
         }
         if left.files > 0 && left.hunks > 0 && Instant::now() < left.until {
             let diff = file_diff(store, change, kind, FileDiff::of_text);
+            let diff = FileDiff { path: as_text(&diff.path), ..diff };
             left.files -= 1;
             left.hunks = left.hunks.saturating_sub(diff.hunks.len());
             counts.additions += diff.additions;
@@ -74,6 +75,11 @@ pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
     let whole = |change| Some(file_diff(store, change, kind(change)?, FileDiff::of_whole_text));
     let files = changes.iter().filter_map(whole);
     Patch { files: files.collect() }
+}
+
+/// Names a path in a way that a log can hold: logs are text, names of files need not be. The snapshots know the true one.
+fn as_text(path: &std::path::Path) -> std::path::PathBuf {
+    path.to_string_lossy().into_owned().into()
 }
 
 /// Says why a change cannot be undone.
