@@ -1,6 +1,12 @@
 //! Background jobs: an agent that starts a server, and a program that leaves nothing behind.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -113,11 +119,16 @@ const JOB: &str = "echo $$ > pid; setsid -f sh -c 'echo $$ > detached; exec slee
 const UNTIL_IT_RUNS: &str =
     "until [ -s pid ] && [ -s detached ]; do sleep 0.01; done; touch started";
 
+/// Whether a process runs; a zombie does not.
+fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
 fn assert_gone(place: &Place) {
     for name in ["pid", "detached"] {
         let pid = fs::read_to_string(place.project(name)).unwrap();
-        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{name}: {stat}");
+        assert!(!is_running(pid.trim()), "{name} is still there");
     }
 }
 
@@ -157,6 +168,34 @@ async fn no_job_outlives_a_program_that_is_ended() {
         assert_gone(&place);
         server.finish().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_takes_its_jobs_and_commands_with_it() {
+    let job = json!({"command": JOB, "run_in_background": true});
+    let command = "trap '' TERM; echo $$ > command; touch started; while :; do sleep 1; done";
+    let wait = json!({"command": format!("{UNTIL_IT_RUNS}; rm started; {command}")});
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &job),
+        Reply::new().call("c2", "bash", &wait),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
+    while !(place.project("command").exists() && place.project("started").exists()) {
+        tokio::task::yield_now().await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for name in ["pid", "detached", "command"] {
+        let pid = fs::read_to_string(place.project(name)).unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while is_running(pid.trim()) {
+            assert!(Instant::now() < until, "{name} is still there");
+            tokio::task::yield_now().await;
+        }
+    }
+    server.finish().await.unwrap();
 }
 
 /// Runs a command that writes what it sees of some variables.

@@ -2,6 +2,7 @@
 
 mod environment;
 mod group;
+mod guard;
 mod job;
 mod jobs;
 mod orphans;

@@ -17,7 +17,7 @@ use rustix::process::{
 };
 use uuid::Uuid;
 
-use super::system;
+use super::{guard::Guard, system};
 
 /// The variable that holds a command's mark.
 pub(super) const MARK: &str = "CROW_CALL";
@@ -28,6 +28,8 @@ static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();
 /// Lets the processes that commands leave behind come to this process, so that they end with their commands, wherever
 /// they went. It is for a program to decide, which calls this once at its start: from then on every child of this process
 /// that no [`ProcessRunner`](crate::ProcessRunner) started is taken for such an orphan, and ended.
+///
+/// With the first command a small process starts that ends them all if this one is killed.
 ///
 /// Children that are there already are left alone. Where there are some, and in the first process of a system, orphans
 /// may be those of others: then only those are ended that bear a command's mark.
@@ -62,6 +64,8 @@ struct Family {
     started: HashSet<Pid>,
     /// Whether there may be orphans of others.
     has_strangers: bool,
+    /// Ends the commands if this process is killed. Started with the first of them.
+    guard: Option<Guard>,
     /// Children that nobody waits for any more, until they are gone.
     dropped: HashSet<Pid>,
 }
@@ -110,8 +114,9 @@ impl Mark {
         pid: impl FnOnce(&C) -> Option<u32>,
     ) -> io::Result<C> {
         let mut family = family();
+        family.be_guarded();
         let child = start()?;
-        self.leader = pid(&child).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        self.leader = pid(&child).and_then(to_pid);
         if let Some(leader) = self.leader {
             family.started.insert(leader);
             family.living.insert(self.number, Some(leader));
@@ -198,7 +203,21 @@ impl Family {
             living: HashMap::new(),
             started: HashSet::new(),
             has_strangers: false,
+            guard: None,
             dropped: HashSet::new(),
+        }
+    }
+
+    fn be_guarded(&mut self) {
+        if !are_adopted() || self.guard.is_some() {
+            return;
+        }
+        match Guard::start(&self.name) {
+            Ok(guard) => {
+                self.started.extend(to_pid(guard.child.id()));
+                self.guard = Some(guard);
+            }
+            Err(error) => tracing::warn!(%error, "nobody ends the commands if this is killed"),
         }
     }
 
@@ -227,6 +246,10 @@ impl Family {
         let is_others = |number| number != ending && self.living.contains_key(&number);
         if number.is_some_and(is_others) { Owner::Living } else { Owner::Ending }
     }
+}
+
+fn to_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
 fn family() -> MutexGuard<'static, Family> {
