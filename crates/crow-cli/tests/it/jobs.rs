@@ -35,20 +35,24 @@ fn start(model: ScriptedModel) -> AgentHarness {
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
-    let results = events.iter().filter_map(|event| match &event.event {
-        AgentEvent::CallEnd { result, .. } => Some(result.output.as_str()),
-        _ => None,
-    });
-    results.collect()
+    let mut results = Vec::new();
+    for event in events {
+        if let AgentEvent::CallEnd { result, .. } = &event.event {
+            results.push(result.output.as_str());
+        }
+    }
+    results
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn notices(events: &[Arc<Envelope>]) -> Vec<&str> {
-    let notices = events.iter().filter_map(|event| match &event.event {
-        AgentEvent::Notice { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    notices.collect()
+    let mut notices = Vec::new();
+    for event in events {
+        if let AgentEvent::Notice { text, .. } = &event.event {
+            notices.push(text.as_str());
+        }
+    }
+    notices
 }
 
 #[tokio::test]
@@ -66,7 +70,7 @@ async fn an_agent_starts_a_server_uses_it_and_ends_it() {
     let events = harness.run("does the server answer?").await;
     harness.model.assert_finished();
     let results = results(&events);
-    assert_eq!(results[0], "[job-1 runs in the background]");
+    assert_eq!(results[0], "[job-1 runs in the background, until this session ends at the latest]");
     assert!(results[1].starts_with("listening\n[job-1 running for "), "{results:?}");
     assert!(results[3].starts_with("answered\n[job-1 running for "), "{results:?}");
     assert!(results[4].starts_with("(nothing new)\n[job-1 was stopped after "), "{results:?}");

@@ -23,6 +23,7 @@ use crow_testkit::{
     scripted::{ScriptedModel, call, reply, text},
 };
 use futures_util::StreamExt as _;
+use proptest::test_runner::Config as ProptestConfig;
 use serde_json::json;
 
 pub(crate) const SOON: Duration = Duration::from_secs(1);
@@ -180,4 +181,11 @@ pub(crate) async fn is_gone_soon(pid: &str) -> bool {
         tokio::task::yield_now().await;
     }
     !is_running(pid)
+}
+
+/// So many cases in the daily run; `PROPTEST_CASES` sets another number.
+pub(crate) fn cases(few: u32) -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let cases = if usual.cases == 256 { few } else { usual.cases };
+    ProptestConfig { cases, failure_persistence: None, ..usual }
 }

@@ -181,7 +181,8 @@ impl Bash {
             Ok(id) => id,
             Err(error) => return not_run(&error),
         };
-        let mut output = format!("[{id} runs in the background]");
+        let mut output =
+            format!("[{id} runs in the background, until this session ends at the latest]");
         if let Some(Moved { note, .. }) = carry(start, None, ctx) {
             let _ = write!(output, "\n[{note}]");
         }

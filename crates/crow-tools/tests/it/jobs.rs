@@ -36,7 +36,10 @@ async fn a_job_is_planned_as_any_command_and_has_no_time_limit_of_its_own() {
     assert_eq!(plan, foreground);
     assert!(matches!((plan.effects, plan.subject), (Effects::Unknown, Subject::Command(_))));
     let result = bench.run("bash", input).await;
-    assert_eq!(result.output, "[job-1 runs in the background]");
+    assert_eq!(
+        result.output,
+        "[job-1 runs in the background, until this session ends at the latest]"
+    );
     assert_eq!(result.metadata.extra["job_id"], "job-1");
     let specs = bench.processes.specs.lock().unwrap();
     assert_eq!(

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use crate::support::cases;
 use crow_runtime::{Change, Entry, PutBack, Undone};
 use proptest::prelude::*;
 
@@ -109,13 +110,6 @@ fn remove_git(folder: &Path) {
             (false, false) => {}
         }
     }
-}
-
-/// So many cases in the daily run; `PROPTEST_CASES` sets another number.
-fn cases(few: u32) -> ProptestConfig {
-    let usual = ProptestConfig::default();
-    let cases = if usual.cases == 256 { few } else { usual.cases };
-    ProptestConfig { cases, failure_persistence: None, ..usual }
 }
 
 /// Undoes changes after it was foreseen what that would do.

@@ -6,9 +6,7 @@ use crow_runtime::{UndoError, UndoOptions, UndoTarget};
 use proptest::prelude::*;
 
 use super::stage::{Call, Stage, picture};
-
-/// How many random sessions are played; the variable plays more of them.
-const SESSIONS: u32 = 24;
+use crate::support::cases;
 
 /// What a model may do to a few names.
 #[derive(Debug, Clone)]
@@ -101,7 +99,7 @@ async fn leads_back(turns: Vec<Vec<Deed>>, point: usize) {
 
 proptest! {
     // A failing case shrinks slowly: each one plays whole sessions.
-    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(SESSIONS) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..cases(24) })]
 
     #[test]
     fn whatever_calls_did_undoing_them_leads_to_any_state_before(
