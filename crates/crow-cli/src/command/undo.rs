@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crow_runtime::UndoReport;
+use crow_runtime::{ChangedCall, UndoReport};
 
 use super::write_out;
 use crate::{
@@ -66,10 +66,13 @@ pub(crate) fn show_changes(
 ) -> Result<ExitCode, CliError> {
     let Journal { journal, .. } = journal_of(Some(&args.id), environment)?;
     let all = in_order(journal.calls(), journal.records());
+    let store = product::session_store(environment)?;
+    let lost = lost(store.as_ref(), journal.calls())?;
     match args.output {
         OutputForm::Json => {
+            let lost = |call: &ChangedCall| lost.get(&call.seq).copied().unwrap_or(0);
             let lines = all.iter().map(|happened| match happened {
-                Happened::Call(call) => line(&CallLine::new(call)),
+                Happened::Call(call) => line(&CallLine::new(call, lost(call))),
                 Happened::Undo(record) => line(&RecordLine::new(record)),
             });
             write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
@@ -78,8 +81,6 @@ pub(crate) fn show_changes(
             write_out(b"No call of this session changed files.\n")
         }
         OutputForm::Text => {
-            let store = product::session_store(environment)?;
-            let lost = lost(store.as_ref(), journal.calls())?;
             write_out(change_table(&out_style(environment), &all, &lost).as_bytes())
         }
     }

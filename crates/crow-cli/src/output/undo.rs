@@ -45,6 +45,8 @@ pub(crate) struct CallLine {
     kind: CallType,
     #[serde(flatten)]
     call: CallChanges,
+    /// How many of its changes cannot be undone, within bounds.
+    not_restorable: usize,
 }
 
 /// An undo, a redo or a restore of the past.
@@ -195,8 +197,8 @@ impl UndoLine {
 }
 
 impl CallLine {
-    pub(crate) fn new(call: &ChangedCall) -> Self {
-        Self { v: Version, kind: CallType::CallChanges, call: call.into() }
+    pub(crate) fn new(call: &ChangedCall, not_restorable: usize) -> Self {
+        Self { v: Version, kind: CallType::CallChanges, call: call.into(), not_restorable }
     }
 }
 
@@ -346,7 +348,7 @@ mod tests {
         let (id, patch) = (SessionId::new("s"), crate::render::sample::patch());
         [
             json_line(&UndoLine::new(&id, &report())),
-            json_line(&CallLine::new(&call())),
+            json_line(&CallLine::new(&call(), 2)),
             json_line(&RecordLine::new(&record())),
             json_line(&DiffLine::new(&id, &patch)),
         ]

@@ -18,7 +18,8 @@ pub(crate) fn journal_of(
 ) -> Result<Journal, CliError> {
     let store = product::session_store(environment)?;
     let session = match named {
-        Some(prefix) => store.find(prefix)?,
+        // What the agents below a root session changed is undone through it.
+        Some(prefix) => store.read(&store.find(prefix)?)?.metadata.crow().root_id,
         None => last_here(store.as_ref(), environment)?,
     };
     let config = RuntimeConfig {
