@@ -39,7 +39,6 @@ fn start(model: ScriptedModel) -> AgentHarness {
     AgentHarness::start(model, HarnessOptions { tools, runtime, ..HarnessOptions::default() })
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
     let mut results = Vec::new();
     for event in events {
@@ -50,7 +49,6 @@ fn results(events: &[Arc<Envelope>]) -> Vec<&str> {
     results
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "one event is looked for")]
 fn notices(events: &[Arc<Envelope>]) -> Vec<&str> {
     let mut notices = Vec::new();
     for event in events {
