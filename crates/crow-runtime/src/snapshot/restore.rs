@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions, Permissions},
     io::{self, Write as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
@@ -173,7 +173,7 @@ impl Restorer<'_> {
         if let Err(early) = self.before_all(path, expected, wanted)? {
             return Ok(early);
         }
-        if !is_only_mode(expected, wanted) {
+        if !is_only_mode(path, expected, wanted) {
             if let Entry::File { content: Content::Stored(hash), .. } = wanted {
                 self.objects.read(hash)?;
             }
@@ -240,7 +240,7 @@ impl Restorer<'_> {
     ) -> Result<Ready, SnapshotStoreError> {
         match wanted {
             Entry::File { mode, content: Content::Stored(hash), .. } => {
-                if is_only_mode(expected, wanted) {
+                if is_only_mode(path, expected, wanted) {
                     return Ok(Ready::InPlace);
                 }
                 let bytes = self.objects.read(hash)?;
@@ -376,12 +376,13 @@ fn stays_folder(expected: &Entry, wanted: &Entry) -> bool {
     matches!((expected, wanted), (Entry::Folder { .. }, Entry::Folder { .. }))
 }
 
-fn is_only_mode(expected: &Entry, wanted: &Entry) -> bool {
+/// Tells whether only the mode of a file is to change, and of no other name of it.
+fn is_only_mode(path: &Path, expected: &Entry, wanted: &Entry) -> bool {
     match (expected, wanted) {
         (
             Entry::File { content: Content::Stored(expected), .. },
             Entry::File { content: Content::Stored(wanted), .. },
-        ) => expected == wanted,
+        ) => expected == wanted && fs::symlink_metadata(path).is_ok_and(|file| file.nlink() == 1),
         _ => false,
     }
 }

@@ -88,6 +88,18 @@ async fn a_link_to_itself_that_became_a_folder_is_a_link_again() {
 }
 
 #[tokio::test]
+async fn the_mode_of_one_name_of_a_file_returns_without_the_others() {
+    let mut stage = Stage::new();
+    stage.write("a", "");
+    stage.write("b", "");
+    fs::set_permissions(stage.root().join("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    let before = picture(&stage.root());
+    stage.turn(&[Call::Sh("ln -f a b")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(picture(&stage.root()), before);
+}
+
+#[tokio::test]
 async fn undoing_again_goes_one_turn_further_back() {
     let mut stage = Stage::new();
     for number in 1..=3 {
