@@ -290,4 +290,53 @@ mod tests {
             assert_eq!(passes(&sieve, variable), expected, "{variable}");
         }
     }
+
+    /// A finding of a review: each is a documented place of a secret, and none is held back.
+    #[test]
+    fn what_tools_document_as_a_place_of_secrets_is_held_back() {
+        let sieve = Sieve::new("", &[]);
+        let leaked: Vec<_> = [
+            // Bundler: credentials of a gem server.
+            "BUNDLE_ENTERPRISE__CONTRIBSYS__COM=ab12cd34:5678ef90",
+            "BUNDLE_RUBYGEMS__PKG__GITHUB__COM=me:ghp_abcdefghijklmnop",
+            // Nix: tokens for flakes.
+            "NIX_CONFIG=access-tokens = github.com=ghp_abcdefghijklmnop",
+            // sccache and vcpkg: the key of a storage account, a signed address.
+            "SCCACHE_AZURE_CONNECTION_STRING=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0",
+            "VCPKG_BINARY_SOURCES=clear;x-azblob,https://a.blob.core.windows.net/c,sv=2023&sig=c2VjcmV0,readwrite",
+            // Properties of a JVM.
+            "JAVA_TOOL_OPTIONS=-Daws.secretKey=c2VjcmV0",
+            "MAVEN_OPTS=-Dsonar.login=c2VjcmV0",
+            "GRADLE_OPTS=-Dorg.gradle.project.signing.passphrase=c2VjcmV0",
+        ]
+        .into_iter()
+        .filter(|variable| passes(&sieve, variable))
+        .collect();
+        assert_eq!(leaked, Vec::<&str>::new());
+    }
+
+    /// A finding of a review: without these a build fails in the agent that works in the user's shell.
+    #[test]
+    fn what_builds_are_told_by_variables_is_let_through() {
+        let sieve = Sieve::new("", &[]);
+        let missing: Vec<_> = [
+            "PROTOC=/opt/protoc",
+            "OPENSSL_DIR=/opt/ssl",
+            "LIBCLANG_PATH=/opt/llvm",
+            "BINDGEN_EXTRA_CLANG_ARGS=-I/opt",
+            "SDKROOT=/opt/sdk",
+            "DEVELOPER_DIR=/opt/xcode",
+            "MACOSX_DEPLOYMENT_TARGET=12.0",
+            "ACLOCAL_PATH=/opt",
+            "GNUPGHOME=/h/.gnupg",
+            "GIT_SSH_COMMAND=ssh -F /h/other",
+            "SQLX_OFFLINE=true",
+            "PLAYWRIGHT_BROWSERS_PATH=/opt/b",
+            "DOCKER_HOST=unix:///run/user/1000/docker.sock",
+        ]
+        .into_iter()
+        .filter(|variable| !passes(&sieve, variable))
+        .collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
 }

@@ -4,5 +4,7 @@ mod crashes;
 mod journal;
 mod laws;
 mod recording;
+mod review;
+mod review_agents;
 mod sessions;
 mod stage;

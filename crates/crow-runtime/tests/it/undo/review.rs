@@ -1,0 +1,442 @@
+//! Findings of a review: each of these states what should hold.
+
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crow_core::event::AgentEvent;
+use crow_runtime::{
+    AgentSession, Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
+    UndoReport, UndoTarget,
+};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
+
+use super::stage::{Call, Stage, metadata};
+
+const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
+const FORCE_DRY: UndoOptions = UndoOptions { force: true, dry_run: true, chat: false };
+const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
+
+fn plain() -> UndoOptions {
+    UndoOptions::default()
+}
+
+/// What another process sees that has no room left for contents.
+fn without_room(stage: &Stage) -> RuntimeConfig {
+    let limits = SnapshotLimits { free_bytes: u64::MAX, ..SnapshotLimits::default() };
+    let snapshots = SnapshotStores::new(stage.snapshots(), limits, None);
+    RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..stage.config.clone() }
+}
+
+fn open(config: &RuntimeConfig, stage: &Stage) -> UndoJournal {
+    UndoJournal::open(config, stage.agent.handle.session_id()).unwrap()
+}
+
+fn is_done(report: &UndoReport) -> bool {
+    report.is_complete()
+}
+
+/// Whether some file in a folder has this content.
+fn is_somewhere(folder: &Path, content: &str) -> bool {
+    fs::read_dir(folder)
+        .unwrap()
+        .any(|entry| fs::read(entry.unwrap().path()).is_ok_and(|bytes| bytes == content.as_bytes()))
+}
+
+async fn die_in_a_call(stage: &mut Stage) {
+    let line = json!({"command": "rm a; touch here; exec sleep 100"});
+    stage.agent.model.push(reply([call("c1", "sh", line)]));
+    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    while !marker.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    handle.abort();
+    handle.ended().await;
+}
+
+#[tokio::test]
+async fn a_call_that_makes_a_file_with_a_name_that_is_no_text_ends_as_any_other() {
+    let mut stage = Stage::new();
+    let turn = stage.turn(&[Call::Sh("printf x > \"$(printf 'a\\377b')\"")]);
+    let events = tokio::time::timeout(Duration::from_secs(20), turn).await.unwrap();
+    let ended = events.iter().any(|event| matches!(event.event, AgentEvent::CallEnd { .. }));
+    assert!(ended, "{events:#?}");
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"a\xffb");
+    assert!(!stage.root().join(name).exists());
+    stage.turn(&[Call::Sh("echo 1 > b")]).await;
+}
+
+#[tokio::test]
+async fn force_leaves_nothing_behind_a_link_that_leads_out_of_the_project() {
+    let mut stage = Stage::new();
+    stage.write("d/a", "old\n");
+    stage.turn(&[Call::Sh("echo new > d/a")]).await;
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("a"), "other\n").unwrap();
+    fs::remove_dir_all(stage.root().join("d")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), stage.root().join("d")).unwrap();
+    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    let names: Vec<_> =
+        fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a"]);
+}
+
+#[tokio::test]
+async fn a_forced_dry_run_says_what_force_does_where_a_link_is_on_the_way() {
+    let mut stage = Stage::new();
+    stage.write("d/a", "old\n");
+    stage.turn(&[Call::Sh("echo new > d/a")]).await;
+    let outside = tempfile::tempdir().unwrap();
+    fs::rename(stage.root().join("d"), outside.path().join("d")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("d"), stage.root().join("d")).unwrap();
+    let foreseen = stage.undo(UndoTarget::LastTurn, FORCE_DRY).await.unwrap();
+    let done = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert_eq!(is_done(&foreseen), is_done(&done), "{foreseen:#?} {done:#?}");
+}
+
+#[tokio::test]
+async fn force_says_that_it_undid_what_somebody_had_changed_in_between() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    stage.turn(&[Call::Sh("printf 2 > a")]).await;
+    stage.write("a", "mine");
+    stage.turn(&[Call::Sh("printf 3 > a")]).await;
+    let report = stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(stage.read("a"), "1");
+    // It says: "it is as they left it, and what … did stays".
+    assert!(is_done(&report), "{:#?}", report.paths);
+    assert!(stage.journal().calls().iter().all(|call| call.undone));
+}
+
+#[tokio::test]
+async fn force_keeps_a_copy_of_what_somebody_changed_in_between() {
+    let mut stage = Stage::new();
+    stage.write("a", "1\n");
+    stage.turn(&[Call::Sh("echo 2 >> a")]).await;
+    stage.write("a", "1\n2\nmine\n");
+    stage.turn(&[Call::Sh("echo 3 >> a")]).await;
+    stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(stage.read("a"), "1\n");
+    assert!(is_somewhere(&stage.root(), "1\n2\nmine\n3\n"), "the words of the user are gone");
+}
+
+#[tokio::test]
+async fn a_redo_that_met_a_conflict_goes_on_by_force() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("echo new > a; echo new > b")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.write("a", "mine\n");
+    let report = stage.redo().await.unwrap();
+    assert!(!is_done(&report));
+    let handle = stage.agent.handle.clone();
+    let forced = tokio::task::spawn_blocking(move || handle.undo_journal().unwrap().redo(FORCE));
+    let forced = forced.await.unwrap();
+    assert!(forced.is_ok(), "{forced:?}");
+    assert_eq!(stage.read("a"), "new\n");
+}
+
+#[tokio::test]
+async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    stage.write("b", "old");
+    die_in_a_call(&mut stage).await;
+    // Days later.
+    stage.write("mine", "a day's work");
+    stage.write("b", "another day's work");
+    let mut journal = open(&stage.config, &stage);
+    let report = journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
+    assert!(stage.exists("mine") || is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
+    assert!(is_somewhere(&stage.root(), "another day's work"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn force_keeps_a_copy_of_what_others_may_have_changed_during_a_call() {
+    let mut stage = Stage::new();
+    stage.write("mine", "old");
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(stage.snapshots(), limits, None);
+    let other = elsewhere.of(&stage.root()).unwrap().begin().unwrap();
+    stage.turn(&[Call::Sh("echo 1 > a; printf theirs > mine")]).await;
+    drop(other);
+    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(is_somewhere(&stage.root(), "theirs"));
+}
+
+#[tokio::test]
+async fn a_restore_without_room_in_the_store_does_not_destroy_what_is_there() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.write("a", "a day's work");
+    let config = without_room(&stage);
+    let mut journal = open(&config, &stage);
+    let report = journal.restore(Path::new("a"), &Point::Start, plain()).unwrap();
+    if !is_somewhere(&stage.root(), "a day's work") {
+        // Then at least an undo has to bring it back.
+        journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
+    }
+    assert!(is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn a_restore_of_a_file_that_grew_too_large_does_not_destroy_it() {
+    let limits = SnapshotLimits { file_bytes: 10, ..SnapshotLimits::default() };
+    let mut stage = Stage::with_limits(limits);
+    stage.write("a", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.write("a", "a whole day's work");
+    let mut journal = open(&stage.config, &stage);
+    let report = journal.restore(Path::new("a"), &Point::Start, plain()).unwrap();
+    if !is_somewhere(&stage.root(), "a whole day's work") {
+        journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
+    }
+    assert!(is_somewhere(&stage.root(), "a whole day's work"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn an_undo_without_room_in_the_store_can_be_redone_or_says_that_it_cannot() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "the agent's work")]).await;
+    let config = without_room(&stage);
+    let mut journal = open(&config, &stage);
+    let undone = journal.undo(&UndoTarget::LastTurn, plain());
+    let Ok(undone) = undone else { return };
+    if !is_done(&undone) {
+        return;
+    }
+    let redone = journal.redo(plain()).unwrap();
+    assert!(stage.exists("a"), "{redone:#?}");
+}
+
+#[tokio::test]
+async fn what_stays_in_conflict_does_not_keep_undo_from_going_further_back() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("first", "1")]).await;
+    stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
+    stage.write("made/mine", "mine");
+    for _ in 0..3 {
+        stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    }
+    assert!(!stage.exists("first"), "three undos did not get beyond the last turn");
+}
+
+#[tokio::test]
+async fn a_record_that_was_cut_within_a_character_spoils_no_session() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    let id = stage.agent.handle.session_id().clone();
+    // As a full disk leaves it: the notice names a file ä.
+    let folder = stage.config.store.scratch(&id).unwrap();
+    let folder = folder.ancestors().find(|folder| folder.join("history.jsonl").exists()).unwrap();
+    fs::write(folder.join("undo.jsonl"), b"\n{\"notice\":\"\xc3").unwrap();
+    let said = UndoJournal::open(&stage.config, &id).map(|journal| journal.calls().len());
+    assert!(matches!(said, Ok(1)), "{said:?}");
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_beside_a_record_that_was_cut_within_a_character() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    let id = stage.agent.handle.session_id().clone();
+    let folder = stage.config.store.scratch(&id).unwrap();
+    let folder = folder.ancestors().find(|folder| folder.join("history.jsonl").exists()).unwrap();
+    fs::write(folder.join("undo.jsonl"), b"\n{\"notice\":\"\xc3").unwrap();
+    let turn = stage.turn(&[Call::Put("b", "1")]);
+    tokio::time::timeout(Duration::from_secs(10), turn).await.unwrap();
+    assert!(stage.exists("b"));
+}
+
+#[tokio::test]
+async fn a_rewind_does_not_take_the_notice_of_another_undo_with_it() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Put("b", "1")]).await;
+    stage.undo(UndoTarget::Turn(1), plain()).await.unwrap();
+    stage.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
+    stage.undo(UndoTarget::LastTurn, CHAT).await.unwrap();
+    assert!(!stage.exists("a") && !stage.exists("b"));
+    stage.agent.model.allow_rewind();
+    stage.turn(&[]).await;
+    let requests = stage.agent.model.requests();
+    let outline = requests.last().unwrap().outline().join("\n");
+    // The conversation still says that the agent wrote `a`.
+    assert!(outline.contains("put"), "{outline}");
+    assert!(outline.contains("The user undid"), "the model believes that a is there:\n{outline}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rewind_takes_no_run_that_began_while_the_files_were_put_back() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("mkdir d; cd d; seq 1 3000 | xargs touch")]).await;
+    let handle = stage.agent.handle.clone();
+    let work = move || handle.undo_journal().unwrap().undo(&UndoTarget::ToStart, CHAT);
+    let undo = tokio::task::spawn_blocking(work);
+    while stage.exists("d/999") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stage.agent.model.allow_rewind();
+    stage.agent.model.push(reply([text("I remember that")]));
+    stage.agent.run("remember the important thing").await;
+    assert!(!undo.is_finished(), "this machine is too fast for the test");
+    undo.await.unwrap().unwrap();
+    stage.agent.until(|event| matches!(event, AgentEvent::Rewind { .. })).await;
+    stage.agent.model.allow_rewind();
+    stage.agent.model.push(reply([text("?")]));
+    stage.agent.run("what was it?").await;
+    let requests = stage.agent.model.requests();
+    let outline = requests.last().unwrap().outline().join("\n");
+    assert!(outline.contains("the important thing"), "{outline}");
+}
+
+#[tokio::test]
+async fn who_works_in_a_folder_of_the_project_is_seen() {
+    let mut one = Stage::new();
+    one.write("sub/x", "old");
+    // Another session, whose project is the folder `sub`.
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
+    let other = elsewhere.of(&one.root().join("sub")).unwrap().begin().unwrap();
+    let known = metadata(&one.turn(&[Call::Sh("echo 1 > a; echo theirs > sub/x")]).await);
+    drop(other);
+    assert!(known.shared, "its change of sub/x is undone as if it were the agent's");
+}
+
+#[tokio::test]
+async fn an_undo_gives_back_the_owner_of_a_file() {
+    let mut stage = Stage::new();
+    stage.write("a", "old");
+    let path = stage.root().join("a");
+    if std::os::unix::fs::chown(&path, Some(1000), Some(1000)).is_err() {
+        return;
+    }
+    stage.turn(&[Call::Sh("printf new > a")]).await;
+    assert_eq!(fs::metadata(&path).unwrap().uid(), 1000);
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((stage.read("a").as_str(), found.uid(), found.gid()), ("old", 1000, 1000));
+}
+
+#[tokio::test]
+async fn an_undo_keeps_two_names_of_one_file_together() {
+    let mut stage = Stage::new();
+    stage.write("a", "old");
+    fs::hard_link(stage.root().join("a"), stage.root().join("b")).unwrap();
+    stage.turn(&[Call::Sh("printf new > a")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let inode = |name| fs::metadata(stage.root().join(name)).unwrap().ino();
+    assert_eq!(inode("a"), inode("b"));
+}
+
+#[tokio::test]
+async fn a_repository_that_a_call_removed_is_named_as_lost() {
+    let mut stage = Stage::new();
+    stage.write("lib/code", "1");
+    stage.write("lib/.git/HEAD", "ref: refs/heads/main");
+    stage.write("lib/.git/objects/ab/cdef", "a commit that was never pushed");
+    let known = metadata(&stage.turn(&[Call::Sh("rm -rf lib")]).await);
+    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(stage.exists("lib/code"));
+    assert!(
+        stage.exists("lib/.git/HEAD") || !known.not_restorable.is_empty() || !is_done(&report),
+        "the repository is gone and nobody says so"
+    );
+}
+
+#[tokio::test]
+async fn an_undo_that_was_killed_before_it_was_written_down_can_be_redone_after_the_next() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "the agent's work")]).await;
+    let call = stage.journal().calls()[0].clone();
+    let store = stage.config.snapshots.as_ref().unwrap().of(&stage.root()).unwrap();
+    // The undo until the kill: the files are put back, undo.jsonl has no record.
+    let changes = store.changes(&call.before, call.after.as_ref().unwrap()).unwrap();
+    store.undo(&changes).unwrap();
+    assert!(!stage.exists("a"));
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let redone = stage.redo().await.unwrap();
+    assert!(stage.exists("a"), "{redone:#?}");
+}
+
+#[tokio::test]
+async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    stage.write("b", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Put("b", "1")]).await;
+    // The state before the first call is lost, as after a power cut.
+    let first = stage.journal().calls()[0].before.clone();
+    let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
+    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let mut journal = open(&stage.config, &stage);
+    let restored = journal.restore(Path::new("b"), &Point::Start, plain());
+    assert!(restored.is_ok(), "{restored:?}");
+    assert_eq!(stage.read("b"), "0");
+}
+
+#[tokio::test]
+async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    stage.write("b", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Sh("rm b")]).await;
+    let first = stage.journal().calls()[0].before.clone();
+    let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
+    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let original = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
+    let id = fork.id().clone();
+    drop(fork);
+    let stores = stage.config.snapshots.clone().unwrap();
+    stores.forget_session(&stage.root(), &original).unwrap();
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let undone = journal.undo(&UndoTarget::LastTurn, plain());
+    assert!(undone.is_ok(), "{undone:?}");
+    assert_eq!(stage.read("b"), "0");
+}
+
+#[tokio::test]
+async fn undoing_eight_times_as_many_files_takes_not_thirty_times_as_long() {
+    let mut times = Vec::new();
+    for count in [1000, 8000] {
+        let mut stage = Stage::new();
+        let line = format!("mkdir d; cd d; seq 1 {count} | xargs touch");
+        stage.turn(&[Call::Sh(&line)]).await;
+        let mut journal = open(&stage.config, &stage);
+        let begun = Instant::now();
+        let dry = UndoOptions { dry_run: true, ..plain() };
+        let report = journal.undo(&UndoTarget::LastTurn, dry).unwrap();
+        assert_eq!(report.paths.len(), count);
+        times.push(begun.elapsed());
+    }
+    assert!(times[1] < times[0] * 20, "{times:?}");
+}
+
+#[tokio::test]
+async fn a_session_in_which_a_call_made_a_file_with_a_name_that_is_no_text_can_go_on() {
+    let mut stage = Stage::new();
+    let line = json!({"command": "printf x > \"$(printf 'a\\377b')\"; touch here"});
+    stage.agent.model.push(reply([call("c1", "sh", line)]));
+    stage.agent.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    stage.agent.handle.ended().await;
+    let id = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    let runtime = crow_runtime::AgentRuntime::new(stage.config.clone());
+    let handle = runtime.spawn(session, |mut internals| async move {
+        internals.close_open_calls().await.map(drop)
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
