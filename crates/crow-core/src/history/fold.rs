@@ -1,6 +1,6 @@
 //! The fold.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -38,8 +38,12 @@ pub struct History {
     last_seq: u64,
     /// The files before the first call that could change them, and after the last one.
     snapshots: (Option<SnapshotId>, Option<SnapshotId>),
-    /// Undos that the log tells of.
-    undos: BTreeSet<UndoId>,
+    /// Undos that the log tells of, and where.
+    undos: BTreeMap<UndoId, u64>,
+    /// What rewinds took out of the conversation: what came after the one event and before the other.
+    gaps: Vec<(u64, u64)>,
+    /// The number of the event with which somebody last said something.
+    last_input: u64,
 }
 
 #[derive(Debug)]
@@ -161,6 +165,7 @@ impl History {
         let at = envelope.time;
         match &envelope.event {
             AgentEvent::UserInput { message_id, context, content, .. } => {
+                self.last_input = self.last_seq;
                 let blocks = context
                     .iter()
                     .map(|text| Block::text(text.clone()))
@@ -172,12 +177,12 @@ impl History {
                 self.push_reminder(envelope, text);
             }
             AgentEvent::FilesRestored { undo_id, text } => {
-                self.undos.insert(undo_id.clone());
+                self.undos.insert(undo_id.clone(), self.last_seq);
                 self.push_reminder(envelope, text);
             }
             AgentEvent::Rewind { undo_id, last_kept } => {
-                self.undos.insert(undo_id.clone());
                 self.rewind(*last_kept)?;
+                self.undos.insert(undo_id.clone(), self.last_seq);
             }
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 let message = AssistantMessage {
@@ -244,9 +249,19 @@ impl History {
         (self.snapshots.0.as_ref(), self.snapshots.1.as_ref())
     }
 
-    /// Returns whether the log tells of an undo.
+    /// Returns whether the log tells of an undo, in a part that the conversation still has.
     pub fn knows_undo(&self, id: &UndoId) -> bool {
-        self.undos.contains(id)
+        self.undos.contains_key(id)
+    }
+
+    /// Returns whether a rewind took what happened in an event out of the conversation.
+    pub fn is_gone(&self, seq: u64) -> bool {
+        self.gaps.iter().any(|(kept, rewind)| (kept + 1..*rewind).contains(&seq))
+    }
+
+    /// Returns the number of the event with which somebody last said something.
+    pub fn last_input(&self) -> u64 {
+        self.last_input
     }
 
     /// Returns whether a call has no result yet.
@@ -349,6 +364,10 @@ impl History {
         if self.open.is_some() {
             return Err(HistoryError::RewindWithOpenCalls);
         }
+        self.gaps.push((last_kept, self.last_seq));
+        // What was told there is told again, but no rewind is done again: those are known by their gaps.
+        self.undos
+            .retain(|_, told| *told <= last_kept || self.gaps.iter().any(|(_, at)| at == told));
         let kept = self.seqs.partition_point(|seq| *seq <= last_kept);
         self.items.truncate(kept);
         self.messages.clear();

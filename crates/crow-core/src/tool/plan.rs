@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommandLine, Patch};
+use super::{CommandLine, Patch, ToolCategory};
 use crate::file_views::ContentHash;
 
 /// What a call is going to do. Permission, ordering and snapshots go by it.
@@ -20,6 +20,19 @@ pub struct CallPlan {
 }
 
 impl CallPlan {
+    /// Plans a call of which no more is known than what kind of thing its tool does: what writes or runs programs may
+    /// touch anything, all else nothing.
+    pub fn of_category(title: impl Into<String>, category: ToolCategory) -> Self {
+        let effects = match category {
+            ToolCategory::Write | ToolCategory::Execute => Effects::Unknown,
+            ToolCategory::Read
+            | ToolCategory::Network
+            | ToolCategory::Session
+            | ToolCategory::Agent => Effects::None,
+        };
+        Self { effects, ..Self::inert(title) }
+    }
+
     /// Plans a call that touches nothing outside the session.
     pub fn inert(title: impl Into<String>) -> Self {
         Self { title: title.into(), effects: Effects::None, subject: Subject::Nothing }

@@ -39,7 +39,7 @@ pub trait TypedTool: Send + Sync + 'static {
     /// Tells what a call would do. By default: nothing outside the session.
     async fn plan(&self, input: &Self::Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let _ = (input, ctx);
-        Ok(CallPlan::inert(Self::NAME))
+        Ok(CallPlan::of_category(Self::NAME, Self::CATEGORY))
     }
 
     /// Works out what the user is shown before allowing the call.

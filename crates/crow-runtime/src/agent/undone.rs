@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crow_core::event::AgentEvent;
+use crow_core::{event::AgentEvent, workspace::ShellFolder};
 
 use super::{AgentError, AgentInternals};
-use crate::session::ToolState;
+use crate::{UndoRecord, session::ToolState};
 
 impl AgentInternals {
     /// Records what was undone since, so that the model reads of it. Between runs the conversation goes back, too, if
@@ -15,27 +15,44 @@ impl AgentInternals {
             return Ok(());
         }
         let records = self.config.store.undos(&self.shared.id)?;
-        for record in records {
-            if self.history.knows_undo(&record.id) {
+        for record in &records {
+            let Some(last_kept) = record.last_kept.filter(|_| self.goes_back(record)) else {
                 continue;
+            };
+            if between_runs && self.history.open_reply().is_none() {
+                let undo_id = record.id.clone();
+                self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
             }
-            let undo_id = record.id;
-            if let Some(last_kept) = record.last_kept {
-                if between_runs && self.history.open_reply().is_none() {
-                    self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
-                }
-            } else if let Some(text) = record.notice {
-                self.emit(AgentEvent::FilesRestored { undo_id, text }).await?;
+        }
+        for record in records {
+            let is_known = self.history.knows_undo(&record.id) || self.goes_back(&record);
+            // The model does not remember what was undone.
+            let is_gone = !record.calls.is_empty()
+                && record.calls.iter().all(|call| self.history.is_gone(call.seq));
+            if let Some(text) = record.notice.filter(|_| !is_known && !is_gone) {
+                self.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the conversation is still to go back for a record. What was said since that was decided is not
+    /// thrown away: then the model is told instead.
+    fn goes_back(&self, record: &UndoRecord) -> bool {
+        record.last_kept.is_some()
+            && !self.history.knows_undo(&record.id)
+            && record.last_seen.is_none_or(|seen| self.history.last_input() <= seen)
     }
 
     /// Goes back. What the provider's encoder and the tools remember of what is gone is forgotten.
     async fn rewind(&mut self, event: AgentEvent) -> Result<(), AgentError> {
         self.emit(event).await?;
         self.conversation = None;
-        let ToolState { todo, file_views, .. } = ToolState::from_history(&self.history);
+        let ToolState { todo, file_views, resources } = ToolState::from_history(&self.history);
+        match resources.remove::<ShellFolder>() {
+            Some(folder) => self.context.resources.insert(folder.as_ref().clone()),
+            None => drop(self.context.resources.remove::<ShellFolder>()),
+        }
         let todo = todo.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let items = todo.items().to_vec();
         let changed = {

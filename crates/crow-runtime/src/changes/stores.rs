@@ -56,12 +56,11 @@ impl SnapshotStores {
     /// Refers to snapshots from a session that goes on from another one. What cannot be referred to cannot be undone in
     /// it; all else can.
     pub(crate) fn keep(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
-        if snapshots.is_empty() {
-            return;
-        }
-        let kept = self.of(root).and_then(|store| store.keep(id, snapshots));
-        if let Err(error) = kept {
-            tracing::warn!(session = %id, %error, "not all changes of the copied session can be undone");
+        for snapshot in snapshots {
+            let one = std::slice::from_ref(snapshot);
+            if let Err(error) = self.of(root).and_then(|store| store.keep(id, one)) {
+                tracing::warn!(session = %id, %error, "not all changes of the copied session can be undone");
+            }
         }
     }
 

@@ -42,7 +42,8 @@ impl AgentInternals {
             return Ok(Some(Held::default()));
         };
         // What is run outside may wait for a person: others go on meanwhile, and the changes count as shared.
-        let lease = if tool.runs_outside() {
+        // And what starts other agents would wait for them while they wait for it.
+        let lease = if tool.runs_outside() || tool.category() == ToolCategory::Agent {
             None
         } else {
             let Some(lease) = self.lease(ready, cancel).await? else { return Ok(None) };

@@ -28,8 +28,9 @@ pub(super) fn add(folder: &Path, record: &UndoRecord) -> Result<(), SessionError
 /// Reads all records. A line that a crash cut was never acknowledged.
 pub(super) fn read(folder: &Path) -> Result<Vec<UndoRecord>, SessionError> {
     let path = folder.join(FILE);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
+    // A line that was cut may end within a character.
+    let text = match fs::read(&path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(SessionError::Read { path, source }),
     };

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions, Permissions},
     io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, symlink},
     path::{Path, PathBuf},
 };
 
@@ -246,7 +246,7 @@ impl Restorer<'_> {
                 let bytes = self.objects.read(hash)?;
                 create_folders(folder)?;
                 let own = self.undoing.beside(folder)?;
-                if let Err(error) = write(&own, *mode, &bytes) {
+                if let Err(error) = write(&own, *mode, &bytes, owner(path)) {
                     Ready::Beside(own).discard()?;
                     return Err(at(path)(error));
                 }
@@ -387,9 +387,23 @@ fn is_only_mode(path: &Path, expected: &Entry, wanted: &Entry) -> bool {
     }
 }
 
-fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+/// Returns whose a file is that is about to be replaced.
+fn owner(path: &Path) -> Option<(u32, u32)> {
+    let file = fs::symlink_metadata(path).ok()?;
+    file.is_file().then(|| (file.uid(), file.gid()))
+}
+
+fn write(path: &Path, mode: u32, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
+    let own = file.metadata()?;
+    if let Some((user, group)) = owner.filter(|owner| *owner != (own.uid(), own.gid())) {
+        // Only root may give files away; for all others it is theirs, as with any editor that replaces files.
+        let given = fchown(&file, Some(user), Some(group));
+        if let Err(error) = given {
+            tracing::debug!(path = %path.display(), %error, "the owner of a file does not return");
+        }
+    }
     file.set_permissions(Permissions::from_mode(mode))
 }
 

@@ -305,6 +305,11 @@ impl SnapshotStore {
         keep_copy(&path).map_err(at(path))
     }
 
+    /// Returns whether the folders on the way to an absolute path are folders, or missing: behind a link lies another path.
+    pub fn is_reached(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
+        is_reached_directly(path)
+    }
+
     /// Returns the paths that a snapshot of single paths names; nothing for one of the whole project.
     pub fn paths_of(
         &self,

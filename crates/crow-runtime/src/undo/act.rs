@@ -1,6 +1,9 @@
 //! Putting paths back, and saying what became of each.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use crow_core::{
     ids::{SessionId, SnapshotId, UndoId},
@@ -8,7 +11,9 @@ use crow_core::{
 };
 
 use super::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoError, compose::Reversal};
-use crate::{Change, Entry, PutBack, SnapshotStore, SnapshotStoreError, Undone};
+use crate::{
+    Change, Content, Entry, PutBack, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub(super) struct Done {
     pub(super) paths: Vec<RestoredPath>,
     /// The calls of which something could not be undone but may be later.
     pub(super) left: BTreeSet<usize>,
+    /// Whether nothing is left that may be put back later.
+    pub(super) is_whole: bool,
     pub(super) before: SnapshotId,
     pub(super) after: SnapshotId,
 }
@@ -38,69 +45,163 @@ pub(super) struct Act<'a> {
     pub(super) store: &'a SnapshotStore,
     pub(super) session: &'a SessionId,
     pub(super) calls: &'a [ChangedCall],
+    pub(super) force: bool,
+}
+
+/// What may be put back, and what is refused before anything is touched.
+#[derive(Debug, Default)]
+struct Sorted<'a> {
+    changes: Vec<Change>,
+    reversals: BTreeMap<&'a Path, &'a Reversal>,
+    refused: Vec<RestoredPath>,
 }
 
 impl Act<'_> {
     /// Tells what would become of each path.
-    pub(super) fn foresee(
-        &self,
-        reversals: &[Reversal],
-        force: bool,
-    ) -> Result<Vec<RestoredPath>, UndoError> {
-        let (changes, refused) = self.sort(reversals, force);
+    pub(super) fn foresee(&self, request: &Request) -> Result<Vec<RestoredPath>, UndoError> {
+        let Sorted { changes, reversals, refused } = self.sort(request);
         let mut outcomes = refused;
         for undone in self.store.foresee(&changes)? {
-            let mut outcome = self.outcome(&undone, reversals);
-            if force
-                && let PathOutcome::Conflict { .. } = outcome
-                && forcible(&undone.result)
-            {
-                let how = change_of(&undone.path, reversals);
-                outcome = PathOutcome::Restored { how, copy: None };
-            }
+            let reversal = reversals.get(undone.path.as_path()).copied();
+            let outcome = if self.is_forcible(&undone)? {
+                PathOutcome::Restored { how: change_of(reversal), copy: None }
+            } else {
+                self.outcome(&undone, reversal)
+            };
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
         Ok(tidy(outcomes))
     }
 
     /// Puts paths back. What was there before is captured first, so that it can be taken back.
-    pub(super) fn carry_out(&self, reversals: &[Reversal], force: bool) -> Result<Done, UndoError> {
+    pub(super) fn carry_out(&self, request: &Request) -> Result<Done, UndoError> {
         // Calls of other processes that look at the files meanwhile learn that others were at work.
         let _activity = self.store.begin()?;
-        let (changes, refused) = self.sort(reversals, force);
+        let Sorted { mut changes, reversals, refused } = self.sort(request);
         let all: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
         let before = self.store.capture_exactly(self.session, &all)?;
+        let mut left: BTreeSet<PathBuf> = refused.iter().map(|path| path.path.clone()).collect();
         let mut outcomes = refused;
+        if request.action == UndoAction::Restore && !self.force {
+            // What nobody knows is overwritten only if it can be brought back.
+            for lost in self.not_kept(&before, &mut changes)? {
+                left.insert(lost.path.clone());
+                outcomes.push(lost);
+            }
+        }
+        let mut copies = self.keep_doubtful(request, &changes, &reversals)?;
         for undone in self.store.undo(&changes)? {
-            let mut outcome = self.outcome(&undone, reversals);
-            if force && forcible(&undone.result) {
-                let change = changes.iter().find(|change| change.path == undone.path);
-                if let Some(forced) = change.map(|change| self.force(change)) {
-                    outcome = forced;
+            let reversal = reversals.get(undone.path.as_path()).copied();
+            let mut outcome = match reversal {
+                Some(reversal) if self.is_forcible(&undone)? => {
+                    self.force(&reversal.change, &reversal.first)
                 }
+                _ => self.outcome(&undone, reversal),
+            };
+            if let PathOutcome::Restored { copy, .. } = &mut outcome {
+                *copy = copy.take().or_else(|| copies.remove(&undone.path));
+            }
+            if stays(&outcome) && !matches!(undone.result, Ok(PutBack::NotEmpty)) {
+                left.insert(undone.path.clone());
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
         let after = self.store.capture_exactly(self.session, &all)?;
-        let left = left(reversals, &outcomes);
-        Ok(Done { paths: tidy(outcomes), left, before, after })
+        let is_whole = left.is_empty();
+        let stay = request.reversals.iter().filter(|reversal| left.contains(&reversal.change.path));
+        let left = stay.flat_map(|reversal| reversal.calls.iter().copied()).collect();
+        Ok(Done { paths: tidy(outcomes), left, is_whole, before, after })
     }
 
     /// Parts what may be put back from what is refused because others may have made it.
-    fn sort(&self, reversals: &[Reversal], force: bool) -> (Vec<Change>, Vec<RestoredPath>) {
-        let (mut changes, mut refused) = (Vec::new(), Vec::new());
-        for reversal in reversals {
+    fn sort<'r>(&self, request: &'r Request) -> Sorted<'r> {
+        let mut sorted = Sorted::default();
+        for reversal in &request.reversals {
             let mut change = reversal.change.clone();
-            if force {
+            if self.force {
                 change.before = reversal.first.clone();
-            } else if let Some(call) = reversal.shared {
-                let outcome = PathOutcome::Conflict { reason: self.shared_reason(call) };
-                refused.push(RestoredPath { path: change.path, outcome });
+            } else if let Some(reason) = self.refusal(request.action, reversal) {
+                let outcome = PathOutcome::Conflict { reason };
+                sorted.refused.push(RestoredPath { path: change.path, outcome });
                 continue;
             }
-            changes.push(change);
+            sorted.reversals.insert(&reversal.change.path, reversal);
+            sorted.changes.push(change);
         }
-        (changes, refused)
+        sorted
+    }
+
+    fn refusal(&self, action: UndoAction, reversal: &Reversal) -> Option<String> {
+        if let Some(call) = reversal.shared {
+            return Some(self.shared_reason(call));
+        }
+        match &reversal.change.after {
+            Entry::File { content: Content::NotStored { why, .. }, .. }
+                if action == UndoAction::Restore =>
+            {
+                Some(not_kept_reason(*why))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes out what is there now and could not be captured.
+    fn not_kept(
+        &self,
+        before: &SnapshotId,
+        changes: &mut Vec<Change>,
+    ) -> Result<Vec<RestoredPath>, UndoError> {
+        let mut lost = BTreeMap::new();
+        for change in changes.iter() {
+            if let Some(Entry::File { content: Content::NotStored { why, .. }, .. }) =
+                self.store.entry(before, &change.path)?
+            {
+                lost.insert(change.path.clone(), why);
+            }
+        }
+        changes.retain(|change| !lost.contains_key(&change.path));
+        let refused = |(path, why)| RestoredPath {
+            path,
+            outcome: PathOutcome::Conflict { reason: not_kept_reason(why) },
+        };
+        Ok(lost.into_iter().map(refused).collect())
+    }
+
+    /// Keeps copies of what force overwrites and somebody else may have made.
+    fn keep_doubtful(
+        &self,
+        request: &Request,
+        changes: &[Change],
+        reversals: &BTreeMap<&Path, &Reversal>,
+    ) -> Result<BTreeMap<PathBuf, PathBuf>, UndoError> {
+        let mut copies = BTreeMap::new();
+        if !self.force {
+            return Ok(copies);
+        }
+        for change in changes {
+            let Some(reversal) = reversals.get(change.path.as_path()) else { continue };
+            let is_doubtful = request.action == UndoAction::Restore
+                || reversal.shared.is_some()
+                || reversal.broken_after.is_some();
+            if !is_doubtful || !self.store.is_reached(&change.path)? {
+                continue;
+            }
+            if self.store.look_at(&change.path, &change.before)? != change.before
+                && let Some(copy) = self.store.keep_copy(&change.path)?
+            {
+                copies.insert(change.path.clone(), copy);
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Tells whether force helps: a folder with something in it stays, and so does what lies behind a link.
+    fn is_forcible(&self, undone: &Undone) -> Result<bool, UndoError> {
+        let is_conflict = matches!(
+            &undone.result,
+            Ok(PutBack::Conflict { found }) if !matches!(found, Entry::Folder { .. })
+        );
+        Ok(self.force && is_conflict && self.store.is_reached(&undone.path)?)
     }
 
     fn shared_reason(&self, call: usize) -> String {
@@ -116,11 +217,11 @@ impl Act<'_> {
         }
     }
 
-    fn outcome(&self, undone: &Undone, reversals: &[Reversal]) -> PathOutcome {
-        let reversal = reversals.iter().find(|reversal| reversal.change.path == undone.path);
+    fn outcome(&self, undone: &Undone, reversal: Option<&Reversal>) -> PathOutcome {
         match &undone.result {
             Ok(PutBack::Done | PutBack::Unchanged)
-                if let Some(call) = reversal.and_then(|reversal| reversal.broken_after) =>
+                if let Some(call) = reversal.and_then(|reversal| reversal.broken_after)
+                    && !self.force =>
             {
                 let by = self.calls.get(call).map(words).unwrap_or_default();
                 let reason = format!(
@@ -128,9 +229,7 @@ impl Act<'_> {
                 );
                 PathOutcome::Conflict { reason }
             }
-            Ok(PutBack::Done) => {
-                PathOutcome::Restored { how: change_of(&undone.path, reversals), copy: None }
-            }
+            Ok(PutBack::Done) => PathOutcome::Restored { how: change_of(reversal), copy: None },
             Ok(PutBack::Unchanged) => PathOutcome::Unchanged,
             Ok(PutBack::Conflict { found }) => PathOutcome::Conflict {
                 reason: conflict(found, reversal.map(|reversal| &reversal.change.after)),
@@ -146,14 +245,14 @@ impl Act<'_> {
     }
 
     /// Puts a path back although it is not what it should be, and keeps a copy of what it is.
-    fn force(&self, change: &Change) -> PathOutcome {
+    fn force(&self, change: &Change, wanted: &Entry) -> PathOutcome {
         let forced = || -> Result<PathOutcome, SnapshotStoreError> {
             let copy = self.store.keep_copy(&change.path)?;
             let found = self.store.look_at(&change.path, &change.after)?;
-            let put = self.store.put_back(&change.path, &found, &change.before)?;
-            let how = change_between(&found, &change.before);
+            let put = self.store.put_back(&change.path, &found, wanted)?;
+            let how = change_between(&found, wanted);
             let undone = Undone { path: change.path.clone(), result: Ok(put) };
-            let outcome = self.outcome(&undone, &[]);
+            let outcome = self.outcome(&undone, None);
             let is_done = matches!(outcome, PathOutcome::Restored { .. });
             Ok(if is_done { PathOutcome::Restored { how, copy } } else { outcome })
         };
@@ -161,24 +260,16 @@ impl Act<'_> {
     }
 }
 
-/// Returns the calls that changed a path that could not be put back but may be later.
-fn left(reversals: &[Reversal], outcomes: &[RestoredPath]) -> BTreeSet<usize> {
-    let stays = |outcome: &PathOutcome| {
-        matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
-    };
-    let paths: BTreeSet<&PathBuf> =
-        outcomes.iter().filter(|path| stays(&path.outcome)).map(|path| &path.path).collect();
-    let stay = reversals.iter().filter(|reversal| paths.contains(&reversal.change.path));
-    stay.flat_map(|reversal| reversal.calls.iter().copied()).collect()
+/// Tells whether something is left to do for a path.
+fn stays(outcome: &PathOutcome) -> bool {
+    matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
 }
 
-/// Tells whether force helps: a folder with something in it stays in any case.
-fn forcible(result: &Result<PutBack, SnapshotStoreError>) -> bool {
-    matches!(result, Ok(PutBack::Conflict { found }) if !matches!(found, Entry::Folder { .. }))
+fn not_kept_reason(why: WhyNotCovered) -> String {
+    format!("what is there now cannot be kept ({why}), so it stays")
 }
 
-fn change_of(path: &std::path::Path, reversals: &[Reversal]) -> FileChange {
-    let reversal = reversals.iter().find(|reversal| reversal.change.path == path);
+fn change_of(reversal: Option<&Reversal>) -> FileChange {
     reversal.map_or(FileChange::Modified, |reversal| {
         change_between(&reversal.change.after, &reversal.change.before)
     })

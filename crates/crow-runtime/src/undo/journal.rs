@@ -1,7 +1,7 @@
 //! The journal of a session: what its calls changed, and what was undone of it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -221,14 +221,23 @@ impl UndoJournal {
         action: UndoAction,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let changes = self.store.changes(&record.before, &record.after)?;
+        let mut changes = self.store.changes(&record.before, &record.after)?;
         let is_meant = |call: &ChangedCall| {
             record.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
         };
         let calls = self.told.calls.iter().enumerate().filter(|(_, call)| is_meant(call));
+        let calls: Vec<usize> = calls.map(|(at, _)| at).collect();
+        if action == UndoAction::Redo {
+            // An undo that was killed left no record of what it had put back; the calls say what there was.
+            let seen: BTreeSet<PathBuf> =
+                changes.iter().map(|change| change.path.clone()).collect();
+            let missed = self.reversals(&calls)?.into_iter().map(|reversal| reversal.change);
+            let missed = missed.filter(|change| !seen.contains(&change.path));
+            changes.extend(missed.map(Change::reversed));
+        }
         let request = Request {
             action,
-            calls: calls.map(|(at, _)| at).collect(),
+            calls,
             reversals: changes.into_iter().map(Reversal::of).collect(),
             reverses: Some(record.id.clone()),
             last_kept: None,
@@ -237,7 +246,8 @@ impl UndoJournal {
     }
 
     fn act(&mut self, request: &Request, options: UndoOptions) -> Result<UndoReport, UndoError> {
-        let act = Act { store: &self.store, session: &self.id, calls: &self.told.calls };
+        let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
+        let act = Act { store, session, calls, force: options.force };
         let calls: Vec<&ChangedCall> =
             request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
         let mut report = UndoReport {
@@ -249,12 +259,16 @@ impl UndoJournal {
             dry_run: options.dry_run,
         };
         if options.dry_run {
-            report.paths = act.foresee(&request.reversals, options.force)?;
+            report.paths = act.foresee(request)?;
             return Ok(report);
         }
-        let done = act.carry_out(&request.reversals, options.force)?;
+        let done = act.carry_out(request)?;
         report.paths = done.paths;
-        let is_done = |at: &&usize| !done.left.contains(*at);
+        // A record is taken back as a whole: until then it stands.
+        let reverses = request.reverses.clone().filter(|_| done.is_whole);
+        let is_done = |at: &&usize| {
+            !done.left.contains(*at) && (reverses.is_some() || request.reverses.is_none())
+        };
         let finished =
             request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
         let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
@@ -264,13 +278,15 @@ impl UndoJournal {
             time: self.clock.now(),
             action: request.action,
             calls: finished.map(key).collect(),
-            reverses: request.reverses.clone(),
+            reverses: reverses.clone(),
             before: done.before,
             after: done.after,
-            notice: notice.filter(|_| request.last_kept.is_none()),
+            notice,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
+            last_seen: request.last_kept.map(|_| self.told.last_seq),
         };
-        if record.before == record.after && record.calls.is_empty() && record.last_kept.is_none() {
+        let does_nothing = record.calls.is_empty() && record.reverses.is_none();
+        if record.before == record.after && does_nothing && record.last_kept.is_none() {
             return Ok(report);
         }
         self.sessions.add_undo(&self.id, &record)?;
@@ -304,6 +320,22 @@ impl UndoJournal {
         Ok(steps)
     }
 
+    /// Returns what calls did to each path, without those whose states are lost.
+    fn known_steps(&self, calls: &[usize]) -> BTreeMap<PathBuf, Vec<Step>> {
+        let mut known: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+        for at in calls {
+            match self.steps(std::slice::from_ref(at)) {
+                Ok(steps) => {
+                    for (path, mut steps) in steps {
+                        known.entry(path).or_default().append(&mut steps);
+                    }
+                }
+                Err(error) => tracing::warn!(session = %self.id, %error, "a call is left out"),
+            }
+        }
+        known
+    }
+
     /// Captures what an earlier snapshot holds as it is now: the end of a call that was cut off.
     fn now(&self, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
         Ok(match self.store.paths_of(before)? {
@@ -316,7 +348,7 @@ impl UndoJournal {
     fn state_at(&self, path: &Path, place: usize) -> Result<Vec<(PathBuf, Entry)>, UndoError> {
         let all: Vec<usize> = (0..self.told.calls.len()).collect();
         let mut states = Vec::new();
-        for (changed, steps) in self.steps(&all)? {
+        for (changed, steps) in self.known_steps(&all) {
             if !changed.starts_with(path) {
                 continue;
             }

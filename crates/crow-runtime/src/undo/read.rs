@@ -18,6 +18,8 @@ pub(super) struct Told {
     pub(super) calls: Vec<ChangedCall>,
     /// The turns that the conversation still has.
     pub(super) turns: Vec<Turn>,
+    /// The number of the root's last event.
+    pub(super) last_seq: u64,
 }
 
 /// A turn of the root session.
@@ -45,7 +47,8 @@ impl Told {
         records: &[UndoRecord],
         is_at_work: bool,
     ) -> Self {
-        let mut told = Self { turns: turns(&root.events, records), ..Self::default() };
+        let last_seq = root.events.iter().filter_map(|line| line.seq).max().unwrap_or(0);
+        let mut told = Self { turns: turns(&root.events, records), last_seq, ..Self::default() };
         let began: Vec<(u64, u32)> = turn_starts(&root.events);
         told.take(root, is_at_work);
         let mut known = BTreeSet::new();

@@ -116,12 +116,15 @@ pub struct UndoRecord {
     pub before: SnapshotId,
     /// The paths after it.
     pub after: SnapshotId,
-    /// What the model is told. Nothing if the conversation went back, too.
+    /// What the model is told, unless the conversation goes back, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
-    /// The last event that the conversation keeps, if it went back.
+    /// The last event that the conversation keeps, if it is to go back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_kept: Option<u64>,
+    /// The last event that there was when that was decided: what was said since is not thrown away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<u64>,
 }
 
 /// Names a call among those of all agents of a root session.

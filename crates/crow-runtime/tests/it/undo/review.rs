@@ -426,7 +426,7 @@ async fn undoing_eight_times_as_many_files_takes_not_thirty_times_as_long() {
 
 #[tokio::test]
 async fn a_session_in_which_a_call_made_a_file_with_a_name_that_is_no_text_can_go_on() {
-    let mut stage = Stage::new();
+    let stage = Stage::new();
     let line = json!({"command": "printf x > \"$(printf 'a\\377b')\"; touch here"});
     stage.agent.model.push(reply([call("c1", "sh", line)]));
     stage.agent.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
