@@ -440,3 +440,60 @@ async fn a_session_in_which_a_call_made_a_file_with_a_name_that_is_no_text_can_g
     });
     assert_eq!(handle.ended().await.result, Ok(()));
 }
+
+#[tokio::test]
+async fn a_conversation_that_goes_back_says_which_changes_stay() {
+    let mut stage = Stage::new();
+    stage.turn(&[]).await;
+    stage.turn(&[Call::Put("a", "the agent's")]).await;
+    stage.write("a", "the agent's, and mine");
+    let undone = stage.undo(UndoTarget::LastTurn, CHAT).await;
+    let Ok(report) = undone else { return };
+    assert!(!is_done(&report) && stage.exists("a"));
+    stage.agent.model.allow_rewind();
+    stage.turn(&[]).await;
+    let requests = stage.agent.model.requests();
+    let outline = requests.last().unwrap().outline().join("\n");
+    assert!(outline.contains("put") || outline.contains("stay"), "{outline}");
+}
+
+/// Whoever saves a file between the last look at it and the renaming loses what he saved, and is not told.
+#[test]
+fn what_is_saved_while_a_file_is_put_back_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("project");
+    fs::create_dir(&root).unwrap();
+    let root = root.canonicalize().unwrap();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let stores = SnapshotStores::new(folder.path().join("snapshots"), limits, None);
+    let store = stores.of(&root).unwrap();
+    let session = crow_core::ids::SessionId::new("s");
+    let path = root.join("a");
+    let state = |content: &str| {
+        fs::write(&path, content).unwrap();
+        let snapshot = store.capture_exactly(&session, std::slice::from_ref(&path)).unwrap();
+        store.entry(&snapshot, &path).unwrap().unwrap()
+    };
+    let (wanted, expected) = (state("before the call"), state("after the call"));
+    let mut lost = 0;
+    for trial in 0..3000_u32 {
+        fs::write(&path, "after the call").unwrap();
+        let beside = root.join("beside");
+        fs::write(&beside, "saved by the user").unwrap();
+        let put = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let until = Instant::now() + Duration::from_micros(u64::from(trial % 300));
+                while Instant::now() < until {}
+                // As editors save.
+                fs::rename(&beside, &path).unwrap();
+            });
+            store.put_back(&path, &expected, &wanted).unwrap()
+        });
+        let is = fs::read_to_string(&path).unwrap();
+        // Had the user saved before the last look, it would be a conflict; had he saved after the renaming, it would be there.
+        if matches!(put, crow_runtime::PutBack::Done) && is == "before the call" {
+            lost += 1;
+        }
+    }
+    assert_eq!(lost, 0, "of 3000 saved files were overwritten without a word");
+}

@@ -295,10 +295,12 @@ impl TypedTool for Server {
 #[tokio::test]
 async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
     let stage = Stage::new();
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
-    let session = AgentSession::create(&stage.config, spec).unwrap();
+    let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
-    let runtime = AgentRuntime::new(stage.config.clone());
+    let runtime = AgentRuntime::new(config.clone());
     let mut tools = ToolRegistry::new();
     tools.register(Typed::new(Server));
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
@@ -308,15 +310,15 @@ async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
     // The next process.
     let model = ScriptedModel::new([reply([text("done")])]);
     let abilities = model.resolved().info.abilities;
-    let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    let session = AgentSession::open(&config, &id, abilities).unwrap();
     let resolved = model.resolved();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
-        let config = crow_core::model::ModelConfig::default();
+        let asked = crow_core::model::ModelConfig::default();
         let ask = crow_runtime::ModelCall {
             model: &resolved,
             system: "",
             tools: &[],
-            config: &config,
+            config: &asked,
             tool_choice: crow_core::model::ToolChoice::Auto,
         };
         internals.call_model(ask, &CancellationToken::new()).await.map(drop)
@@ -343,4 +345,30 @@ async fn what_the_user_saves_while_a_command_runs_is_not_undone_without_a_word()
     user.await.unwrap();
     let report = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
     assert_eq!(stage.read("notes"), "what the user typed meanwhile", "{:#?}", report.paths);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
+    let mut one = Stage::new();
+    let mut two = Stage::beside(&one);
+    two.turn(&[Call::Put("b", "1")]).await;
+    let marker = one.root().join("began");
+    let turn = tokio::spawn(async move {
+        one.turn(&[Call::Sh("touch began; sleep 8")]).await;
+        one
+    });
+    while !marker.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Neither the agent's interrupt nor its shutdown reaches it.
+    let handle = two.agent.handle.clone();
+    let undo = two.undo(UndoTarget::LastTurn, UndoOptions::default());
+    tokio::pin!(undo);
+    let waited = tokio::time::timeout(Duration::from_millis(300), &mut undo).await;
+    assert!(waited.is_err(), "it did not wait");
+    handle.interrupt();
+    handle.shutdown();
+    let ended = tokio::time::timeout(Duration::from_secs(4), &mut undo).await;
+    drop(turn.await.unwrap());
+    assert!(ended.is_ok(), "it waits for as long as the other call takes");
 }
