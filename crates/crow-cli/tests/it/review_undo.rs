@@ -78,3 +78,35 @@ async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
     place.run(&["redo"]).await.exited(0);
     assert_eq!(names(&place).len(), made.len(), "{one:?} {two:?}");
 }
+
+#[tokio::test]
+async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
+    let edit = json!({"path": "link", "old_string": "old", "new_string": "new"});
+    let (_server, place) = place([
+        Reply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
+        Reply::new().call("c1", "edit_file", &edit).into(),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fs::write(place.project("real"), "old").unwrap();
+    std::os::unix::fs::symlink("real", place.project("link")).unwrap();
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "new");
+    place.run(&["undo"]).await.exited(0);
+    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "old");
+    assert!(fs::symlink_metadata(place.project("link")).unwrap().is_symlink());
+}
+
+#[tokio::test]
+async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
+    let (_server, place) = place([bash("c1", "rm a"), Reply::new().text("Done.").into()]).await;
+    fs::write(place.project("a"), "old").unwrap();
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    let id = place.id();
+    let old = place.project("").components().as_path().to_path_buf();
+    let new = old.with_file_name("moved");
+    fs::rename(&old, &new).unwrap();
+    let mut command = place.command(&["undo", "--session", &id]);
+    let ran = finish(command.current_dir(&new).spawn().unwrap()).await;
+    assert!(!old.exists(), "{ran:?}");
+}

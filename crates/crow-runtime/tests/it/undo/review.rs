@@ -143,6 +143,35 @@ async fn a_redo_that_met_a_conflict_goes_on_by_force() {
 }
 
 #[tokio::test]
+async fn force_goes_on_with_the_undo_of_a_restore_and_not_with_another_turn() {
+    let mut stage = Stage::new();
+    stage.write("d/a", "old\n");
+    stage.write("d/b", "old\n");
+    stage.turn(&[Call::Sh("echo new > d/a; echo new > d/b")]).await;
+    stage.turn(&[Call::Put("other", "1")]).await;
+    let handle = stage.agent.handle.clone();
+    let restore = move || handle.undo_journal()?.restore(Path::new("d"), &Point::Start, plain());
+    tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
+    stage.write("d/a", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(!is_done(&report));
+    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(stage.exists("other"), "another turn was undone, by force");
+    assert_eq!(stage.read("d/a"), "new\n");
+}
+
+#[tokio::test]
+async fn a_redo_that_brought_nothing_back_leaves_the_calls_undone() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.write("a", "mine");
+    let report = stage.redo().await.unwrap();
+    assert!(!is_done(&report) && stage.read("a") == "mine");
+    assert!(stage.journal().calls()[0].undone);
+}
+
+#[tokio::test]
 async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make() {
     let mut stage = Stage::new();
     stage.write("a", "1");
@@ -155,6 +184,21 @@ async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make()
     let report = journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
     assert!(stage.exists("mine") || is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
     assert!(is_somewhere(&stage.root(), "another day's work"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn a_restore_of_a_folder_removes_no_file_that_no_call_made() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    die_in_a_call(&mut stage).await;
+    // Days later.
+    stage.write("mine", "a day's work");
+    let mut journal = open(&stage.config, &stage);
+    let root = stage.root();
+    // Without force: everything as it was before the first call.
+    let report = journal.restore(&root, &Point::Start, plain()).unwrap();
+    assert_eq!(stage.read("a"), "1");
+    assert!(stage.exists("mine"), "{:#?}", report.paths);
 }
 
 #[tokio::test]
@@ -496,4 +540,28 @@ fn what_is_saved_while_a_file_is_put_back_is_not_lost() {
         }
     }
     assert_eq!(lost, 0, "of 3000 saved files were overwritten without a word");
+}
+
+/// Each model call reads all records again, and on the thread of the agent.
+#[tokio::test]
+async fn a_session_of_ten_thousand_undos_answers_in_time() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.redo().await.unwrap();
+    let id = stage.agent.handle.session_id().clone();
+    let folder = stage.config.store.scratch(&id).unwrap();
+    let folder = folder.ancestors().find(|folder| folder.join("undo.jsonl").exists()).unwrap();
+    let text = fs::read_to_string(folder.join("undo.jsonl")).unwrap();
+    let begun = Instant::now();
+    stage.turn(&[]).await;
+    let before = begun.elapsed();
+    fs::write(folder.join("undo.jsonl"), text.repeat(5000)).unwrap();
+    let begun = Instant::now();
+    stage.turn(&[]).await;
+    let after = begun.elapsed();
+    assert!(
+        after < before + Duration::from_millis(200),
+        "{before:?} with 2 records, {after:?} with 10,000"
+    );
 }

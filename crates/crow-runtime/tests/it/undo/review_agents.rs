@@ -372,3 +372,46 @@ async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
     drop(turn.await.unwrap());
     assert!(ended.is_ok(), "it waits for as long as the other call takes");
 }
+
+/// Nobody closes the open calls of a child that died: its call seems to go on until now, whenever that is.
+#[tokio::test]
+async fn a_call_of_a_child_that_died_long_ago_does_not_take_in_what_came_later() {
+    let stage = Stage::new();
+    stage.write("b", "old");
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let runtime = AgentRuntime::new(config.clone());
+    let tools = Stage::tools();
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 1 }).await?;
+        let mut child = internals.child(crate::support::child("helper")).await?;
+        Stage::make_call(&mut child, &tools, "touch here; exec sleep 100").await
+    });
+    while !stage.exists("here") {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    handle.abort();
+    handle.ended().await;
+    // The session goes on; its agent closes what is open, as all do.
+    let session = AgentSession::open(&config, &id, crow_core::model::Abilities::default()).unwrap();
+    let tools = Stage::tools();
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await?;
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 2 }).await?;
+        Stage::make_call(&mut internals, &tools, "echo new > b").await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    stage.write("mine", "days later");
+    let mut journal = crow_runtime::UndoJournal::open(&config, &id).unwrap();
+    use crow_runtime::Point::{End, Start};
+    let diff = journal.diff(&Start, &End).unwrap();
+    let shown: Vec<_> = diff.files.iter().map(|file| file.path.file_name().unwrap()).collect();
+    let report = journal.undo(&UndoTarget::ToStart, UndoOptions::default()).unwrap();
+    assert_eq!(stage.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
+    assert!(!shown.contains(&std::ffi::OsStr::new("mine")), "{shown:?}");
+}
