@@ -420,7 +420,8 @@ async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored()
     let first = stage.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
     let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (beginning, rest) = hash.split_at(2);
+    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
     let mut journal = open(&stage.config, &stage);
     let restored = journal.restore(Path::new("b"), &Point::Start, plain());
     assert!(restored.is_ok(), "{restored:?}");
@@ -437,7 +438,8 @@ async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
     let first = stage.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
     let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (beginning, rest) = hash.split_at(2);
+    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
     let original = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
@@ -470,7 +472,7 @@ async fn undoing_eight_times_as_many_files_takes_not_thirty_times_as_long() {
 
 #[tokio::test]
 async fn a_session_in_which_a_call_made_a_file_with_a_name_that_is_no_text_can_go_on() {
-    let mut stage = Stage::new();
+    let stage = Stage::new();
     let line = json!({"command": "printf x > \"$(printf 'a\\377b')\"; touch here"});
     stage.agent.model.push(reply([call("c1", "sh", line)]));
     stage.agent.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
