@@ -16,6 +16,7 @@ mod examples;
 mod jobs;
 mod permissions;
 mod program;
+mod review_undo;
 mod sessions;
 mod signals;
 mod terminal;

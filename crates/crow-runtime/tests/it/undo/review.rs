@@ -143,6 +143,35 @@ async fn a_redo_that_met_a_conflict_goes_on_by_force() {
 }
 
 #[tokio::test]
+async fn force_goes_on_with_the_undo_of_a_restore_and_not_with_another_turn() {
+    let mut stage = Stage::new();
+    stage.write("d/a", "old\n");
+    stage.write("d/b", "old\n");
+    stage.turn(&[Call::Sh("echo new > d/a; echo new > d/b")]).await;
+    stage.turn(&[Call::Put("other", "1")]).await;
+    let handle = stage.agent.handle.clone();
+    let restore = move || handle.undo_journal()?.restore(Path::new("d"), &Point::Start, plain());
+    tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
+    stage.write("d/a", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(!is_done(&report));
+    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(stage.exists("other"), "another turn was undone, by force");
+    assert_eq!(stage.read("d/a"), "new\n");
+}
+
+#[tokio::test]
+async fn a_redo_that_brought_nothing_back_leaves_the_calls_undone() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.write("a", "mine");
+    let report = stage.redo().await.unwrap();
+    assert!(!is_done(&report) && stage.read("a") == "mine");
+    assert!(stage.journal().calls()[0].undone);
+}
+
+#[tokio::test]
 async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make() {
     let mut stage = Stage::new();
     stage.write("a", "1");
@@ -155,6 +184,21 @@ async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make()
     let report = journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
     assert!(stage.exists("mine") || is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
     assert!(is_somewhere(&stage.root(), "another day's work"), "{report:#?}");
+}
+
+#[tokio::test]
+async fn a_restore_of_a_folder_removes_no_file_that_no_call_made() {
+    let mut stage = Stage::new();
+    stage.write("a", "1");
+    die_in_a_call(&mut stage).await;
+    // Days later.
+    stage.write("mine", "a day's work");
+    let mut journal = open(&stage.config, &stage);
+    let root = stage.root();
+    // Without force: everything as it was before the first call.
+    let report = journal.restore(&root, &Point::Start, plain()).unwrap();
+    assert_eq!(stage.read("a"), "1");
+    assert!(stage.exists("mine"), "{:#?}", report.paths);
 }
 
 #[tokio::test]
@@ -376,7 +420,8 @@ async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored()
     let first = stage.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
     let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (beginning, rest) = hash.split_at(2);
+    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
     let mut journal = open(&stage.config, &stage);
     let restored = journal.restore(Path::new("b"), &Point::Start, plain());
     assert!(restored.is_ok(), "{restored:?}");
@@ -393,7 +438,8 @@ async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
     let first = stage.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
     let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(folder.join("objects").join(&hash[..2]).join(&hash[2..])).unwrap();
+    let (beginning, rest) = hash.split_at(2);
+    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
     let original = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
@@ -439,4 +485,85 @@ async fn a_session_in_which_a_call_made_a_file_with_a_name_that_is_no_text_can_g
         internals.close_open_calls().await.map(drop)
     });
     assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
+async fn a_conversation_that_goes_back_says_which_changes_stay() {
+    let mut stage = Stage::new();
+    stage.turn(&[]).await;
+    stage.turn(&[Call::Put("a", "the agent's")]).await;
+    stage.write("a", "the agent's, and mine");
+    let undone = stage.undo(UndoTarget::LastTurn, CHAT).await;
+    let Ok(report) = undone else { return };
+    assert!(!is_done(&report) && stage.exists("a"));
+    stage.agent.model.allow_rewind();
+    stage.turn(&[]).await;
+    let requests = stage.agent.model.requests();
+    let outline = requests.last().unwrap().outline().join("\n");
+    assert!(outline.contains("put") || outline.contains("stay"), "{outline}");
+}
+
+/// Whoever saves a file between the last look at it and the renaming loses what he saved, and is not told.
+#[test]
+fn what_is_saved_while_a_file_is_put_back_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("project");
+    fs::create_dir(&root).unwrap();
+    let root = root.canonicalize().unwrap();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let stores = SnapshotStores::new(folder.path().join("snapshots"), limits, None);
+    let store = stores.of(&root).unwrap();
+    let session = crow_core::ids::SessionId::new("s");
+    let path = root.join("a");
+    let state = |content: &str| {
+        fs::write(&path, content).unwrap();
+        let snapshot = store.capture_exactly(&session, std::slice::from_ref(&path)).unwrap();
+        store.entry(&snapshot, &path).unwrap().unwrap()
+    };
+    let (wanted, expected) = (state("before the call"), state("after the call"));
+    let mut lost = 0;
+    for trial in 0..3000_u32 {
+        fs::write(&path, "after the call").unwrap();
+        let beside = root.join("beside");
+        fs::write(&beside, "saved by the user").unwrap();
+        let put = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let until = Instant::now() + Duration::from_micros(u64::from(trial % 300));
+                while Instant::now() < until {}
+                // As editors save.
+                fs::rename(&beside, &path).unwrap();
+            });
+            store.put_back(&path, &expected, &wanted).unwrap()
+        });
+        let is = fs::read_to_string(&path).unwrap();
+        // Had the user saved before the last look, it would be a conflict; had he saved after the renaming, it would be there.
+        if matches!(put, crow_runtime::PutBack::Done) && is == "before the call" {
+            lost += 1;
+        }
+    }
+    assert_eq!(lost, 0, "of 3000 saved files were overwritten without a word");
+}
+
+/// Each model call reads all records again, and on the thread of the agent.
+#[tokio::test]
+async fn a_session_of_ten_thousand_undos_answers_in_time() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.redo().await.unwrap();
+    let id = stage.agent.handle.session_id().clone();
+    let folder = stage.config.store.scratch(&id).unwrap();
+    let folder = folder.ancestors().find(|folder| folder.join("undo.jsonl").exists()).unwrap();
+    let text = fs::read_to_string(folder.join("undo.jsonl")).unwrap();
+    let begun = Instant::now();
+    stage.turn(&[]).await;
+    let before = begun.elapsed();
+    fs::write(folder.join("undo.jsonl"), text.repeat(5000)).unwrap();
+    let begun = Instant::now();
+    stage.turn(&[]).await;
+    let after = begun.elapsed();
+    assert!(
+        after < before + Duration::from_millis(200),
+        "{before:?} with 2 records, {after:?} with 10,000"
+    );
 }

@@ -13,7 +13,8 @@ use crow_core::{
     workspace::ShellFolder,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, RuntimeConfig, SessionSpec, UndoOptions, UndoTarget,
+    AgentInternals, AgentRuntime, AgentSession, Point, RuntimeConfig, SessionSpec, UndoOptions,
+    UndoTarget,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -261,9 +262,11 @@ async fn when_the_conversation_goes_back_the_shell_does_too() {
     agent.model.push(reply([call("c2", "pwd", json!({}))]));
     agent.model.push(reply([text("done")]));
     let events = agent.run("where are you?").await;
-    let said = events.iter().find_map(|event| match &event.event {
-        crow_core::event::AgentEvent::CallEnd { result, .. } => Some(result.output.clone()),
-        _ => None,
+    let said = events.iter().find_map(|event| {
+        let crow_core::event::AgentEvent::CallEnd { result, .. } = &event.event else {
+            return None;
+        };
+        Some(result.output.clone())
     });
     assert_eq!(said.as_deref(), Some("at the root"));
 }
@@ -295,10 +298,12 @@ impl TypedTool for Server {
 #[tokio::test]
 async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
     let stage = Stage::new();
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
-    let session = AgentSession::create(&stage.config, spec).unwrap();
+    let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
-    let runtime = AgentRuntime::new(stage.config.clone());
+    let runtime = AgentRuntime::new(config.clone());
     let mut tools = ToolRegistry::new();
     tools.register(Typed::new(Server));
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
@@ -308,15 +313,15 @@ async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
     // The next process.
     let model = ScriptedModel::new([reply([text("done")])]);
     let abilities = model.resolved().info.abilities;
-    let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    let session = AgentSession::open(&config, &id, abilities).unwrap();
     let resolved = model.resolved();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
-        let config = crow_core::model::ModelConfig::default();
+        let asked = crow_core::model::ModelConfig::default();
         let ask = crow_runtime::ModelCall {
             model: &resolved,
             system: "",
             tools: &[],
-            config: &config,
+            config: &asked,
             tool_choice: crow_core::model::ToolChoice::Auto,
         };
         internals.call_model(ask, &CancellationToken::new()).await.map(drop)
@@ -332,15 +337,81 @@ async fn what_the_user_saves_while_a_command_runs_is_not_undone_without_a_word()
     let mut stage = Stage::new();
     stage.write("notes", "old");
     let root = stage.root();
-    let user = tokio::spawn(async move {
+    let user = async move {
         while !root.join("began").exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         std::fs::write(root.join("notes"), "what the user typed meanwhile").unwrap();
         std::fs::write(root.join("saved"), "").unwrap();
-    });
-    stage.turn(&[Call::Sh("touch began; until [ -e saved ]; do sleep 0.01; done")]).await;
-    user.await.unwrap();
+    };
+    let line = Call::Sh("touch began; until [ -e saved ]; do sleep 0.01; done");
+    let calls = [line];
+    tokio::join!(stage.turn(&calls), user);
     let report = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
     assert_eq!(stage.read("notes"), "what the user typed meanwhile", "{:#?}", report.paths);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
+    let mut one = Stage::new();
+    let mut two = Stage::beside(&one);
+    two.turn(&[Call::Put("b", "1")]).await;
+    let marker = one.root().join("began");
+    let calls = [Call::Sh("touch began; sleep 8")];
+    let undo = async {
+        while !marker.exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let undo = two.undo(UndoTarget::LastTurn, UndoOptions::default());
+        tokio::pin!(undo);
+        let waited = tokio::time::timeout(Duration::from_millis(300), &mut undo).await;
+        assert!(waited.is_err(), "it did not wait");
+        two.agent.handle.interrupt();
+        two.agent.handle.shutdown();
+        tokio::time::timeout(Duration::from_secs(4), &mut undo).await.is_ok()
+    };
+    let (_, ended) = tokio::join!(one.turn(&calls), undo);
+    assert!(ended, "it waits for as long as the other call takes");
+}
+
+/// Nobody closes the open calls of a child that died: its call seems to go on until now, whenever that is.
+#[tokio::test]
+async fn a_call_of_a_child_that_died_long_ago_does_not_take_in_what_came_later() {
+    let stage = Stage::new();
+    stage.write("b", "old");
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let runtime = AgentRuntime::new(config.clone());
+    let tools = Stage::tools();
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 1 }).await?;
+        let mut child = internals.child(crate::support::child("helper")).await?;
+        Stage::make_call(&mut child, &tools, "touch here; exec sleep 100").await
+    });
+    while !stage.exists("here") {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    handle.abort();
+    handle.ended().await;
+    // The session goes on; its agent closes what is open, as all do.
+    let session = AgentSession::open(&config, &id, crow_core::model::Abilities::default()).unwrap();
+    let tools = Stage::tools();
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await?;
+        internals.set_state(crow_core::event::AgentState::Processing).await?;
+        internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 2 }).await?;
+        Stage::make_call(&mut internals, &tools, "echo new > b").await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    stage.write("mine", "days later");
+    let mut journal = crow_runtime::UndoJournal::open(&config, &id).unwrap();
+    let diff = journal.diff(&Point::Start, &Point::End).unwrap();
+    let shown: Vec<_> = diff.files.iter().map(|file| file.path.file_name().unwrap()).collect();
+    let report = journal.undo(&UndoTarget::ToStart, UndoOptions::default()).unwrap();
+    assert_eq!(stage.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
+    assert!(!shown.contains(&std::ffi::OsStr::new("mine")), "{shown:?}");
 }

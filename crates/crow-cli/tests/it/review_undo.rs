@@ -1,0 +1,112 @@
+//! Findings of a review, with the real program: each of these states what should hold.
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use serde_json::json;
+
+use crate::program::{Place, finish};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+
+fn bash(id: &str, command: &str) -> Step {
+    Reply::new().call(id, "bash", &json!({"command": command})).into()
+}
+
+async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+#[tokio::test]
+async fn a_file_whose_name_is_no_text_ends_neither_the_run_nor_the_session() {
+    let (_server, place) = place([
+        bash("c1", "printf x > \"$(printf 'a\\377b')\""),
+        Reply::new().text("Done.").into(),
+        Reply::new().text("Going on.").into(),
+    ])
+    .await;
+    let ran = place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await;
+    let id = place.id();
+    let resumed = place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await;
+    assert_eq!((ran.code, resumed.code), (Some(0), Some(0)), "{}\n{}", ran.err, resumed.err);
+}
+
+/// The names in `d`.
+fn names(place: &Place) -> BTreeSet<String> {
+    let Ok(entries) = fs::read_dir(place.project("d")) else { return BTreeSet::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_all_back() {
+    let (_server, place) = place([
+        bash("c1", "mkdir d; cd d; for i in $(seq 1 1500); do echo $i > $i; done"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    let made = names(&place);
+    let mut killed = place.start(&["undo"]);
+    while names(&place).len() > 1000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    killed.kill().unwrap();
+    finish(killed).await;
+    let half = names(&place).len();
+    assert!(half > 0, "too late");
+    place.run(&["undo"]).await.exited(0);
+    assert_eq!(names(&place), BTreeSet::new());
+    place.run(&["redo"]).await.exited(0);
+    let back = names(&place).len();
+    assert_eq!(back, made.len(), "{half} were left when it was killed, {back} came back");
+}
+
+#[tokio::test]
+async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
+    let (_server, place) = place([
+        bash("c1", "mkdir d; cd d; for i in $(seq 1 300); do echo $i > $i; done"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    let made = names(&place);
+    let (one, two) = (place.start(&["undo"]), place.start(&["undo"]));
+    let (one, two) = tokio::join!(finish(one), finish(two));
+    assert_eq!(names(&place), BTreeSet::new(), "{one:?} {two:?}");
+    place.run(&["redo"]).await.exited(0);
+    assert_eq!(names(&place).len(), made.len(), "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
+    let edit = json!({"path": "link", "old_string": "old", "new_string": "new"});
+    let (_server, place) = place([
+        Reply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
+        Reply::new().call("c1", "edit_file", &edit).into(),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    fs::write(place.project("real"), "old").unwrap();
+    std::os::unix::fs::symlink("real", place.project("link")).unwrap();
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "new");
+    place.run(&["undo"]).await.exited(0);
+    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "old");
+    assert!(fs::symlink_metadata(place.project("link")).unwrap().is_symlink());
+}
+
+#[tokio::test]
+async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
+    let (_server, place) = place([bash("c1", "rm a"), Reply::new().text("Done.").into()]).await;
+    fs::write(place.project("a"), "old").unwrap();
+    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    let id = place.id();
+    let old = place.project("").components().as_path().to_path_buf();
+    let new = old.with_file_name("moved");
+    fs::rename(&old, &new).unwrap();
+    let mut command = place.command(&["undo", "--session", &id]);
+    let ran = finish(command.current_dir(&new).spawn().unwrap()).await;
+    assert!(!old.exists(), "{ran:?}");
+}
