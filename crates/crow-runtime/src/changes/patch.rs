@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crow_core::tool::{ChangeCounts, FileChange, FileDiff, NotRestorable, Patch};
 
-use crate::{Change, Content, Entry, SnapshotStore};
+use crate::{Change, Content, Entry, SnapshotStore, WhyNotCovered};
 
 /// How many files are compared line by line.
 const COMPARED_FILES: usize = 50;
@@ -85,6 +85,8 @@ fn as_text(path: &std::path::Path) -> std::path::PathBuf {
 /// Says why a change cannot be undone.
 fn lost(change: &Change) -> Option<String> {
     match (&change.before, &change.after) {
+        // It stays, so nothing of it is lost.
+        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (
             Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why },
             _,
@@ -99,6 +101,7 @@ fn kind(change: &Change) -> Option<FileChange> {
     let is_file = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
     let is_left_out = |entry: &Entry| matches!(entry, Entry::LeftOut { .. });
     match (&change.before, &change.after) {
+        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (before, after) if is_file(before) && is_file(after) => Some(FileChange::Modified),
         (before, _) if is_file(before) || is_left_out(before) => Some(FileChange::Deleted),
         (_, after) if is_file(after) || is_left_out(after) => Some(FileChange::Created),

@@ -17,6 +17,9 @@ pub enum UndoError {
     /// The snapshots cannot be read or written.
     #[error(transparent)]
     Snapshots(#[from] SnapshotStoreError),
+    /// A call changes files now, and goes on for long.
+    #[error("a call changes files now; interrupt it, or wait until it has ended")]
+    Busy,
     /// There is nothing to do.
     #[error("there is nothing to {what}")]
     Nothing {

@@ -2,8 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use crow_core::{
@@ -22,8 +24,12 @@ use super::{
 };
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
-    changes::{Leases, describe_all},
+    WhyNotCovered,
+    changes::{Lease, Leases, describe_all},
 };
+
+/// How long an undo waits for a call that changes files.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the calls of a root session and of the agents below it changed, and what was undone of it.
 ///
@@ -190,13 +196,15 @@ impl UndoJournal {
     }
 
     /// Waits for the turn to change files, and reads what happened until then.
-    fn begin(&mut self) -> Result<Option<crate::changes::Lease>, UndoError> {
-        let turn = self
-            .agent
-            .as_ref()
-            .map(|(_, leases)| leases.take_blocking(std::slice::from_ref(&self.root)));
+    fn begin(&mut self) -> Result<(Option<Lease>, File), UndoError> {
+        let roots = std::slice::from_ref(&self.root);
+        let lease = match &self.agent {
+            None => None,
+            Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
+        };
+        let alone = self.store.undo_alone()?;
         self.reload()?;
-        Ok(turn)
+        Ok((lease, alone))
     }
 
     fn refuse_if_at_work(&self) -> Result<(), UndoError> {
@@ -313,6 +321,12 @@ impl UndoJournal {
                 None => self.now(&call.before)?,
             };
             for Change { path, before, after } in self.store.changes(&call.before, &after)? {
+                if let (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) =
+                    (&before, &after)
+                {
+                    // What a repository keeps is never taken away.
+                    continue;
+                }
                 let step = Step { call: *at, before, after, shared: call.shared };
                 steps.entry(path).or_default().push(step);
             }
