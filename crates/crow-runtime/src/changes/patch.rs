@@ -142,10 +142,13 @@ fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
 fn note(change: &Change, no_lines: bool) -> String {
     let mut notes = Vec::new();
     if no_lines {
+        let sizes = [size(&change.before), size(&change.after)];
+        let is_large = sizes.into_iter().flatten().any(|size| size > COMPARED_BYTES);
+        let kind = if is_large { "large" } else { "binary" };
         notes.push(match (size(&change.before), size(&change.after)) {
-            (Some(old), Some(new)) => format!("binary, {old} -> {new} bytes"),
-            (Some(old), None) => format!("binary, {old} bytes"),
-            (None, Some(new)) => format!("binary, {new} bytes"),
+            (Some(old), Some(new)) => format!("{kind}, {old} -> {new} bytes"),
+            (Some(old), None) => format!("{kind}, {old} bytes"),
+            (None, Some(new)) => format!("{kind}, {new} bytes"),
             (None, None) => String::new(),
         });
     }

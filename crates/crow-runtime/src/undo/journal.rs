@@ -19,8 +19,8 @@ use super::{
     UndoTarget,
     act::{Act, Request},
     compose::{Reversal, Step, reversals},
-    notice::notice,
-    read::{Told, last_standing},
+    notice::{notice, stays},
+    read::{Told, last_standing, last_undo},
 };
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
@@ -113,7 +113,10 @@ impl UndoJournal {
         {
             return self.reverse(&restore.clone(), UndoAction::Undo, options);
         }
-        let chosen = self.told.choose(target, options.chat)?;
+        let chosen = match self.last_redo().filter(|_| *target == UndoTarget::LastTurn) {
+            Some(calls) if !options.chat => self.told.chosen(calls),
+            _ => self.told.choose(target, options.chat)?,
+        };
         let last_kept = match chosen.turn.filter(|_| options.chat) {
             Some(turn) => {
                 self.refuse_if_at_work()?;
@@ -134,8 +137,7 @@ impl UndoJournal {
     /// Takes the last undo back.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin()?;
-        let last = last_standing(&self.records, UndoAction::Undo);
-        let undo = last.ok_or(UndoError::Nothing { what: "redo" })?.clone();
+        let undo = last_undo(&self.records).ok_or(UndoError::Nothing { what: "redo" })?.clone();
         self.reverse(&undo, UndoAction::Redo, options)
     }
 
@@ -204,6 +206,13 @@ impl UndoJournal {
         };
         let alone = self.store.undo_alone()?;
         self.reload()?;
+        let last = self.told.calls.iter().rev().find(|call| !call.undone);
+        let removed = last
+            .and_then(|call| call.after.as_ref())
+            .is_some_and(|after| self.store.is_empty(after));
+        if !self.root.exists() && !removed && !self.told.calls.is_empty() {
+            return Err(UndoError::ProjectGone { path: self.root.clone() });
+        }
         Ok((lease, alone))
     }
 
@@ -220,6 +229,22 @@ impl UndoJournal {
         let restore = last_standing(&self.records, UndoAction::Restore)?;
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         last.is_none_or(|call| call.time < restore.time).then_some(restore)
+    }
+
+    /// Returns the calls of the last redo, if nothing was changed and nothing else was done since.
+    fn last_redo(&self) -> Option<Vec<usize>> {
+        let redo = self.records.last().filter(|record| record.action == UndoAction::Redo)?;
+        let calls = self.told.calls.iter().enumerate();
+        if self.told.calls.last().is_some_and(|call| call.time > redo.time) {
+            return None;
+        }
+        let is_meant = |call: &ChangedCall| {
+            !call.undone
+                && redo.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
+        };
+        let places: Vec<usize> =
+            calls.filter(|(_, call)| is_meant(call)).map(|(at, _)| at).collect();
+        (!places.is_empty()).then_some(places)
     }
 
     /// Takes a record back.
@@ -281,6 +306,7 @@ impl UndoJournal {
             request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
         let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
         let notice = notice(request.action, &calls, &report.paths, &self.root);
+        let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
         let record = UndoRecord {
             id: UndoId::new(self.ids.next_id()),
             time: self.clock.now(),
@@ -290,6 +316,7 @@ impl UndoJournal {
             before: done.before,
             after: done.after,
             notice,
+            stays,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
             last_seen: request.last_kept.map(|_| self.told.last_seq),
         };
@@ -318,7 +345,7 @@ impl UndoJournal {
             let Some(call) = self.told.calls.get(*at) else { continue };
             let after = match &call.after {
                 Some(after) => after.clone(),
-                None => self.now(&call.before)?,
+                None => self.end_of_cut_off(*at, &call.before)?,
             };
             for Change { path, before, after } in self.store.changes(&call.before, &after)? {
                 if let (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) =
@@ -350,7 +377,18 @@ impl UndoJournal {
         known
     }
 
-    /// Captures what an earlier snapshot holds as it is now: the end of a call that was cut off.
+    /// Returns the state after a call that was cut off: the one that the next call found, so that what came later is not
+    /// taken for the call's, or else the one that is there now.
+    fn end_of_cut_off(&self, at: usize, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
+        let later = self.told.calls.get(at + 1..).unwrap_or_default();
+        let is_alike = |call: &&ChangedCall| is_of_project(&call.before) == is_of_project(before);
+        match later.iter().find(is_alike).filter(|_| is_of_project(before)) {
+            Some(next) => Ok(next.before.clone()),
+            None => self.now(before),
+        }
+    }
+
+    /// Captures what an earlier snapshot holds as it is now.
     fn now(&self, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
         Ok(match self.store.paths_of(before)? {
             Some(paths) => self.store.capture(&self.id, &paths)?.snapshot,
@@ -362,6 +400,9 @@ impl UndoJournal {
     fn state_at(&self, path: &Path, place: usize) -> Result<Vec<(PathBuf, Entry)>, UndoError> {
         let all: Vec<usize> = (0..self.told.calls.len()).collect();
         let mut states = Vec::new();
+        // What was changed since a call was cut off need not be its work.
+        let whole = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.after.is_some());
+        let all: Vec<usize> = all.into_iter().filter(whole).collect();
         for (changed, steps) in self.known_steps(&all) {
             if !changed.starts_with(path) {
                 continue;
@@ -393,4 +434,9 @@ impl UndoJournal {
         }
         Ok(None)
     }
+}
+
+/// Tells a snapshot of the whole project from one of single paths.
+fn is_of_project(snapshot: &SnapshotId) -> bool {
+    snapshot.as_str().starts_with("tree-")
 }
