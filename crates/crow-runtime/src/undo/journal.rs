@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How long an undo waits for a call that changes files.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the calls of a root session and of the agents below it changed, and what was undone of it.
 ///
@@ -153,8 +153,12 @@ impl UndoJournal {
         let path = self.root.join(path);
         let wanted = self.state_at(&path, place)?;
         let mut reversals = Vec::new();
-        for (path, wanted) in wanted {
-            let found = self.store.look_at(&path, &wanted)?;
+        for (changed, wanted, is_certain) in wanted {
+            let found = self.store.look_at(&changed, &wanted)?;
+            if !is_certain && changed != path && (found != Entry::Absent || found == wanted) {
+                continue;
+            }
+            let path = changed;
             let change = Change { path, before: wanted, after: found };
             reversals.push(Reversal::of(change));
         }
@@ -397,22 +401,30 @@ impl UndoJournal {
     }
 
     /// Returns what a path, and what is in it, was when so many calls had been made.
-    fn state_at(&self, path: &Path, place: usize) -> Result<Vec<(PathBuf, Entry)>, UndoError> {
+    ///
+    /// What changed since a call was cut off need not be its work: of that it is not certain.
+    fn state_at(
+        &self,
+        path: &Path,
+        place: usize,
+    ) -> Result<Vec<(PathBuf, Entry, bool)>, UndoError> {
         let all: Vec<usize> = (0..self.told.calls.len()).collect();
         let mut states = Vec::new();
-        // What was changed since a call was cut off need not be its work.
-        let whole = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.after.is_some());
-        let all: Vec<usize> = all.into_iter().filter(whole).collect();
         for (changed, steps) in self.known_steps(&all) {
             if !changed.starts_with(path) {
                 continue;
             }
             let before = steps.iter().rev().find(|step| step.call < place).map(|step| &step.after);
             let state = before.or_else(|| steps.first().map(|step| &step.before));
-            states.extend(state.map(|state| (changed, state.clone())));
+            let is_whole = |step: &Step| {
+                self.told.calls.get(step.call).is_some_and(|call| call.after.is_some())
+            };
+            let is_certain = steps.iter().any(is_whole);
+            states.extend(state.map(|state| (changed, state.clone(), is_certain)));
         }
         if states.is_empty() {
-            states.extend(self.seen_at(path, place)?.map(|entry| (path.to_path_buf(), entry)));
+            let seen = self.seen_at(path, place)?;
+            states.extend(seen.map(|entry| (path.to_path_buf(), entry, true)));
         }
         if states.is_empty() {
             let path = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();

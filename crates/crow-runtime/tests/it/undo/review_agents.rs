@@ -23,11 +23,9 @@ use crow_testkit::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Call, Stage, metadata};
-use crate::support::idle;
+use super::stage::{Call, Stage};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
 
