@@ -433,6 +433,11 @@ async fn what_a_killed_command_did_is_undone_by_force() {
     child.wait().unwrap();
     insta::assert_snapshot!("cut_off", said(&place, &["undo"], 1).await);
     said(&place, &["undo", "--force"], 0).await;
+    // Nobody knows whose they are.
+    for (kept, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
+        assert_eq!(fs::read_to_string(place.project(kept)).unwrap(), content);
+        fs::remove_file(place.project(kept)).unwrap();
+    }
     assert_same(&place, &whole);
 }
 
