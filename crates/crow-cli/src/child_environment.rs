@@ -23,7 +23,8 @@ const NAMES: &[&str] = &[
     "CC", "CXX", "CPP", "AR", "AS", "LD", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "F77",
     "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "FFLAGS", "FCFLAGS", "ARFLAGS", "LDLIBS", "LIBS",
     "LD_LIBRARY_PATH", "LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
-    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH",
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "CLANG_PATH", "ACLOCAL_PATH", "PROTOC",
+    "PROTOC_INCLUDE", "SDKROOT", "DEVELOPER_DIR", "MACOSX_DEPLOYMENT_TARGET", "IPHONEOS_DEPLOYMENT_TARGET",
     // Go has no prefix of its own.
     "GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOENV", "GOFLAGS", "GOPROXY", "GONOPROXY", "GOPRIVATE",
     "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOOS", "GOARCH", "GOARM", "GOARM64", "GOAMD64", "GOTOOLCHAIN",
@@ -31,7 +32,8 @@ const NAMES: &[&str] = &[
     "GOTRACEBACK", "GORACE", "GOCOVERDIR",
     // Other tools.
     "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "PERL5LIB", "PERL5OPT", "OPAMROOT", "OPAMSWITCH", "N_PREFIX", "M2", "R_HOME",
-    "R_LIBS", "R_LIBS_USER",
+    "R_LIBS", "R_LIBS_USER", "SQLX_OFFLINE", "SQLX_OFFLINE_DIR", "PLAYWRIGHT_BROWSERS_PATH",
+    "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD",
     // Certificates and proxies.
     "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY",
@@ -46,7 +48,7 @@ const NAMES: &[&str] = &[
 const PREFIXES: &[&str] = &[
     "LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_",
     "CARGO_", "RUSTUP_", "RUST", "CGO_", "CMAKE_", "PKG_CONFIG", "MAKE", "NINJA_", "MESON_", "BAZEL_", "VCPKG_", "CONAN_",
-    "CCACHE_", "SCCACHE_", "LLVM_", "CUDA_", "ROCM_",
+    "CCACHE_", "SCCACHE_", "LLVM_", "LIBCLANG_", "BINDGEN_", "OPENSSL_", "CUDA_", "ROCM_",
     "JAVA_", "JDK_", "MAVEN_", "MVN_", "M2_", "GRADLE_", "KOTLIN_", "SBT_", "ANT_", "ANDROID_",
     "NODE_", "NVM_", "NPM_CONFIG_", "PNPM_", "YARN_", "BUN_", "DENO_", "VOLTA_", "FNM_", "COREPACK_",
     "PYTHON", "CONDA_", "MAMBA_", "PYENV_", "UV_", "PIP_", "PIPX_", "PIPENV_", "POETRY_", "PDM_", "HATCH_", "PYTEST_",
@@ -55,18 +57,16 @@ const PREFIXES: &[&str] = &[
     "NIX_", "GUIX_", "HOMEBREW_", "SDKMAN_", "ASDF_", "MISE_",
 ];
 
-/// Words in names of variables that hold secrets.
+/// Words in names of variables and options that hold secrets.
 #[rustfmt::skip]
 const SECRET_WORDS: &[&str] = &[
     "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PWD", "CREDENTIAL",
-    "CREDENTIALS", "AUTH", "PAT", "COOKIE",
+    "CREDENTIALS", "AUTH", "PAT", "COOKIE", "LOGIN", "SIG",
 ];
 /// Ends of words that say the same: `APIKEY`, `PGPASSWORD`.
 const SECRET_ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-/// Variables whose names say so and which hold none.
-const NO_SECRETS: [&str; 2] = ["PWD", "OLDPWD"];
-/// What stands before a secret in a list of options.
-const SECRET_OPTIONS: [&str; 3] = ["password=", "token=", "secret="];
+/// Names that say so where there is none; the last is an option in `MAKEFLAGS`.
+const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "JOBSERVER-AUTH"];
 
 /// What is let through beside the lists, and what never is.
 #[derive(Debug, Clone)]
@@ -124,12 +124,15 @@ impl Sieve {
     }
 }
 
-/// Whether a name says that a secret is there.
+/// Whether a name says that a secret is there. Bundler keeps those of a server under the server's name, with its dots
+/// written as two underscores.
 fn is_secret(upper: &str) -> bool {
     let says_so = |word: &str| {
         SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
     };
-    !NO_SECRETS.contains(&upper) && upper.split(|c: char| !c.is_ascii_alphanumeric()).any(says_so)
+    let mut words = upper.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_of_a_server = upper.starts_with("BUNDLE_") && upper.contains("__");
+    !NO_SECRETS.contains(&upper) && (is_of_a_server || words.any(says_so))
 }
 
 /// Whether a value has a secret in it: in an address, or among options.
@@ -137,7 +140,7 @@ fn holds_secret(upper: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     // An address of a proxy may stand there without a scheme.
     (upper.ends_with("_PROXY") && value.contains('@'))
-        || SECRET_OPTIONS.iter().any(|option| lower.contains(option))
+        || names_a_secret(value)
         || lower.match_indices("://").any(|(at, mark)| {
             let (before, after) = lower.split_at(at);
             let after = after.strip_prefix(mark).unwrap_or(after);
@@ -147,6 +150,16 @@ fn holds_secret(upper: &str, value: &str) -> bool {
             // The user of a shell on another machine is no secret; a token may stand in place of any other.
             user.is_some_and(|user| !before.ends_with("ssh") || user.contains(':'))
         })
+}
+
+/// Whether what stands before a `=` says that a secret follows: an option, a property, a part of a query.
+fn names_a_secret(value: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
+    value.match_indices('=').any(|(at, _)| {
+        let before = value.split_at(at).0.trim_end();
+        let name = before.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+        is_secret(&name.trim_start_matches('-').to_ascii_uppercase())
+    })
 }
 
 #[cfg(test)]
@@ -291,7 +304,6 @@ mod tests {
         }
     }
 
-    /// A finding of a review: each is a documented place of a secret, and none is held back.
     #[test]
     fn what_tools_document_as_a_place_of_secrets_is_held_back() {
         let sieve = Sieve::new("", &[]);
@@ -308,6 +320,10 @@ mod tests {
             "JAVA_TOOL_OPTIONS=-Daws.secretKey=c2VjcmV0",
             "MAVEN_OPTS=-Dsonar.login=c2VjcmV0",
             "GRADLE_OPTS=-Dorg.gradle.project.signing.passphrase=c2VjcmV0",
+            // What leads to keys, and a socket that is as good as one.
+            "GNUPGHOME=/h/.gnupg",
+            "GIT_SSH_COMMAND=ssh -i /h/key",
+            "DOCKER_HOST=unix:///run/user/1000/docker.sock",
         ]
         .into_iter()
         .filter(|variable| passes(&sieve, variable))
@@ -315,7 +331,6 @@ mod tests {
         assert_eq!(leaked, Vec::<&str>::new());
     }
 
-    /// A finding of a review: without these a build fails in the agent that works in the user's shell.
     #[test]
     fn what_builds_are_told_by_variables_is_let_through() {
         let sieve = Sieve::new("", &[]);
@@ -328,11 +343,11 @@ mod tests {
             "DEVELOPER_DIR=/opt/xcode",
             "MACOSX_DEPLOYMENT_TARGET=12.0",
             "ACLOCAL_PATH=/opt",
-            "GNUPGHOME=/h/.gnupg",
-            "GIT_SSH_COMMAND=ssh -F /h/other",
             "SQLX_OFFLINE=true",
             "PLAYWRIGHT_BROWSERS_PATH=/opt/b",
-            "DOCKER_HOST=unix:///run/user/1000/docker.sock",
+            "MAKEFLAGS=-j4 --jobserver-auth=fifo:/tmp/make",
+            "NIX_CONFIG=experimental-features = flakes",
+            "BUNDLE_JOBS=4",
         ]
         .into_iter()
         .filter(|variable| !passes(&sieve, variable))

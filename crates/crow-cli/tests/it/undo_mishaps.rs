@@ -1,4 +1,4 @@
-//! Findings of a review, with the real program: each of these states what should hold.
+//! Undo in the real program when something goes wrong.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 

@@ -1,11 +1,11 @@
 //! Jobs: commands that go on beside the agent's work.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{ProcessEnd, ProcessError, ProcessSpec};
+use super::{OutputFile, ProcessEnd, ProcessError, ProcessSpec};
 use crate::ids::JobId;
 
 /// A job, running or ended.
@@ -55,8 +55,8 @@ pub struct JobOutput {
     pub next: u64,
     /// How many of the bytes that were asked for are not kept any more.
     pub lost: u64,
-    /// Where the whole stream is, once it is too long to be kept in memory.
-    pub spill: Option<PathBuf>,
+    /// The file that has the stream, once it is too long to be kept in memory.
+    pub spill: Option<OutputFile>,
     /// How many processes that had left the job's group were ended with it.
     pub detached: usize,
 }
@@ -78,6 +78,13 @@ pub enum JobError {
 fn known_jobs(known: &[JobId]) -> String {
     let ids: Vec<&str> = known.iter().map(JobId::as_str).collect();
     if ids.is_empty() { "there are none".to_owned() } else { format!("known: {}", ids.join(", ")) }
+}
+
+impl JobInfo {
+    /// Where results that tell of a job keep its id, in what is known beside their output.
+    pub const EXTRA_KEY: &'static str = "job_id";
+    /// Where those that read it keep whether it still ran.
+    pub const RUNNING_KEY: &'static str = "running";
 }
 
 impl JobState {

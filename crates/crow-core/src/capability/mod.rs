@@ -14,6 +14,7 @@ pub use clock::Clock;
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
 pub use processes::{
-    CapturedOutput, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
+    CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,
+    ProcessSpec, Processes,
 };
 pub use snapshots::{SnapshotError, Snapshots};

@@ -31,7 +31,8 @@ pub struct OutputLimits {
     pub head: usize,
     /// Bytes from the end that stay in memory.
     pub tail: usize,
-    /// Where the whole stream goes once it no longer fits into memory.
+    /// Where the whole stream goes once it no longer fits into memory. A file that is there already is left alone: the
+    /// name gets a number then.
     pub spill: Option<PathBuf>,
     /// The most bytes that are written there.
     pub spill_cap: u64,
@@ -59,8 +60,19 @@ pub struct CapturedOutput {
     pub tail: Vec<u8>,
     /// How many bytes were printed.
     pub total: u64,
-    /// Where the whole stream is, if something was left out.
-    pub spill: Option<PathBuf>,
+    /// The file that has the stream, if something was left out.
+    pub spill: Option<OutputFile>,
+}
+
+/// A file that has the beginning of a stream, or all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How many bytes of the stream it has.
+    pub bytes: u64,
+    /// How many bytes came after those and had no room.
+    pub missing: u64,
 }
 
 impl CapturedOutput {

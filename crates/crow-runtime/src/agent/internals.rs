@@ -18,7 +18,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{AgentError, InputMessage, Reach, runtime::Inner, shared::Shared};
+use super::{AgentError, InputMessage, Reach, jobs::last_job, runtime::Inner, shared::Shared};
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     changes::{Leases, ToolSnapshots},
@@ -95,7 +95,12 @@ impl AgentInternals {
         });
         let runner = ProcessRunner::new(parts.config.child_env.clone());
         let token = &parts.shared.session_token;
-        let jobs = Arc::new(AgentJobs::new(runner.clone(), parts.tasks.clone(), token));
+        let jobs = Arc::new(AgentJobs::new(
+            runner.clone(),
+            parts.tasks.clone(),
+            token,
+            last_job(&parts.history),
+        ));
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),

@@ -50,6 +50,7 @@ impl AgentInternals {
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         self.set_state(AgentState::Processing).await?;
         self.tell_undone(false).await?;
+        self.tell_gone_jobs().await?;
         self.tell_ended_jobs().await?;
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;

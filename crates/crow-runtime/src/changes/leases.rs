@@ -49,7 +49,7 @@ impl Leases {
             if Instant::now() >= until {
                 return None;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::park_timeout(PAUSE);
         }
     }
 

@@ -20,6 +20,8 @@ use super::{
     runner,
 };
 
+/// What stands before the number of a job in its id.
+const NAME: &str = "job-";
 /// How many jobs of an agent may run at once.
 const RUNNING: usize = 8;
 /// How many jobs that have ended are known.
@@ -35,23 +37,32 @@ pub(crate) struct AgentJobs {
     runner: ProcessRunner,
     tasks: TaskTracker,
     token: CancellationToken,
+    /// The number of the last job that the session had before: its numbers are not given again.
+    earlier: u64,
     known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     started: u64,
     jobs: Vec<Arc<Job>>,
 }
 
 impl AgentJobs {
-    /// Makes a registry whose jobs end with `owner`.
+    /// Makes a registry whose jobs end with `owner`, and whose numbers come after those of `earlier` jobs.
     pub(crate) fn new(
         runner: ProcessRunner,
         tasks: TaskTracker,
         owner: &CancellationToken,
+        earlier: u64,
     ) -> Self {
-        Self { runner, tasks, token: owner.child_token(), known: Mutex::default() }
+        let known = Known { started: earlier, jobs: Vec::new() };
+        Self { runner, tasks, token: owner.child_token(), earlier, known: Mutex::new(known) }
+    }
+
+    /// Returns whether a job was one of the session before this: then it is gone.
+    pub(crate) fn is_earlier(&self, id: &str) -> bool {
+        job_number(id).is_some_and(|number| number <= self.earlier)
     }
 
     /// Returns the token that ends all jobs and lets none start any more.
@@ -117,7 +128,7 @@ impl Jobs for AgentJobs {
         if known.running() >= RUNNING {
             return Err(ProcessError::TooManyJobs { limit: RUNNING });
         }
-        let id = JobId::new(format!("job-{}", known.started + 1));
+        let id = JobId::new(format!("{NAME}{}", known.started + 1));
         let stop = self.token.child_token();
         let job = Arc::new(Job::new(id.clone(), title, spec.output.clone(), stop));
         let running = runner::start(&env, spec, JobSink(Arc::clone(&job)))?;
@@ -171,4 +182,9 @@ impl Jobs for AgentJobs {
     fn take_ended(&self) -> Vec<JobInfo> {
         self.known().jobs.iter().filter_map(|job| job.take_end()).collect()
     }
+}
+
+/// Returns the number of a job by its id.
+pub(crate) fn job_number(id: &str) -> Option<u64> {
+    id.strip_prefix(NAME)?.parse().ok()
 }

@@ -17,4 +17,4 @@ pub use environment::ChildEnvironment;
 pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 
-pub(crate) use jobs::AgentJobs;
+pub(crate) use jobs::{AgentJobs, job_number};

@@ -58,8 +58,11 @@ struct Family {
     /// Tells marks of this process from those of others.
     name: String,
     commands: u64,
-    /// The commands under way, with their leaders.
-    living: HashMap<u64, Option<Pid>>,
+    /// The commands under way.
+    living: HashMap<u64, Command>,
+    /// Orphans without a mark, with the number of the last command that was there when they were first seen: they may be
+    /// of that one, or of one before it.
+    unmarked: HashMap<Pid, u64>,
     /// Children that are waited for where they were started.
     started: HashSet<Pid>,
     /// Whether there may be orphans of others.
@@ -68,6 +71,14 @@ struct Family {
     guard: Option<Guard>,
     /// Children that nobody waits for any more, until they are gone.
     dropped: HashSet<Pid>,
+}
+
+/// A command under way.
+#[derive(Debug, Default)]
+struct Command {
+    leader: Option<Pid>,
+    /// Whether what it leaves behind is being ended.
+    is_ending: bool,
 }
 
 /// What belongs to one command. Dropped when the command has ended with all that it had started.
@@ -98,7 +109,7 @@ impl Mark {
         let mut family = family();
         family.commands += 1;
         let number = family.commands;
-        family.living.insert(number, None);
+        family.living.insert(number, Command::default());
         Self { number, leader: None, asked: HashSet::new(), bare: HashSet::new(), is_over: false }
     }
 
@@ -119,7 +130,7 @@ impl Mark {
         self.leader = pid(&child).and_then(to_pid);
         if let Some(leader) = self.leader {
             family.started.insert(leader);
-            family.living.insert(self.number, Some(leader));
+            family.living.entry(self.number).or_default().leader = Some(leader);
         }
         Ok(child)
     }
@@ -132,12 +143,15 @@ impl Mark {
     }
 
     /// Tells the orphans of this command, and those of nobody, to end. Returns how many are left outside of its group.
+    ///
+    /// From the first time on the command is one that ends: what may be its own is no longer kept for it.
     pub(super) fn end_orphans(&mut self, force: Force) -> usize {
         if !are_adopted() {
             return 0;
         }
         // Nobody else waits for orphans as long as this is held, so their numbers are not given to others.
         let mut family = family();
+        family.living.entry(self.number).or_default().is_ending = true;
         let mut left = 0;
         for orphan in family.orphans() {
             match family.owner(orphan, self.number) {
@@ -187,11 +201,12 @@ impl Drop for Mark {
 /// To whom an orphan belongs, for a command that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// To another command that is under way, or to somebody else; or to the command's own group, which is ended as a whole.
+    /// To another command that is under way, perhaps, or to somebody else; or to the command's own group, which is ended
+    /// as a whole.
     Living,
     /// To this command, or to one that is over.
     Ending,
-    /// It bears no mark.
+    /// It bears no mark, and no command is under way that may have started it.
     Nobody,
 }
 
@@ -201,6 +216,7 @@ impl Family {
             name: Uuid::now_v7().simple().to_string(),
             commands: 0,
             living: HashMap::new(),
+            unmarked: HashMap::new(),
             started: HashSet::new(),
             has_strangers: false,
             guard: None,
@@ -230,21 +246,33 @@ impl Family {
         children.retain(|pid| !self.started.contains(pid) && !self.dropped.contains(pid));
         // Waited for by its number: a child that was started here is never taken from who waits for it.
         children.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
+        if !self.unmarked.is_empty() {
+            self.unmarked.retain(|pid, _| children.contains(pid));
+        }
         children
     }
 
-    fn owner(&self, orphan: Pid, ending: u64) -> Owner {
+    fn owner(&mut self, orphan: Pid, ending: u64) -> Owner {
         let group = getpgid(Some(orphan)).ok();
-        if group.is_some() && self.living.values().any(|leader| *leader == group) {
+        if group.is_some() && self.living.values().any(|command| command.leader == group) {
             return Owner::Living;
         }
         let Some(mark) = system::variable(orphan, MARK) else {
-            return if self.has_strangers { Owner::Living } else { Owner::Nobody };
+            return self.owner_of_unmarked(orphan);
         };
         let number = mark.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
         let number = number.and_then(|number| number.parse().ok());
         let is_others = |number| number != ending && self.living.contains_key(&number);
         if number.is_some_and(is_others) { Owner::Living } else { Owner::Ending }
+    }
+
+    /// Programs start others with an environment of their own choice, `sudo` and `env -i` among them: such an orphan is
+    /// left alone as long as a job or a command goes on that may have started it. The last of these ends it.
+    fn owner_of_unmarked(&mut self, orphan: Pid) -> Owner {
+        let last = *self.unmarked.entry(orphan).or_insert(self.commands);
+        let mut living = self.living.iter();
+        let is_anothers = living.any(|(number, command)| *number <= last && !command.is_ending);
+        if self.has_strangers || is_anothers { Owner::Living } else { Owner::Nobody }
     }
 }
 

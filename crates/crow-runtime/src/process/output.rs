@@ -1,7 +1,5 @@
 //! What a process prints, in bounded memory.
 
-use std::path::PathBuf;
-
 use crow_core::capability::{CapturedOutput, OutputLimits};
 
 use super::spill::SpillFile;
@@ -49,7 +47,7 @@ impl OutputBuffer {
         } else if self.tail.len() > tail_room {
             self.tail.drain(..self.tail.len() - tail_room);
         }
-        let spill = self.spill.path().map(PathBuf::from);
+        let spill = self.spill.kept();
         CapturedOutput { head: self.head, tail: self.tail, total: self.total, spill }
     }
 
@@ -60,6 +58,10 @@ impl OutputBuffer {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use crow_core::capability::OutputFile;
+
     use super::*;
 
     fn limits(head: usize, tail: usize, spill: Option<PathBuf>) -> OutputLimits {
@@ -105,17 +107,32 @@ mod tests {
             let text: Vec<u8> = (0..64).collect();
             let chunks: Vec<_> = text.chunks(size).collect();
             let output = feed(limits(4, 6, Some(path.clone())), &chunks);
-            assert_eq!(output.spill.as_deref(), Some(path.as_path()));
+            assert_eq!(
+                output.spill,
+                Some(OutputFile { path: path.clone(), bytes: 64, missing: 0 })
+            );
             assert_eq!(std::fs::read(path).unwrap(), text, "{size}");
         }
     }
 
     #[test]
-    fn the_file_is_capped() {
+    fn the_file_is_capped_and_says_how_much_it_has() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
-        let output = feed(limits(4, 6, Some(path.clone())), &[&[7; 5000]]);
-        assert_eq!((output.total, std::fs::metadata(path).unwrap().len()), (5000, 1000));
+        let output = feed(limits(4, 6, Some(path.clone())), &[&[7; 300][..]; 20]);
+        assert_eq!((output.total, std::fs::metadata(&path).unwrap().len()), (6000, 1000));
+        assert_eq!(output.spill, Some(OutputFile { path, bytes: 1000, missing: 5000 }));
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["call.log", "call-2.log", "call-3.log"] {
+            let output = feed(limits(4, 6, Some(folder.path().join("call.log"))), &[&[7; 100]]);
+            let path = folder.path().join(name);
+            assert_eq!(std::fs::read(&path).unwrap(), [7; 100]);
+            assert_eq!(output.spill, Some(OutputFile { path, bytes: 100, missing: 0 }));
+        }
     }
 
     #[test]

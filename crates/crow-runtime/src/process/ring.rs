@@ -1,8 +1,6 @@
 //! The end of a stream that is read while it grows.
 
-use std::path::PathBuf;
-
-use crow_core::capability::OutputLimits;
+use crow_core::capability::{OutputFile, OutputLimits};
 
 use super::spill::SpillFile;
 
@@ -50,9 +48,9 @@ impl Ring {
         self.total
     }
 
-    /// Returns where the whole stream is, if it was too long.
-    pub(super) fn spill(&self) -> Option<PathBuf> {
-        self.spill.path().map(PathBuf::from)
+    /// Returns the file that has the stream, if it was too long.
+    pub(super) fn spill(&self) -> Option<OutputFile> {
+        self.spill.kept()
     }
 
     /// Returns what came from `offset` on, as far as it is kept.
@@ -71,6 +69,8 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((ring.spill(), path.exists()), (None, false));
         ring.push(b"efg");
         ring.push(b"hijklmnop");
-        assert_eq!(ring.spill(), Some(path.clone()));
+        assert_eq!(ring.spill(), Some(OutputFile { path: path.clone(), bytes: 16, missing: 0 }));
         assert_eq!(std::fs::read(path).unwrap(), b"abcdefghijklmnop");
     }
 }

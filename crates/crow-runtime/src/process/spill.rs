@@ -1,11 +1,17 @@
-//! The file that takes the whole of an output that is too long for memory.
+//! The file that takes an output that is too long for memory.
 
 use std::{
+    ffi::OsString,
     fs::{File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
+
+use crow_core::capability::OutputFile;
+
+/// How many files may have one name but for a number.
+const SAME_NAME: u32 = 10_000;
 
 /// A file that is made only when it is needed. One that cannot be written to its end is removed, so that it does not
 /// fill the disk for nothing.
@@ -13,7 +19,7 @@ use std::{
 pub(super) enum SpillFile {
     /// Nothing was written yet.
     Planned { path: PathBuf, cap: u64 },
-    /// It holds the stream from its beginning, up to its cap.
+    /// It has the stream from its beginning, up to its cap.
     Open(Spill),
     /// There is none.
     Absent,
@@ -21,9 +27,9 @@ pub(super) enum SpillFile {
 
 #[derive(Debug)]
 pub(super) struct Spill {
-    path: PathBuf,
+    kept: OutputFile,
     file: File,
-    room: u64,
+    cap: u64,
 }
 
 impl SpillFile {
@@ -45,17 +51,17 @@ impl SpillFile {
         if let Err(error) = written {
             tracing::warn!(%error, "the whole output cannot be kept");
             if let Self::Open(spill) = std::mem::replace(self, Self::Absent)
-                && let Err(error) = std::fs::remove_file(&spill.path)
+                && let Err(error) = std::fs::remove_file(&spill.kept.path)
             {
-                tracing::warn!(path = %spill.path.display(), %error, "a part of the output stays behind");
+                tracing::warn!(path = %spill.kept.path.display(), %error, "a part of the output stays behind");
             }
         }
     }
 
-    /// Returns where the stream is, if it was written.
-    pub(super) fn path(&self) -> Option<&Path> {
+    /// Returns the file and how much of the stream it has, if it was written.
+    pub(super) fn kept(&self) -> Option<OutputFile> {
         match self {
-            Self::Open(spill) => Some(&spill.path),
+            Self::Open(spill) => Some(spill.kept.clone()),
             Self::Planned { .. } | Self::Absent => None,
         }
     }
@@ -66,17 +72,38 @@ impl Spill {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        Ok(Self { path: path.to_path_buf(), file, room: cap })
+        let (path, file) = create_new(path)?;
+        Ok(Self { kept: OutputFile { path, bytes: 0, missing: 0 }, file, cap })
     }
 
     fn write_all(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         for bytes in parts {
-            let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+            let room = self.cap.saturating_sub(self.kept.bytes);
+            let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
             self.file.write_all(bytes.get(..fits).unwrap_or_default())?;
-            self.room -= fits as u64;
+            self.kept.bytes += fits as u64;
+            self.kept.missing += (bytes.len() - fits) as u64;
         }
         Ok(())
     }
+}
+
+/// Makes a file that was not there. Files are named after calls, and models give one id to several: a number tells the
+/// next one from the first, which a job may still write.
+fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut numbered = path.to_path_buf();
+    for number in 2..=SAME_NAME {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&numbered) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (numbered, file)),
+        }
+        let mut name = path.file_stem().map(OsString::from).unwrap_or_default();
+        name.push(format!("-{number}"));
+        if let Some(extension) = path.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        numbered.set_file_name(name);
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }

@@ -135,14 +135,13 @@ impl Act<'_> {
         if let Some(call) = reversal.shared {
             return Some(self.shared_reason(call));
         }
-        match &reversal.change.after {
-            Entry::File { content: Content::NotStored { why, .. }, .. }
-                if action == UndoAction::Restore =>
-            {
-                Some(not_kept_reason(*why))
-            }
-            _ => None,
+        if action == UndoAction::Restore
+            && let Entry::File { content: Content::NotStored { why, .. }, .. } =
+                &reversal.change.after
+        {
+            return Some(not_kept_reason(*why));
         }
+        None
     }
 
     /// Takes out what is there now and could not be captured.

@@ -9,17 +9,23 @@ use std::{
 
 use crow_core::{
     capability::{
-        JobError, JobOutput, JobState, Jobs, OutputLimits, ProcessEnd, ProcessError, ProcessSpec,
-        Since,
+        JobError, JobOutput, JobState, Jobs, OutputFile, OutputLimits, ProcessEnd, ProcessError,
+        ProcessSpec, Since,
     },
-    ids::JobId,
-    tool::Progress,
+    event::AgentEvent,
+    ids::{JobId, SessionId},
+    model::{ModelConfig, ToolChoice},
+    tool::{Progress, ToolResult},
 };
-use crow_runtime::{AgentHandle, AgentInternals, AgentRuntime, RuntimeConfig};
+use crow_runtime::{
+    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ModelCall, RuntimeConfig,
+};
+use crow_testkit::scripted::{ScriptedModel, call, reply, text};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{SOON, idle, is_gone_soon, is_running, spawn_with};
+use crate::support::{SOON, create, idle, is_gone_soon, is_running, spawn_with};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -203,7 +209,7 @@ async fn an_end_is_told_once_and_not_if_it_was_read() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_whole_in_its_file_and_its_end_in_memory() {
+async fn of_a_long_output_the_beginning_is_in_its_file_and_the_end_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("job.log");
     let (_runtime, _handle, jobs) = agent().await;
@@ -214,8 +220,8 @@ async fn a_long_output_is_whole_in_its_file_and_its_end_in_memory() {
     let output = jobs.read(&id, Since::Offset(0)).unwrap();
     assert_eq!((output.bytes.len(), output.lost, output.next), (2048, 97_956, 100_004));
     assert!(output.bytes.ends_with(b"xend\n"));
-    assert_eq!(output.spill.as_deref(), Some(path.as_path()));
-    assert_eq!(std::fs::metadata(path).unwrap().len(), 50_000);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 50_000);
+    assert_eq!(output.spill, Some(OutputFile { path, bytes: 50_000, missing: 50_004 }));
 }
 
 #[tokio::test]
@@ -232,4 +238,115 @@ async fn no_character_is_torn_between_two_reads() {
     std::fs::write(gate, "").unwrap();
     wait(&jobs, &id, Since::Offset(u64::MAX)).await;
     assert_eq!(jobs.read(&id, Since::Offset(1)).unwrap().bytes, b"\xc3\xa4b\xc3");
+}
+
+#[tokio::test]
+async fn two_calls_with_one_id_do_not_write_into_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (_runtime, _handle, jobs) = agent().await;
+    // Ids come from models: some providers give none, and each reply begins with `call` again.
+    let limits =
+        || OutputLimits { head: 10, tail: 10, spill: Some(path("call.log")), spill_cap: 1 << 20 };
+    let part = "head -c 5000 /dev/zero | tr '\\0' j";
+    let script = format!("{part}; touch first; until [ -e go ]; do sleep 0.01; done; {part}");
+    let place = folder.path().to_owned();
+    let first = ProcessSpec { cwd: place.clone(), output: limits(), ..spec(&script) };
+    let first = jobs.start(first, String::new(), &CancellationToken::new()).await.unwrap();
+    while !path("first").exists() {
+        tokio::task::yield_now().await;
+    }
+    let script = "head -c 3000 /dev/zero | tr '\\0' c";
+    let second = ProcessSpec { cwd: place, output: limits(), ..spec(script) };
+    let second = jobs.start(second, String::new(), &CancellationToken::new()).await.unwrap();
+    rest(&jobs, &second).await;
+    std::fs::write(path("go"), "").unwrap();
+    rest(&jobs, &first).await;
+    assert!(std::fs::read(path("call.log")).unwrap() == [b'j'; 10_000]);
+    assert!(std::fs::read(path("call-2.log")).unwrap() == [b'c'; 3000]);
+}
+
+/// Asks the model, and answers its calls with what results of jobs tell, one after the other.
+async fn ask(
+    internals: &mut AgentInternals,
+    model: &ScriptedModel,
+    told: &[Value],
+) -> Result<(), AgentError> {
+    let (model, config) = (model.resolved(), ModelConfig::default());
+    let (system, tools, tool_choice) = ("", &[], ToolChoice::Auto);
+    let asked = ModelCall { model: &model, system, tools, config: &config, tool_choice };
+    let (reply_id, reply) = internals.call_model(asked, &CancellationToken::new()).await?;
+    let calls: Vec<_> = reply.calls().cloned().collect();
+    assert_eq!(calls.len(), told.len());
+    for (call, extra) in calls.into_iter().zip(told) {
+        let mut result = ToolResult::success("done");
+        result.metadata.extra = extra.clone();
+        let (reply_id, tool) = (reply_id.clone(), call.name);
+        let end = AgentEvent::CallEnd { call_id: call.id, reply_id, tool, result, denial: None };
+        internals.emit(end).await?;
+    }
+    Ok(())
+}
+
+/// What the model was told of jobs when it was asked last.
+fn told_of_jobs(model: &ScriptedModel) -> Vec<String> {
+    let outline = model.requests().last().unwrap().outline().join("\n");
+    outline.lines().filter(|line| line.contains("job-")).map(str::to_owned).collect()
+}
+
+/// Opens the session as the next process does.
+fn open(config: &RuntimeConfig, id: &SessionId, model: &ScriptedModel) -> AgentSession {
+    AgentSession::open(config, id, model.resolved().info.abilities).unwrap()
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_is_told_once_which_of_its_jobs_are_gone() {
+    let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
+    let config =
+        RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
+    let runtime = AgentRuntime::new(config.clone());
+    let session = create(&config);
+    let id = session.id().clone();
+    let bash = |id: &str| call(id, "bash", json!({}));
+    let done = || reply([text("done")]);
+
+    let model = ScriptedModel::new([reply(["c1", "c2", "c3", "c4"].map(bash))]);
+    let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
+        let running = json!({"job_id": "job-1", "running": true});
+        let ended = json!({"job_id": "job-2", "running": false});
+        let told = [json!({"job_id": "job-1"}), json!({"job_id": "job-2"}), running, ended];
+        ask(&mut internals, &model, &told).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+
+    let model = ScriptedModel::new([done(), reply([bash("c1")]), done()]);
+    let session = open(&config, &id, &model);
+    let asked = model.clone();
+    let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
+        ask(&mut internals, &asked, &[]).await?;
+        assert_eq!(told_of_jobs(&asked).len(), 1);
+        let jobs = internals.context().jobs.clone().unwrap();
+        // Its number comes after those of the jobs that are gone.
+        let job = start(&jobs, "exit 3").await;
+        assert_eq!(job.as_str(), "job-3");
+        ask(&mut internals, &asked, &[json!({"job_id": job})]).await?;
+        while jobs.list()[0].state.is_running() {
+            tokio::task::yield_now().await;
+        }
+        ask(&mut internals, &asked, &[]).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    let told = told_of_jobs(&model);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("job-1 is gone"), "{told:?}");
+    assert!(told[1].contains("job-3 (exit 3) ended with exit code 3"), "{told:?}");
+
+    let model = ScriptedModel::new([done()]);
+    let session = open(&config, &id, &model);
+    let asked = model.clone();
+    let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
+        ask(&mut internals, &asked, &[]).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    assert_eq!(told_of_jobs(&model), told);
 }

@@ -16,7 +16,6 @@ mod observers;
 mod orphans;
 mod outside;
 mod processes;
-mod review_processes;
 mod rule_links;
 mod rules;
 mod runtime;

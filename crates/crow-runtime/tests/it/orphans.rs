@@ -8,7 +8,9 @@ use std::{
 };
 
 use crow_core::{
-    capability::{OutputLimits, ProcessEnd, ProcessOutcome, ProcessSpec, Processes as _, Since},
+    capability::{
+        Jobs, OutputLimits, ProcessEnd, ProcessOutcome, ProcessSpec, Processes as _, Since,
+    },
     tool::Progress,
 };
 use crow_runtime::{AgentInternals, ProcessRunner, RuntimeConfig, adopt_orphans};
@@ -162,16 +164,21 @@ async fn commands_side_by_side_leave_each_others_orphans_alone() {
     assert!(!is_running(&place.pid("pid").await));
 }
 
-#[tokio::test]
-async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
-    let place = Place::new();
+/// The jobs of an agent that does nothing, and what keeps it.
+async fn jobs() -> (impl Sized, Arc<dyn Jobs>) {
     let config = RuntimeConfig { child_env: env().into(), ..RuntimeConfig::default() };
     let (sent, jobs) = oneshot::channel();
-    let (_runtime, _handle) = spawn_with(config, |internals: AgentInternals| async {
+    let kept = spawn_with(config, |internals: AgentInternals| async {
         drop(sent.send(Arc::clone(internals.context().jobs.as_ref().unwrap())));
         idle(internals).await
     });
-    let jobs = jobs.await.unwrap();
+    (kept, jobs.await.unwrap())
+}
+
+#[tokio::test]
+async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
+    let place = Place::new();
+    let (_kept, jobs) = jobs().await;
     // One orphan in the job's group, one outside.
     let script =
         format!("(sh -c 'echo $$ > inside; exec sleep 1000' &); setsid -f {SLEEPER}; sleep 1000");
@@ -183,6 +190,37 @@ async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
     jobs.kill(&id).await.unwrap();
     assert!(!is_running(&outside) && !is_running(&inside));
     assert_eq!(jobs.read(&id, Since::LastRead).unwrap().detached, 1);
+}
+
+#[tokio::test]
+async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
+    let bare = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1");
+    let wait = "echo $$ > ready; exec sleep 1000";
+    for is_of_the_job in [true, false] {
+        let place = Place::new();
+        let (_kept, jobs) = jobs().await;
+        let (of_job, of_command) = if is_of_the_job { (&*bare, "true") } else { ("true", &*bare) };
+        let token = CancellationToken::new();
+        let start = async |script: String| {
+            jobs.start(place.spec(&script), String::new(), &token).await.unwrap()
+        };
+        let job = start(format!("{of_job}; {wait}")).await;
+        place.pid("ready").await;
+        if is_of_the_job {
+            place.pid("pid").await;
+        }
+        let outcome = place.run(of_command).await;
+        let pid = place.pid("pid").await;
+        assert!(is_running(&pid) && outcome.detached == 0, "{outcome:?}");
+        // One that came later has not started it.
+        let later = start("sleep 1000".to_owned()).await;
+        place.run("true").await;
+        assert!(is_running(&pid));
+        jobs.kill(&job).await.unwrap();
+        assert!(!is_running(&pid));
+        assert_eq!(jobs.read(&job, Since::LastRead).unwrap().detached, 1);
+        jobs.kill(&later).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use std::{
 
 use crow_core::{
     capability::{
-        OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes as _,
+        OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec,
+        Processes as _,
     },
     tool::Progress,
 };
@@ -87,6 +88,13 @@ async fn a_background_child_does_not_hold_the_call_and_is_ended_with_it() {
     assert!(is_gone_soon(&printed(&outcome)).await);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_whose_child_prints_without_end_ends_with_its_shell() {
+    let begun = Instant::now();
+    let outcome = run(spec("yes & exit 0")).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn a_quick_command_waits_for_no_grace() {
     let mut times = Vec::new();
@@ -152,7 +160,9 @@ async fn a_huge_output_stays_bounded_in_memory_and_on_disk() {
     assert_eq!((outcome.output.head.len(), outcome.output.tail.len()), (1000, 2000));
     assert_eq!(outcome.output.total, 30_000_004);
     assert!(outcome.output.tail.ends_with(b"xend\n"));
-    assert_eq!(std::fs::metadata(spill).unwrap().len(), 1_000_000);
+    assert_eq!(std::fs::metadata(&spill).unwrap().len(), 1_000_000);
+    let file = OutputFile { path: spill, bytes: 1_000_000, missing: 29_000_004 };
+    assert_eq!(outcome.output.spill, Some(file));
 }
 
 #[tokio::test]

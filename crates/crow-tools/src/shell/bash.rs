@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec},
+    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec},
     file_views::ContentHash,
     ids::CallId,
     tool::{
@@ -187,7 +187,7 @@ impl Bash {
             let _ = write!(output, "\n[{note}]");
         }
         let mut result = ToolResult::success(output);
-        result.metadata.extra = json!({ "job_id": id });
+        result.metadata.extra = json!({ JobInfo::EXTRA_KEY: id });
         result
     }
 

@@ -79,7 +79,14 @@ impl Keeper {
     ) -> Option<Self> {
         let file = file.filter(|_| line.may_change_folder())?;
         let folder = file.parent()?.to_owned();
-        let work = move || fs::create_dir_all(folder).map(|()| Self { file });
+        let work = move || {
+            fs::create_dir_all(folder)?;
+            // A call before this one may have had its id, and have been cut off before this was read.
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(Self { file }),
+            }
+        };
         blocking_until_cancelled(ctx, work).await.ok()?.ok()
     }
 

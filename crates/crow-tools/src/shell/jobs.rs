@@ -175,8 +175,8 @@ fn result(output: &JobOutput, ctx: &ToolContext) -> ToolResult {
 
 fn extra(output: &JobOutput) -> Map<String, Value> {
     let mut extra = Map::new();
-    extra.insert("job_id".to_owned(), json!(output.job.id));
-    extra.insert("running".to_owned(), json!(output.job.state.is_running()));
+    extra.insert(JobInfo::EXTRA_KEY.to_owned(), json!(output.job.id));
+    extra.insert(JobInfo::RUNNING_KEY.to_owned(), json!(output.job.state.is_running()));
     if let JobState::Ended(ProcessEnd::Exited(code)) = output.job.state {
         extra.insert("exit_code".to_owned(), json!(code));
     }

@@ -19,7 +19,12 @@ pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> S
     let tail = from_line_start(&output.tail);
     let omitted = output.total.saturating_sub((head.len() + tail.len()) as u64);
     let place = match &output.spill {
-        Some(path) => format!("; whole output in {}", scratch_name(path)),
+        Some(file) if file.missing == 0 => {
+            format!("; whole output in {}", scratch_name(&file.path))
+        }
+        Some(file) => {
+            format!("; the first {} bytes are in {}", file.bytes, scratch_name(&file.path))
+        }
         None => String::new(),
     };
     let (head, tail) =
@@ -64,12 +69,28 @@ fn character_boundary(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use crow_core::capability::OutputFile;
+
     use super::*;
 
     fn text(head: &[u8], tail: &[u8], total: u64) -> String {
-        let spill = (total > 0).then(|| "/s/c1.log".into());
+        text_with(head, tail, total, 0)
+    }
+
+    fn text_with(head: &[u8], tail: &[u8], total: u64, missing: u64) -> String {
+        let bytes = total - missing;
+        let spill = (bytes > 0).then(|| OutputFile { path: "/s/c1.log".into(), bytes, missing });
         let output = CapturedOutput { head: head.into(), tail: tail.into(), total, spill };
         to_text(&output, |path| path.display().to_string())
+    }
+
+    #[test]
+    fn a_file_that_has_only_the_beginning_is_not_said_to_have_the_whole() {
+        assert_eq!(
+            text_with(b"one\n", b"four\n", 100, 50),
+            "one\n[… 91 bytes omitted; the first 50 bytes are in /s/c1.log …]\nfour"
+        );
+        assert_eq!(text_with(b"one\n", b"four\n", 100, 100), "one\n[… 91 bytes omitted …]\nfour");
     }
 
     #[test]

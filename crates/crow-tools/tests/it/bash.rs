@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{
-    capability::{CapturedOutput, ProcessEnd},
+    capability::{CapturedOutput, OutputFile, ProcessEnd},
     ids::CallId,
     tool::{Effects, Subject, ToolStatus},
 };
@@ -128,7 +128,8 @@ async fn processes_that_were_detached_are_told() {
 #[tokio::test]
 async fn long_output_names_the_file_with_all_of_it() {
     let bench = Bench::new();
-    let spill = bench.ctx.scratch.as_ref().map(|folder| folder.join("c1.log"));
+    let path = bench.ctx.scratch.as_ref().unwrap().join("c1.log");
+    let spill = Some(OutputFile { path, bytes: 1000, missing: 0 });
     let output =
         CapturedOutput { head: b"a\nb".into(), tail: b"y\nz\n".into(), total: 1000, spill };
     bench.processes.answers(ProcessEnd::Exited(0), output);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{
-    capability::{JobInfo, JobOutput, JobState, ProcessEnd, Since},
+    capability::{JobInfo, JobOutput, JobState, OutputFile, ProcessEnd, Since},
     ids::JobId,
     tool::{Effects, Subject, ToolStatus},
 };
@@ -73,7 +73,7 @@ async fn where_there_is_no_bash_a_job_runs_in_sh() {
 
 #[tokio::test]
 async fn what_a_job_printed_reads_like_any_output() {
-    let spill = Some("/scratch/c1.log".into());
+    let spill = |missing| Some(OutputFile { path: "/scratch/c1.log".into(), bytes: 1005, missing });
     let running = JobState::Running;
     let ended = |end| JobState::Ended(end);
     for (read, text) in [
@@ -83,8 +83,17 @@ async fn what_a_job_printed_reads_like_any_output() {
             "2%\nok\n[job-1 running for 2 s, 18 bytes so far]",
         ),
         (
-            JobOutput { lost: 1000, next: 1005, spill, ..output(running, "b\ncd\n") },
+            JobOutput {
+                lost: 1000,
+                next: 1005,
+                spill: spill(0),
+                ..output(running.clone(), "b\ncd\n")
+            },
             "[… 1002 bytes omitted; whole output in /scratch/c1.log …]\ncd\n[job-1 running for 2 s, 1005 bytes so far]",
+        ),
+        (
+            JobOutput { lost: 1, next: 9000, spill: spill(7995), ..output(running, "cd\n") },
+            "[… 1 bytes omitted; the first 1005 bytes are in /scratch/c1.log …]\ncd\n[job-1 running for 2 s, 9000 bytes so far]",
         ),
         (
             output(ended(ProcessEnd::Exited(1)), "x\n"),

@@ -1,10 +1,10 @@
 //! What calls change, and undoing it.
 
+mod adversity;
 mod crashes;
 mod journal;
 mod laws;
+mod own_tools;
 mod recording;
-mod review;
-mod review_agents;
 mod sessions;
 mod stage;

@@ -1,4 +1,4 @@
-//! Findings of a review: each of these states what should hold.
+//! Undo where users, other processes and disks do what one does not expect.
 
 use std::{
     fs,

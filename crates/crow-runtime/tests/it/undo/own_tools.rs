@@ -1,14 +1,13 @@
-//! Findings of a review about several agents, jobs and tools of programmers: each of these states what should hold.
+//! Undo beside tools and agents of a programmer.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{Jobs, OutputLimits, ProcessSpec},
     permission::{PermissionMode, PermissionPolicy},
     tool::{
-        CallPlan, Effects, Progress, Subject, ToolCategory, ToolContext, ToolError, ToolRegistry,
-        ToolResult, Typed, TypedTool,
+        CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult,
+        Typed, TypedTool,
     },
     workspace::ShellFolder,
 };
@@ -28,17 +27,6 @@ use tokio_util::sync::CancellationToken;
 use super::stage::{Call, Stage};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
-
-fn in_folder(script: &str, cwd: PathBuf) -> ProcessSpec {
-    ProcessSpec {
-        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        cwd,
-        env: BTreeMap::new(),
-        timeout: Duration::MAX,
-        output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
-        progress: Progress::default(),
-    }
-}
 
 /// A tool of a programmer that lets another agent work, and waits for it.
 #[derive(Debug)]
@@ -243,67 +231,6 @@ async fn when_the_conversation_goes_back_the_shell_does_too() {
         Some(result.output.clone())
     });
     assert_eq!(said.as_deref(), Some("at the root"));
-}
-
-/// Starts a job as `bash` does.
-#[derive(Debug)]
-struct Server;
-
-#[async_trait]
-impl TypedTool for Server {
-    type Input = Nothing;
-    const NAME: &'static str = "server";
-    const CATEGORY: ToolCategory = ToolCategory::Execute;
-
-    fn description(&self) -> &'static str {
-        "Starts a server."
-    }
-
-    async fn execute(&self, _input: Nothing, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        let spec = in_folder("sleep 1000", ctx.workspace.cwd().to_owned());
-        let jobs = ctx.jobs.as_ref().unwrap();
-        let id = jobs.start(spec, "server".to_owned(), &ctx.cancellation).await.unwrap();
-        let mut result = ToolResult::success(format!("[{id} runs in the background]"));
-        result.metadata.extra = json!({ "job_id": id });
-        result
-    }
-}
-
-#[tokio::test]
-async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
-    let stage = Stage::new();
-    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
-    let config = RuntimeConfig { policy, ..stage.config.clone() };
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
-    let session = AgentSession::create(&config, spec).unwrap();
-    let id = session.id().clone();
-    let runtime = AgentRuntime::new(config.clone());
-    let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Server));
-    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
-        make_call(&mut internals, &tools, "server").await
-    });
-    assert_eq!(handle.ended().await.result, Ok(()));
-    // The next process.
-    let model = ScriptedModel::new([reply([text("done")])]);
-    let abilities = model.resolved().info.abilities;
-    let session = AgentSession::open(&config, &id, abilities).unwrap();
-    let resolved = model.resolved();
-    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
-        let asked = crow_core::model::ModelConfig::default();
-        let ask = crow_runtime::ModelCall {
-            model: &resolved,
-            system: "",
-            tools: &[],
-            config: &asked,
-            tool_choice: crow_core::model::ToolChoice::Auto,
-        };
-        internals.call_model(ask, &CancellationToken::new()).await.map(drop)
-    });
-    assert_eq!(handle.ended().await.result, Ok(()));
-    let outline = model.requests().last().unwrap().outline().join("\n");
-    assert!(outline.contains("[job-1 runs in the background]"), "{outline}");
-    assert!(outline.matches("job-1").count() > 1, "nobody says that it has ended:\n{outline}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
