@@ -194,7 +194,7 @@ async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
 
 #[tokio::test]
 async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
-    let bare = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1");
+    let bare = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1; {UNTIL}");
     let wait = "echo $$ > ready; exec sleep 1000";
     for is_of_the_job in [true, false] {
         let place = Place::new();
