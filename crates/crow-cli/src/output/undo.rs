@@ -341,6 +341,7 @@ mod tests {
             after: SnapshotId::new("after"),
             notice: None,
             last_kept: None,
+            last_seen: None,
         }
     }
 

@@ -247,6 +247,7 @@ mod tests {
             after: SnapshotId::new("after"),
             notice: None,
             last_kept: (action == UndoAction::Undo).then_some(3),
+            last_seen: None,
         };
         let records = [
             record("u1", 4, UndoAction::Undo, vec![key.clone()]),
