@@ -342,6 +342,7 @@ mod tests {
             notice: None,
             last_kept: None,
             last_seen: None,
+            stays: None,
         }
     }
 

@@ -248,6 +248,7 @@ mod tests {
             notice: None,
             last_kept: (action == UndoAction::Undo).then_some(3),
             last_seen: None,
+            stays: None,
         };
         let records = [
             record("u1", 4, UndoAction::Undo, vec![key.clone()]),

@@ -81,6 +81,10 @@ impl UndoReporter<'_> {
             let hint = "--force puts it back and keeps a copy beside it";
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
+        if self.forced && report.dry_run && !done.is_empty() {
+            let hint = "copies would be kept of what somebody else may have changed";
+            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+        }
         let sum = summary(report, done.len(), left.len());
         text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
         for remark in remarks(report, done.len(), &self.prompting) {
@@ -110,7 +114,7 @@ impl UndoReporter<'_> {
             calls => count(calls.len() as u64, "call"),
         };
         let verb =
-            if not.is_empty() { verb.replacen("would be", "would not be", 1) } else { verb.into() };
+            if not.is_empty() { verb.into() } else { verb.replacen("would be", "would not be", 1) };
         let not = if report.dry_run { "" } else { not };
         let text = format!("{not}{verb}{part}: {what} ({})", turns(&report.calls));
         hanging(self.style, Paint::Plain, ("", "  "), &text)

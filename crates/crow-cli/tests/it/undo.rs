@@ -107,7 +107,7 @@ async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
         // `.git` is a part of it.
         let whole = tree(&place.project(""));
         let ran = run(&place, "clean up").await;
-        assert!(ran.exited(0).err.contains("  6 files changed, +2 -4, 4 deleted\n"), "{}", ran.err);
+        assert!(ran.exited(0).err.contains("  6 files changed, +2 -5, 4 deleted\n"), "{}", ran.err);
         let ruined = tree(&place.project(""));
         assert!(ruined != whole);
         let would = said(&place, &["undo", "--dry-run"], 0).await;
@@ -146,6 +146,7 @@ async fn what_somebody_changed_since_stays_and_goes_by_force_with_a_copy() {
     assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], ["mine\n", "old\n", "mine, too\n"]);
     let dry = said(&place, &["undo", "--force", "--dry-run"], 0).await;
     assert!(dry.contains("2 paths would be put back"), "{dry}");
+    assert!(dry.contains("copies would be kept of what somebody else may have changed"), "{dry}");
     assert_eq!(read("a.txt"), "mine\n");
     let forced = place.run(&["undo", "--force", "-o", "json"]).await;
     let report = forced.exited(0).lines().remove(0);
@@ -493,6 +494,11 @@ async fn what_a_killed_command_did_is_undone_by_force() {
     child.wait().unwrap();
     insta::assert_snapshot!("cut_off", said(&place, &["undo"], 1).await);
     said(&place, &["undo", "--force"], 0).await;
+    // Nobody knows whose they are.
+    for (kept, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
+        assert_eq!(fs::read_to_string(place.project(kept)).unwrap(), content);
+        fs::remove_file(place.project(kept)).unwrap();
+    }
     assert_same(&place, &whole);
 }
 

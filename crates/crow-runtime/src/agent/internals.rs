@@ -43,6 +43,8 @@ pub struct AgentInternals {
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
     pub(crate) tasks: TaskTracker,
     pub(crate) leases: Arc<Leases>,
+    /// Up to where all that was undone is told.
+    pub(super) undo_mark: u64,
     /// What the user was told of files that cannot be captured.
     pub(crate) told_trouble: Option<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
@@ -122,6 +124,7 @@ impl AgentInternals {
             conversation: None,
             tasks: parts.tasks,
             leases: parts.leases,
+            undo_mark: 0,
             told_trouble: None,
             syncing: None,
             _ends_jobs: jobs.token().clone().drop_guard(),

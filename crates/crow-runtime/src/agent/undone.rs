@@ -14,14 +14,24 @@ impl AgentInternals {
         if self.shared.id != *self.shared.tree.root.id() {
             return Ok(());
         }
+        let mark = self.config.store.undo_mark(&self.shared.id)?;
+        if mark == self.undo_mark {
+            return Ok(());
+        }
         let records = self.config.store.undos(&self.shared.id)?;
+        let mut all_told = true;
         for record in &records {
             let Some(last_kept) = record.last_kept.filter(|_| self.goes_back(record)) else {
                 continue;
             };
-            if between_runs && self.history.open_reply().is_none() {
+            if !between_runs || self.history.open_reply().is_some() {
+                all_told = false;
+            } else {
                 let undo_id = record.id.clone();
                 self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
+                if let Some(text) = record.stays.clone() {
+                    self.remind(text).await?;
+                }
             }
         }
         for record in records {
@@ -32,6 +42,9 @@ impl AgentInternals {
             if let Some(text) = record.notice.filter(|_| !is_known && !is_gone) {
                 self.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
             }
+        }
+        if all_told {
+            self.undo_mark = mark;
         }
         Ok(())
     }

@@ -4,9 +4,13 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// How often it is looked whether somebody is through.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The folders in which calls change files. A folder and one inside it are two.
 #[derive(Debug, Default)]
@@ -35,9 +39,18 @@ impl Leases {
         Lease { _held: held }
     }
 
-    /// Takes folders, blocking for each.
-    pub(crate) fn take_blocking(&self, roots: &[PathBuf]) -> Lease {
-        Lease { _held: self.turns(roots).into_iter().map(Turn::blocking_lock_owned).collect() }
+    /// Takes folders, blocking for at most so long.
+    pub(crate) fn take_within(&self, roots: &[PathBuf], patience: Duration) -> Option<Lease> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(lease) = self.try_take(roots) {
+                return Some(lease);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Returns the turns of folders in one order for all, so that nobody waits in a circle.

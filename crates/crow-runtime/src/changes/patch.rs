@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crow_core::tool::{ChangeCounts, FileChange, FileDiff, NotRestorable, Patch};
 
-use crate::{Change, Content, Entry, SnapshotStore};
+use crate::{Change, Content, Entry, SnapshotStore, WhyNotCovered};
 
 /// How many files are compared line by line.
 const COMPARED_FILES: usize = 50;
@@ -84,6 +84,8 @@ fn as_text(path: &std::path::Path) -> std::path::PathBuf {
 /// Says why a change cannot be undone.
 fn lost(change: &Change) -> Option<String> {
     match (&change.before, &change.after) {
+        // It stays, so nothing of it is lost.
+        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (
             Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why },
             _,
@@ -98,6 +100,7 @@ fn kind(change: &Change) -> Option<FileChange> {
     let is_file = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
     let is_left_out = |entry: &Entry| matches!(entry, Entry::LeftOut { .. });
     match (&change.before, &change.after) {
+        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (before, after) if is_file(before) && is_file(after) => Some(FileChange::Modified),
         (before, _) if is_file(before) || is_left_out(before) => Some(FileChange::Deleted),
         (_, after) if is_file(after) || is_left_out(after) => Some(FileChange::Created),
@@ -172,10 +175,13 @@ fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
 fn note(change: &Change, no_lines: bool) -> String {
     let mut notes = Vec::new();
     if no_lines {
+        let sizes = [size(&change.before), size(&change.after)];
+        let is_large = sizes.into_iter().flatten().any(|size| size > COMPARED_BYTES);
+        let kind = if is_large { "large" } else { "binary" };
         notes.push(match (size(&change.before), size(&change.after)) {
-            (Some(old), Some(new)) => format!("binary, {old} -> {new} bytes"),
-            (Some(old), None) => format!("binary, {old} bytes"),
-            (None, Some(new)) => format!("binary, {new} bytes"),
+            (Some(old), Some(new)) => format!("{kind}, {old} -> {new} bytes"),
+            (Some(old), None) => format!("{kind}, {old} bytes"),
+            (None, Some(new)) => format!("{kind}, {new} bytes"),
             (None, None) => String::new(),
         });
     }

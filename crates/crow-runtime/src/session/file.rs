@@ -179,6 +179,10 @@ impl SessionStore for FileStore {
         undo_file::read(&self.folder_of(id)?)
     }
 
+    fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError> {
+        undo_file::size(&self.folder_of(id)?)
+    }
+
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
         let path = self.existing(id)?.join(LOCK);
         match File::open(&path) {

@@ -122,6 +122,10 @@ impl SessionStore for MemoryStore {
         Ok(kept.undos.clone())
     }
 
+    fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError> {
+        Ok(self.lock().get(id).map_or(0, |kept| kept.undos.len() as u64))
+    }
+
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
         Ok(self.lock().get(id).is_some_and(|kept| kept.in_use))
     }

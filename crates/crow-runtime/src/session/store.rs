@@ -88,6 +88,9 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Returns what was undone in a session, the first one first. The session may be in use.
     fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError>;
 
+    /// Returns a number that grows with everything that is undone in a session; 0 before the first time. Cheap.
+    fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError>;
+
     /// Returns whether somebody works in a session, in this process or in another one.
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError>;
 

@@ -25,6 +25,16 @@ pub(super) fn add(folder: &Path, record: &UndoRecord) -> Result<(), SessionError
     written.map_err(|source| SessionError::Write { path, source })
 }
 
+/// Returns how long the file is.
+pub(super) fn size(folder: &Path) -> Result<u64, SessionError> {
+    let path = folder.join(FILE);
+    match fs::metadata(&path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(source) => Err(SessionError::Read { path, source }),
+    }
+}
+
 /// Reads all records. A line that a crash cut was never acknowledged.
 pub(super) fn read(folder: &Path) -> Result<Vec<UndoRecord>, SessionError> {
     let path = folder.join(FILE);

@@ -168,10 +168,13 @@ pub enum WhyNotCovered {
     /// It is a pipe, a socket or a device.
     #[error("it is neither a file, a folder nor a link")]
     Special,
+    /// It is where a repository keeps its own.
+    #[error("a repository's own data is never captured")]
+    Repository,
 }
 
 impl WhyNotCovered {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::TooLarge,
         Self::TooMuchNew,
         Self::StoreFull,
@@ -182,6 +185,7 @@ impl WhyNotCovered {
         Self::TooDeep,
         Self::OtherFileSystem,
         Self::Special,
+        Self::Repository,
     ];
 
     /// Returns its number in files of the store.
@@ -204,7 +208,8 @@ impl WhyNotCovered {
             | Self::TooManyFiles
             | Self::TooDeep
             | Self::OtherFileSystem
-            | Self::Special => false,
+            | Self::Special
+            | Self::Repository => false,
         }
     }
 }

@@ -35,8 +35,13 @@ pub enum SnapshotStoreError {
         limit: u64,
     },
     /// The disk is full.
-    #[error("the disk of the snapshot store is full")]
-    DiskFull(#[source] io::Error),
+    #[error("cannot write {}: the disk is full", .path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// An id that is not one of a snapshot of this store.
     #[error("{id} is no snapshot of this store")]
     Unknown {
@@ -105,7 +110,7 @@ pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Snapshot
     let path = path.into();
     move |source| {
         if is_disk_full(&source) {
-            SnapshotStoreError::DiskFull(source)
+            SnapshotStoreError::DiskFull { path, source }
         } else {
             SnapshotStoreError::Io { path, source }
         }

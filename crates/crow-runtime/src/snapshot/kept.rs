@@ -43,6 +43,12 @@ pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(copy))
 }
 
+/// Gives a file or a link that has no place any more a free name beside the place that it had.
+pub(super) fn put_aside(own: &Path, path: &Path) -> io::Result<()> {
+    under_free_name(path, |copy| fs::hard_link(own, copy))?;
+    fs::remove_file(own)
+}
+
 fn under_free_name<T>(
     path: &Path,
     make: impl Fn(&Path) -> io::Result<T>,

@@ -17,6 +17,7 @@ mod kept;
 mod node;
 mod now;
 mod objects;
+mod place;
 mod policy;
 mod proof;
 mod reach;

@@ -13,6 +13,7 @@ use super::{
     Change, Content, Entry, SnapshotStoreError, WhyNotCovered,
     error::at,
     objects::Objects,
+    place::{Identity, Placed, Ready},
     undoing::Undoing,
     view::{View, Way},
 };
@@ -128,12 +129,31 @@ impl Restorer<'_> {
             Err(early) => return Ok(early),
         };
         let ready = self.prepare(path, folder, expected, wanted)?;
+        let seen = Identity::of(path);
         // As late as can be: what is written in between is not lost.
         if let Some(late) = self.hindrance(path, expected, wanted)? {
             ready.discard()?;
             return Ok(late);
         }
-        ready.put(path, expected, wanted)
+        let is_in_place = matches!(ready, Ready::InPlace);
+        match ready.put(path, expected, wanted, seen)? {
+            Placed::Done => {}
+            Placed::NotEmpty => return Ok(PutBack::NotEmpty),
+            Placed::Changed => {
+                return Ok(PutBack::Conflict { found: self.view.found(path, expected)? });
+            }
+        }
+        match wanted {
+            Entry::File { mode, .. } if is_in_place => set_mode(path, *mode)?,
+            Entry::Folder { mode } => {
+                if !stays_folder(expected, wanted) {
+                    fs::create_dir(path).map_err(at(path))?;
+                }
+                set_mode(path, mode | USER_MAY_ALL)?;
+            }
+            Entry::File { .. } | Entry::Absent | Entry::Link { .. } | Entry::LeftOut { .. } => {}
+        }
+        Ok(PutBack::Done)
     }
 
     /// Tells what undoing changes would come to.
@@ -258,6 +278,11 @@ impl Restorer<'_> {
                 symlink(target, &own).map_err(at(path))?;
                 Ok(Ready::Beside(own))
             }
+            Entry::Folder { .. } | Entry::Absent
+                if matches!(expected, Entry::File { .. } | Entry::Link { .. }) =>
+            {
+                Ok(Ready::Away(self.undoing.beside(folder)?))
+            }
             Entry::Folder { .. } => {
                 create_folders(folder)?;
                 Ok(Ready::InPlace)
@@ -293,71 +318,6 @@ fn expected(change: &Change, is_opened: bool) -> Option<Cow<'_, Entry>> {
             Some(Cow::Owned(Entry::Folder { mode: mode | USER_MAY_ALL }))
         }
         (after, _) => Some(Cow::Borrowed(after)),
-    }
-}
-
-/// What waits to take its place.
-#[derive(Debug)]
-enum Ready {
-    /// Under another name in the same folder.
-    Beside(PathBuf),
-    /// Nothing needs to be made first.
-    InPlace,
-}
-
-impl Ready {
-    fn discard(self) -> Result<(), SnapshotStoreError> {
-        match self {
-            Self::Beside(own) => match fs::remove_file(&own) {
-                Ok(()) => Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(at(own)(error)),
-            },
-            Self::InPlace => Ok(()),
-        }
-    }
-
-    fn put(
-        self,
-        path: &Path,
-        found: &Entry,
-        wanted: &Entry,
-    ) -> Result<PutBack, SnapshotStoreError> {
-        let stays_folder = stays_folder(found, wanted);
-        if matches!(found, Entry::Folder { .. }) && !stays_folder {
-            match fs::remove_dir(path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    self.discard()?;
-                    return Ok(PutBack::NotEmpty);
-                }
-                Err(error) => {
-                    self.discard()?;
-                    return Err(at(path)(error));
-                }
-            }
-        } else if matches!(wanted, Entry::Absent | Entry::Folder { .. })
-            && !matches!(found, Entry::Absent | Entry::Folder { .. })
-        {
-            fs::remove_file(path).map_err(at(path))?;
-        }
-        match (&self, wanted) {
-            (Self::Beside(own), _) => {
-                if let Err(error) = fs::rename(own, path) {
-                    self.discard()?;
-                    return Err(at(path)(error));
-                }
-            }
-            (Self::InPlace, Entry::File { mode, .. }) => set_mode(path, *mode)?,
-            (Self::InPlace, Entry::Folder { mode }) => {
-                if !stays_folder {
-                    fs::create_dir(path).map_err(at(path))?;
-                }
-                set_mode(path, mode | USER_MAY_ALL)?;
-            }
-            (Self::InPlace, Entry::Absent | Entry::Link { .. } | Entry::LeftOut { .. }) => {}
-        }
-        Ok(PutBack::Done)
     }
 }
 

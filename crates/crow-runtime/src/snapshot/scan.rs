@@ -329,6 +329,11 @@ impl<'a> Walk<'a> {
         if path == self.store {
             return Ok(Found::Gone);
         }
+        if item.name == ignored::GIT {
+            let (before, why) = (item.child(), WhyNotCovered::Repository);
+            item.what = What::LeftOut { seen: self.seen(now.stamp), why };
+            return Ok(Found::changed_if(before != item.child()));
+        }
         let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
         let (covered, entries) = (self.not_covered.len(), self.entries);
         let first_ignored = item.ignored && !place.ignored;
@@ -450,8 +455,12 @@ impl<'a> Walk<'a> {
         };
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(unreadable)? {
-            let name = entry.map_err(unreadable)?.file_name();
-            if name != ignored::GIT && !undoing::is_own(&name) {
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name();
+            // That a repository is there is known, and no more; the file of a linked one is its own, too.
+            let is_left_out =
+                name == ignored::GIT && !entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_left_out && !undoing::is_own(&name) {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {

@@ -13,8 +13,8 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, Entry, NotCovered, PutBack, Scan, SnapshotLimits,
-    SnapshotStoreError, Undone,
+    Activity, Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan,
+    SnapshotLimits, SnapshotStoreError, Undone,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::Counter,
@@ -35,6 +35,7 @@ use super::{
 };
 
 const LOCK: &str = "lock";
+const UNDO_LOCK: &str = "undo.lock";
 const GENERATION: &str = "generation";
 const BYTES: &str = "bytes";
 const RELEASED: &str = "released";
@@ -303,6 +304,20 @@ impl SnapshotStore {
     pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
         keep_copy(&path).map_err(at(path))
+    }
+
+    /// Returns whether a snapshot is of a project in which there is nothing.
+    pub fn is_empty(&self, snapshot: &SnapshotId) -> bool {
+        Root::parse(snapshot.as_str()) == Some(Root::Tree(ContentHash::of(&[])))
+    }
+
+    /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until
+    /// what is returned is dropped.
+    pub fn undo_alone(&self) -> Result<File, SnapshotStoreError> {
+        let path = self.folder.join(UNDO_LOCK);
+        let lock = open_lock(&path).map_err(at(&path))?;
+        lock.lock().map_err(at(&path))?;
+        Ok(lock)
     }
 
     /// Returns whether the folders on the way to an absolute path are folders, or missing: behind a link lies another path.

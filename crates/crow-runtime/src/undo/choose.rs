@@ -65,6 +65,13 @@ impl Told {
         Ok(Chosen { calls, turn })
     }
 
+    /// Chooses calls by their places.
+    pub(super) fn chosen(&self, calls: Vec<usize>) -> Chosen {
+        let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
+        let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
+        Chosen { calls, turn }
+    }
+
     fn of_turns(
         &self,
         turn: u32,

@@ -17,6 +17,15 @@ pub enum UndoError {
     /// The snapshots cannot be read or written.
     #[error(transparent)]
     Snapshots(#[from] SnapshotStoreError),
+    /// A call changes files now, and goes on for long.
+    #[error("a call changes files now; interrupt it, or wait until it has ended")]
+    Busy,
+    /// The folder of the project is not where it was, and no call removed it.
+    #[error("{} is gone: was the project moved?", .path.display())]
+    ProjectGone {
+        /// The folder.
+        path: std::path::PathBuf,
+    },
     /// There is nothing to do.
     #[error("there is nothing to {what}")]
     Nothing {

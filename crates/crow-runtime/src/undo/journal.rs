@@ -2,8 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use crow_core::{
@@ -17,13 +19,17 @@ use super::{
     UndoTarget,
     act::{Act, Request},
     compose::{Reversal, Step, reversals},
-    notice::notice,
-    read::{Told, last_standing},
+    notice::{notice, stays},
+    read::{Told, last_standing, last_undo},
 };
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
-    changes::{Leases, describe_all},
+    WhyNotCovered,
+    changes::{Lease, Leases, describe_all},
 };
+
+/// How long an undo waits for a call that changes files.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the calls of a root session and of the agents below it changed, and what was undone of it.
 ///
@@ -107,7 +113,10 @@ impl UndoJournal {
         {
             return self.reverse(&restore.clone(), UndoAction::Undo, options);
         }
-        let chosen = self.told.choose(target, options.chat)?;
+        let chosen = match self.last_redo().filter(|_| *target == UndoTarget::LastTurn) {
+            Some(calls) if !options.chat => self.told.chosen(calls),
+            _ => self.told.choose(target, options.chat)?,
+        };
         let last_kept = match chosen.turn.filter(|_| options.chat) {
             Some(turn) => {
                 self.refuse_if_at_work()?;
@@ -128,8 +137,7 @@ impl UndoJournal {
     /// Takes the last undo back.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin()?;
-        let last = last_standing(&self.records, UndoAction::Undo);
-        let undo = last.ok_or(UndoError::Nothing { what: "redo" })?.clone();
+        let undo = last_undo(&self.records).ok_or(UndoError::Nothing { what: "redo" })?.clone();
         self.reverse(&undo, UndoAction::Redo, options)
     }
 
@@ -145,8 +153,12 @@ impl UndoJournal {
         let path = self.root.join(path);
         let wanted = self.state_at(&path, place)?;
         let mut reversals = Vec::new();
-        for (path, wanted) in wanted {
-            let found = self.store.look_at(&path, &wanted)?;
+        for (changed, wanted, is_certain) in wanted {
+            let found = self.store.look_at(&changed, &wanted)?;
+            if !is_certain && changed != path && (found != Entry::Absent || found == wanted) {
+                continue;
+            }
+            let path = changed;
             let change = Change { path, before: wanted, after: found };
             reversals.push(Reversal::of(change));
         }
@@ -190,13 +202,22 @@ impl UndoJournal {
     }
 
     /// Waits for the turn to change files, and reads what happened until then.
-    fn begin(&mut self) -> Result<Option<crate::changes::Lease>, UndoError> {
-        let turn = self
-            .agent
-            .as_ref()
-            .map(|(_, leases)| leases.take_blocking(std::slice::from_ref(&self.root)));
+    fn begin(&mut self) -> Result<(Option<Lease>, File), UndoError> {
+        let roots = std::slice::from_ref(&self.root);
+        let lease = match &self.agent {
+            None => None,
+            Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
+        };
+        let alone = self.store.undo_alone()?;
         self.reload()?;
-        Ok(turn)
+        let last = self.told.calls.iter().rev().find(|call| !call.undone);
+        let removed = last
+            .and_then(|call| call.after.as_ref())
+            .is_some_and(|after| self.store.is_empty(after));
+        if !self.root.exists() && !removed && !self.told.calls.is_empty() {
+            return Err(UndoError::ProjectGone { path: self.root.clone() });
+        }
+        Ok((lease, alone))
     }
 
     fn refuse_if_at_work(&self) -> Result<(), UndoError> {
@@ -212,6 +233,22 @@ impl UndoJournal {
         let restore = last_standing(&self.records, UndoAction::Restore)?;
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         last.is_none_or(|call| call.time < restore.time).then_some(restore)
+    }
+
+    /// Returns the calls of the last redo, if nothing was changed and nothing else was done since.
+    fn last_redo(&self) -> Option<Vec<usize>> {
+        let redo = self.records.last().filter(|record| record.action == UndoAction::Redo)?;
+        let calls = self.told.calls.iter().enumerate();
+        if self.told.calls.last().is_some_and(|call| call.time > redo.time) {
+            return None;
+        }
+        let is_meant = |call: &ChangedCall| {
+            !call.undone
+                && redo.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
+        };
+        let places: Vec<usize> =
+            calls.filter(|(_, call)| is_meant(call)).map(|(at, _)| at).collect();
+        (!places.is_empty()).then_some(places)
     }
 
     /// Takes a record back.
@@ -273,6 +310,7 @@ impl UndoJournal {
             request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
         let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
         let notice = notice(request.action, &calls, &report.paths, &self.root);
+        let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
         let record = UndoRecord {
             id: UndoId::new(self.ids.next_id()),
             time: self.clock.now(),
@@ -282,6 +320,7 @@ impl UndoJournal {
             before: done.before,
             after: done.after,
             notice,
+            stays,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
             last_seen: request.last_kept.map(|_| self.told.last_seq),
         };
@@ -310,9 +349,15 @@ impl UndoJournal {
             let Some(call) = self.told.calls.get(*at) else { continue };
             let after = match &call.after {
                 Some(after) => after.clone(),
-                None => self.now(&call.before)?,
+                None => self.end_of_cut_off(*at, &call.before)?,
             };
             for Change { path, before, after } in self.store.changes(&call.before, &after)? {
+                if let (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) =
+                    (&before, &after)
+                {
+                    // What a repository keeps is never taken away.
+                    continue;
+                }
                 let step = Step { call: *at, before, after, shared: call.shared };
                 steps.entry(path).or_default().push(step);
             }
@@ -336,7 +381,18 @@ impl UndoJournal {
         known
     }
 
-    /// Captures what an earlier snapshot holds as it is now: the end of a call that was cut off.
+    /// Returns the state after a call that was cut off: the one that the next call found, so that what came later is not
+    /// taken for the call's, or else the one that is there now.
+    fn end_of_cut_off(&self, at: usize, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
+        let later = self.told.calls.get(at + 1..).unwrap_or_default();
+        let is_alike = |call: &&ChangedCall| is_of_project(&call.before) == is_of_project(before);
+        match later.iter().find(is_alike).filter(|_| is_of_project(before)) {
+            Some(next) => Ok(next.before.clone()),
+            None => self.now(before),
+        }
+    }
+
+    /// Captures what an earlier snapshot holds as it is now.
     fn now(&self, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
         Ok(match self.store.paths_of(before)? {
             Some(paths) => self.store.capture(&self.id, &paths)?.snapshot,
@@ -345,7 +401,13 @@ impl UndoJournal {
     }
 
     /// Returns what a path, and what is in it, was when so many calls had been made.
-    fn state_at(&self, path: &Path, place: usize) -> Result<Vec<(PathBuf, Entry)>, UndoError> {
+    ///
+    /// What changed since a call was cut off need not be its work: of that it is not certain.
+    fn state_at(
+        &self,
+        path: &Path,
+        place: usize,
+    ) -> Result<Vec<(PathBuf, Entry, bool)>, UndoError> {
         let all: Vec<usize> = (0..self.told.calls.len()).collect();
         let mut states = Vec::new();
         for (changed, steps) in self.known_steps(&all) {
@@ -354,10 +416,15 @@ impl UndoJournal {
             }
             let before = steps.iter().rev().find(|step| step.call < place).map(|step| &step.after);
             let state = before.or_else(|| steps.first().map(|step| &step.before));
-            states.extend(state.map(|state| (changed, state.clone())));
+            let is_whole = |step: &Step| {
+                self.told.calls.get(step.call).is_some_and(|call| call.after.is_some())
+            };
+            let is_certain = steps.iter().any(is_whole);
+            states.extend(state.map(|state| (changed, state.clone(), is_certain)));
         }
         if states.is_empty() {
-            states.extend(self.seen_at(path, place)?.map(|entry| (path.to_path_buf(), entry)));
+            let seen = self.seen_at(path, place)?;
+            states.extend(seen.map(|entry| (path.to_path_buf(), entry, true)));
         }
         if states.is_empty() {
             let path = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
@@ -379,4 +446,9 @@ impl UndoJournal {
         }
         Ok(None)
     }
+}
+
+/// Tells a snapshot of the whole project from one of single paths.
+fn is_of_project(snapshot: &SnapshotId) -> bool {
+    snapshot.as_str().starts_with("tree-")
 }

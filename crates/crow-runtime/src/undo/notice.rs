@@ -43,6 +43,21 @@ pub(super) fn notice(
     Some(text)
 }
 
+/// Words what stays of changes of which the conversation no longer tells.
+pub(super) fn stays(paths: &[RestoredPath], root: &Path) -> Option<String> {
+    let kept: Vec<String> = paths
+        .iter()
+        .filter(|path| !is_done(&path.outcome))
+        .map(|path| shown(&path.path, root))
+        .collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "The user took back a part of the conversation. Changes made in it stay in: {}. Read them before you change them.",
+            list(&kept, ", ")
+        )
+    })
+}
+
 fn is_done(outcome: &PathOutcome) -> bool {
     matches!(outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
 }

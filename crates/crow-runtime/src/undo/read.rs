@@ -219,6 +219,17 @@ pub(super) fn last_standing(records: &[UndoRecord], action: UndoAction) -> Optio
     records.iter().rev().find(|record| record.action == action && standing.contains(&record.id))
 }
 
+/// Returns the undo that a redo takes back: the last one that stands and after which nothing was restored.
+pub(super) fn last_undo(records: &[UndoRecord]) -> Option<&UndoRecord> {
+    let undo = last_standing(records, UndoAction::Undo)?;
+    let at = records.iter().position(|record| record.id == undo.id)?;
+    let standing = standing(records);
+    let is_overtaken =
+        |record: &UndoRecord| record.action == UndoAction::Restore && standing.contains(&record.id);
+    let later = records.get(at + 1..).unwrap_or_default();
+    (!later.iter().any(is_overtaken)).then_some(undo)
+}
+
 /// Returns the records whose effect was not taken back.
 fn standing(records: &[UndoRecord]) -> BTreeSet<UndoId> {
     let mut standing: BTreeSet<UndoId> = BTreeSet::new();

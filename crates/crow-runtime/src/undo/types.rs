@@ -119,6 +119,9 @@ pub struct UndoRecord {
     /// What the model is told, unless the conversation goes back, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
+    /// What the model is told if the conversation goes back: what stays although the conversation no longer tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<String>,
     /// The last event that the conversation keeps, if it is to go back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_kept: Option<u64>,

@@ -23,11 +23,9 @@ use crow_testkit::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Call, Stage, metadata};
-use crate::support::idle;
+use super::stage::{Call, Stage};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
 
@@ -42,30 +40,6 @@ fn in_folder(script: &str, cwd: PathBuf) -> ProcessSpec {
     }
 }
 
-/// Design 4.11: changes that overlap with background jobs are shared. Here the job is that of another session.
-#[tokio::test]
-async fn what_a_job_of_another_session_changes_during_a_call_is_shared() {
-    let mut one = Stage::new();
-    one.write("theirs", "old");
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), one.root());
-    let session = AgentSession::create(&one.config, spec).unwrap();
-    let runtime = AgentRuntime::new(one.config.clone());
-    let (sent, jobs) = oneshot::channel();
-    let _other = runtime.spawn(session, |internals: AgentInternals| async {
-        drop(sent.send(internals.context().jobs.clone().unwrap()));
-        idle(internals).await
-    });
-    let jobs: std::sync::Arc<dyn Jobs> = jobs.await.unwrap();
-    let script = "until [ -e go ]; do sleep 0.01; done; echo job > theirs; touch done; sleep 100";
-    let spec = in_folder(script, one.root());
-    let id = jobs.start(spec, "watch".to_owned(), &CancellationToken::new()).await.unwrap();
-    let line = "touch go; until [ -e done ]; do sleep 0.01; done";
-    let known = metadata(&one.turn(&[Call::Sh(line)]).await);
-    jobs.kill(&id).await.unwrap();
-    let report = one.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
-    assert!(known.shared && one.read("theirs") == "job\n", "{:#?}", report.paths);
-}
-
 /// A tool of a programmer that lets another agent work, and waits for it.
 #[derive(Debug)]
 struct Delegate(RuntimeConfig);
@@ -77,7 +51,7 @@ struct Nothing {}
 impl TypedTool for Delegate {
     type Input = Nothing;
     const NAME: &'static str = "delegate";
-    const CATEGORY: ToolCategory = ToolCategory::Execute;
+    const CATEGORY: ToolCategory = ToolCategory::Agent;
 
     fn description(&self) -> &'static str {
         "Lets another agent work."
@@ -330,25 +304,6 @@ async fn a_session_that_goes_on_is_told_that_its_jobs_are_gone() {
     let outline = model.requests().last().unwrap().outline().join("\n");
     assert!(outline.contains("[job-1 runs in the background]"), "{outline}");
     assert!(outline.matches("job-1").count() > 1, "nobody says that it has ended:\n{outline}");
-}
-
-#[tokio::test]
-async fn what_the_user_saves_while_a_command_runs_is_not_undone_without_a_word() {
-    let mut stage = Stage::new();
-    stage.write("notes", "old");
-    let root = stage.root();
-    let user = async move {
-        while !root.join("began").exists() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        std::fs::write(root.join("notes"), "what the user typed meanwhile").unwrap();
-        std::fs::write(root.join("saved"), "").unwrap();
-    };
-    let line = Call::Sh("touch began; until [ -e saved ]; do sleep 0.01; done");
-    let calls = [line];
-    tokio::join!(stage.turn(&calls), user);
-    let report = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
-    assert_eq!(stage.read("notes"), "what the user typed meanwhile", "{:#?}", report.paths);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -101,6 +101,7 @@ async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
 async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
     let (_server, place) = place([bash("c1", "rm a"), Reply::new().text("Done.").into()]).await;
     fs::write(place.project("a"), "old").unwrap();
+    fs::write(place.project("b"), "old").unwrap();
     place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
     let id = place.id();
     let old = place.project("").components().as_path().to_path_buf();
