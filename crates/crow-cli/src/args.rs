@@ -216,7 +216,7 @@ pub(crate) struct RestoreArgs {
 /// Which session is meant, and how stdout says what came of it.
 #[derive(Debug, Args)]
 pub(crate) struct OfSession {
-    /// The session: its id or the beginning of it [default: the last one of the current directory]
+    /// The session: its id or the beginning of it [default: the last one of the current directory, or of the nearest above]
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
     /// What stdout gets: text, or one JSON object

@@ -96,6 +96,7 @@ impl From<UndoError> for CliError {
             UndoError::Nothing { .. } | UndoError::UndoneAlready => {
                 Self { code: "nothing_to_undo", ..Self::failed(message) }
             }
+            UndoError::Busy => Self { code: "busy", ..Self::failed(message) },
             UndoError::UnknownCall { .. }
             | UndoError::AmbiguousCall { .. }
             | UndoError::UnknownTurn { .. } => usage("unknown_call")

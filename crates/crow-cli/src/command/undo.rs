@@ -45,6 +45,7 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
     let known = journal_of(args.of.session.as_deref(), environment)?;
     let span = args.what.clone().unwrap_or(Span::WHOLE);
     let patch = known.journal.diff(&span.from, &span.to)?;
+    span.check(known.journal.calls()).map_err(CliError::usage)?;
     match args.of.output {
         OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch))?),
         OutputForm::Text => {

@@ -139,6 +139,7 @@ impl Open {
         };
         let journal = self.handle.undo_journal()?;
         let patch = journal.diff(&span.from, &span.to)?;
+        span.check(journal.calls()).map_err(Refusal::Words)?;
         if patch.files.is_empty() {
             return Ok("nothing changed".to_owned());
         }

@@ -18,10 +18,11 @@ pub(crate) enum Destination {
     Program,
 }
 
-/// Writes a patch with paths relative to `root`.
+/// Writes a patch with paths relative to `root`, as git does.
 ///
-/// What lines cannot say stands in lines that begin with `#`. Where lines are missing (of binary files, links, and files
-/// too long to be shown), what is written is refused by `git apply` as a whole, as git's own diffs are.
+/// What lines cannot say stands in lines that begin with `#`: git knows of modes only whether a file can be run. Where
+/// lines are missing (of binary files, and files too long to be shown), what is written is refused by `git apply` as a
+/// whole, as git's own diffs are.
 pub(crate) fn unified(
     style: &ConsoleStyle,
     root: &Path,
@@ -40,44 +41,47 @@ pub(crate) fn unified(
 
 fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
     let path = seen_from(root, &file.path);
-    let name = path.to_string_lossy();
     let (old, new) = (quoted("a/", &path), quoted("b/", &path));
     // Writing to a string cannot fail.
     let _ = match file.note.as_str() {
         "" => Ok(()),
-        note => writeln!(out, "# {}: {}", neutralise(&name), neutralise(note)),
+        note => writeln!(out, "# {}: {}", quoted("", &path), escaped(note.as_bytes(), "")),
     };
+    let modes = modes(file);
+    let is_hidden = file.truncated && file.hunks.is_empty();
+    if file.change == FileChange::Modified && modes.is_none() && file.hunks.is_empty() && !is_hidden
+    {
+        // A header that nothing follows is garbage to git.
+        return;
+    }
     let _ = writeln!(out, "diff --git {old} {new}");
-    let link = link(file);
-    let mode = match link {
-        Some(_) => "120000",
-        None => mode(&file.note).unwrap_or("100644"),
-    };
-    let _ = match (file.change, modes(&file.note)) {
-        (FileChange::Created, _) => writeln!(out, "new file mode {mode}"),
-        (FileChange::Deleted, _) => writeln!(out, "deleted file mode {mode}"),
+    let _ = match (file.change, modes) {
+        (FileChange::Created, _) => writeln!(out, "new file mode {}", mode(&file.note)),
+        (FileChange::Deleted, _) => match mode(&file.note) {
+            PLAIN => writeln!(out, "deleted file mode {PLAIN}"),
+            // Without the second line `git apply -R` up to 2.47 brings back a plain file, also of git's own diffs.
+            mode => writeln!(out, "deleted file mode {mode}\nnew mode {mode}"),
+        },
         (FileChange::Modified, Some((from, to))) => {
             writeln!(out, "old mode {from}\nnew mode {to}")
         }
         (FileChange::Modified, None) => Ok(()),
     };
-    let hunks = link.as_deref().unwrap_or(&file.hunks);
-    if hunks.is_empty() {
-        if file.truncated || (file.change == FileChange::Modified && modes(&file.note).is_none()) {
-            let _ = writeln!(out, "Binary files {old} and {new} differ");
-        }
-        return;
-    }
-    let null = || "/dev/null".to_owned();
     // Names with blanks end in a tab, so that no reader takes what follows for a time.
-    let end = if name.contains(char::is_whitespace) { "\t" } else { "" };
-    let (old, new) = (old + end, new + end);
-    let old = if file.change == FileChange::Created { null() } else { old };
-    let new = if file.change == FileChange::Deleted { null() } else { new };
-    let _ = writeln!(out, "--- {old}\n+++ {new}");
-    out.push_str(hunks);
-    if !hunks.ends_with('\n') {
-        out.push('\n');
+    let has_blank = path.as_os_str().as_encoded_bytes().contains(&b' ');
+    let end = if has_blank && !is_hidden { "\t" } else { "" };
+    let side = |name: String, without: FileChange| {
+        if file.change == without { "/dev/null".to_owned() } else { name + end }
+    };
+    let (old, new) = (side(old, FileChange::Created), side(new, FileChange::Deleted));
+    if is_hidden {
+        let _ = writeln!(out, "Binary files {old} and {new} differ");
+    } else if !file.hunks.is_empty() {
+        let _ = writeln!(out, "--- {old}\n+++ {new}");
+        out.push_str(&file.hunks);
+        if !file.hunks.ends_with('\n') {
+            out.push('\n');
+        }
     }
 }
 
@@ -90,25 +94,32 @@ fn seen_from(root: &Path, path: &Path) -> PathBuf {
     up.chain(path.components().skip(1)).collect()
 }
 
-/// Returns the hunks of a link that is new or no more: to git it is a file that holds the name of its target.
-fn link(file: &FileDiff) -> Option<String> {
-    let (target, range, sign) = match file.change {
-        FileChange::Created => (file.note.strip_prefix("link to ")?, "-0,0 +1", '+'),
-        FileChange::Deleted => (file.note.strip_prefix("was a link to ")?, "-1 +0,0", '-'),
-        FileChange::Modified => return None,
-    };
-    let is_known = !target.contains(['\n', char::REPLACEMENT_CHARACTER]);
-    is_known.then(|| format!("@@ {range} @@\n{sign}{target}\n\\ No newline at end of file\n"))
+/// The mode of a file that cannot be run.
+const PLAIN: &str = "100644";
+/// To git a link is a file that holds the name of its target.
+const LINK: &str = "120000";
+
+/// Tells whether the file is a link, or was one.
+fn is_link(note: &str) -> bool {
+    note.starts_with("link to ") || note.starts_with("was a link to ")
 }
 
 /// Reads what a note says of the mode of a file that is new or no more.
-fn mode(note: &str) -> Option<&'static str> {
-    note.split(", ").find_map(|part| part.strip_prefix("mode ")).and_then(git_mode)
+fn mode(note: &str) -> &'static str {
+    if is_link(note) {
+        return LINK;
+    }
+    let said = note.split(", ").find_map(|part| part.strip_prefix("mode "));
+    said.and_then(git_mode).unwrap_or(PLAIN)
 }
 
-/// Reads what a note says of how the mode changed, if git can tell the one from the other.
-fn modes(note: &str) -> Option<(&'static str, &'static str)> {
-    let said = note.split(", ").find_map(|part| part.strip_prefix("mode "))?;
+/// Reads what a note says of how the mode changed, if git can tell the one from the other. Of links both are said even
+/// though they are the same: without them `patch` takes links for files, and git would say it after a sum of the content.
+fn modes(file: &FileDiff) -> Option<(&'static str, &'static str)> {
+    if is_link(&file.note) {
+        return (!file.hunks.is_empty()).then_some((LINK, LINK));
+    }
+    let said = file.note.split(", ").find_map(|part| part.strip_prefix("mode "))?;
     let (old, new) = said.split_once(" -> ")?;
     Some((git_mode(old)?, git_mode(new)?)).filter(|(old, new)| old != new)
 }
@@ -116,34 +127,47 @@ fn modes(note: &str) -> Option<(&'static str, &'static str)> {
 /// Git knows only whether a file can be run.
 fn git_mode(octal: &str) -> Option<&'static str> {
     let bits = u32::from_str_radix(octal, 8).ok()?;
-    Some(if bits & 0o100 == 0 { "100644" } else { "100755" })
+    Some(if bits & 0o100 == 0 { PLAIN } else { "100755" })
 }
 
 /// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
 fn quoted(prefix: &str, path: &Path) -> String {
-    let is_plain = |c: char| c != '"' && c != '\\' && !c.is_control() && !is_unseen(c);
-    if let Some(name) = path.to_str().filter(|name| name.chars().all(is_plain)) {
-        return format!("{prefix}{name}");
+    match path.to_str().filter(|name| name.chars().all(|c| is_plain(c, "\"\\"))) {
+        Some(name) => format!("{prefix}{name}"),
+        None => {
+            let name = escaped(path.as_os_str().as_encoded_bytes(), "\"\\");
+            format!("\"{prefix}{name}\"")
+        }
     }
-    let mut text = format!("\"{prefix}");
-    // Writing to a string cannot fail.
-    let escape = |bytes: &[u8], text: &mut String| {
+}
+
+fn is_plain(c: char, special: &str) -> bool {
+    !special.contains(c) && !c.is_control() && !is_unseen(c)
+}
+
+/// Escapes what is not plain text, as C does.
+fn escaped(bytes: &[u8], special: &str) -> String {
+    let mut text = String::new();
+    let octal = |bytes: &[u8], text: &mut String| {
         for byte in bytes {
+            // Writing to a string cannot fail.
             let _ = write!(text, "\\{byte:03o}");
         }
     };
     let mut buffer = [0; 4];
-    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+    for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
-                '"' | '\\' => text.extend(['\\', character]),
-                character if is_plain(character) => text.push(character),
-                character => escape(character.encode_utf8(&mut buffer).as_bytes(), &mut text),
+                character if is_plain(character, special) => text.push(character),
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                character if special.contains(character) => text.extend(['\\', character]),
+                character => octal(character.encode_utf8(&mut buffer).as_bytes(), &mut text),
             }
         }
-        escape(chunk.invalid(), &mut text);
+        octal(chunk.invalid(), &mut text);
     }
-    text.push('"');
     text
 }
 
@@ -189,8 +213,13 @@ mod tests {
             text("/p/empty", Deleted, "", "", ""),
             text("/p/tool", Deleted, "#!/bin/sh\n", "", "mode 755"),
             file("/p/picture", Modified, "binary, 3 -> 5 bytes"),
-            file("/p/link", Modified, "was a link to a, link to b"),
-            file("/p/new link", Created, "link to a"),
+            text("/p/link", Modified, "a", "b, mode 755", "was a link to a, link to b, mode 755"),
+            text("/p/odd\nlink", Created, "", "a\nb", "link to a\nb"),
+            file("/p/nameless link", Modified, "was a link to a, link to \u{fffd}"),
+            text("/p/new link", Created, "", "a", "link to a"),
+            file("/p/new picture", Created, "binary, 3 bytes"),
+            text("/p/private", Modified, "a\n", "a\n", "mode 644 -> 600"),
+            text("/p/emptied", Modified, "a\n", "", ""),
             text("/elsewhere/x", Created, "", "x", ""),
         ];
         Patch { files }
@@ -222,7 +251,7 @@ mod tests {
             ("", None),
         ];
         for (note, expected) in table {
-            assert_eq!(modes(note), expected, "{note}");
+            assert_eq!(modes(&file("/p/x", FileChange::Modified, note)), expected, "{note}");
         }
     }
 }

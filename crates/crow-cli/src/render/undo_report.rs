@@ -81,6 +81,10 @@ impl UndoReporter<'_> {
             let hint = "--force puts it back and keeps a copy beside it";
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
+        if self.forced && report.dry_run && !done.is_empty() {
+            let hint = "copies would be kept of what somebody else may have changed";
+            text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
+        }
         let sum = summary(report, done.len(), left.len());
         text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
         for remark in remarks(report, done.len(), &self.prompting) {
@@ -109,6 +113,9 @@ impl UndoReporter<'_> {
             [call] => one_line(&call.title),
             calls => count(calls.len() as u64, "call"),
         };
+        let verb =
+            if not.is_empty() { verb.into() } else { verb.replacen("would be", "would not be", 1) };
+        let not = if report.dry_run { "" } else { not };
         let text = format!("{not}{verb}{part}: {what} ({})", turns(&report.calls));
         hanging(self.style, Paint::Plain, ("", "  "), &text)
     }
@@ -333,6 +340,24 @@ mod tests {
     fn a_dry_run_says_what_would_be() {
         let report = UndoReport { dry_run: true, told_later: true, rewound_to: Some(2), ..mixed() };
         insta::assert_snapshot!(text(&ConsoleStyle::plain(80), &report));
+    }
+
+    #[test]
+    fn a_call_of_which_nothing_would_be_undone_is_said_in_plain_words() {
+        let paths = || vec![("/p/a", PathOutcome::Conflict { reason: "it was changed".into() })];
+        let first = |report: &UndoReport| {
+            text(&ConsoleStyle::plain(80), report).lines().next().map(str::to_owned)
+        };
+        let table = [
+            (UndoAction::Undo, true, "would not be undone: 2 calls (turns 2 to 3)"),
+            (UndoAction::Undo, false, "not undone: 2 calls (turns 2 to 3)"),
+            (UndoAction::Redo, true, "would not be done again: 2 calls (turns 2 to 3)"),
+            (UndoAction::Redo, false, "not done again: 2 calls (turns 2 to 3)"),
+        ];
+        for (action, dry_run, expected) in table {
+            let report = UndoReport { action, dry_run, ..report(paths()) };
+            assert_eq!(first(&report).as_deref(), Some(expected));
+        }
     }
 
     #[test]

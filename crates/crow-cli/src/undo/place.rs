@@ -1,5 +1,7 @@
 //! The session whose changes are meant, and what is known of them.
 
+use std::path::Path;
+
 use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal};
 
@@ -11,7 +13,8 @@ pub(crate) struct Journal {
     pub journal: UndoJournal,
 }
 
-/// Opens the journal of the session that is named, or else of the one that last worked in the current directory.
+/// Opens the journal of the session that is named, or else of the one that last worked in the current directory, or in
+/// the nearest folder above it in which one did.
 pub(crate) fn journal_of(
     named: Option<&str>,
     environment: &Environment,
@@ -37,12 +40,16 @@ fn last_here(store: &dyn SessionStore, environment: &Environment) -> Result<Sess
     let cwd = cwd
         .canonicalize()
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))?;
-    let filter = SessionFilter { cwd: Some(cwd.clone()), limit: Some(1) };
-    let last = store.list(&filter)?.into_iter().next();
+    let all = store.list(&SessionFilter::default())?;
+    let last_of = |folder: &Path| {
+        let here = all.iter().filter(|session| session.crow().cwd == folder);
+        here.max_by_key(|session| session.updated_at)
+    };
+    let last = cwd.ancestors().find_map(last_of);
     let nobody = || {
-        let message = format!("no session worked in {}", cwd.display());
+        let message = format!("no session worked in {} or above it", cwd.display());
         CliError { code: "unknown_session", ..CliError::usage(message) }
             .hint("name one with --session ID; `crow-agent sessions list` shows them")
     };
-    Ok(last.ok_or_else(nobody)?.session_id)
+    Ok(last.ok_or_else(nobody)?.session_id.clone())
 }

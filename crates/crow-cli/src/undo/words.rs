@@ -3,7 +3,7 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser};
-use crow_runtime::{Point, UndoOptions, UndoTarget};
+use crow_runtime::{ChangedCall, Point, UndoOptions, UndoTarget};
 
 /// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -25,10 +25,10 @@ pub(crate) struct TargetWords {
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
     /// Undo the calls of this turn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub turn: Option<u32>,
     /// Undo the calls of this turn and of all later ones
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub back_to: Option<u32>,
     /// Undo everything that the session changed
     #[arg(long)]
@@ -122,6 +122,20 @@ pub(crate) struct Span {
 impl Span {
     /// The whole session.
     pub(crate) const WHOLE: Self = Self { from: Point::Start, to: Point::End };
+
+    /// Refuses a span that ends before it begins. Calls are looked up in `calls`, which stand in their order.
+    pub(crate) fn check(&self, calls: &[ChangedCall]) -> Result<(), String> {
+        let begin = place(&self.from, calls);
+        let end = place(&self.to, calls);
+        match (begin, end) {
+            (Some(begin), Some(end)) if begin > end => Err(format!(
+                "this range is backwards: {} comes after {}; the earlier one goes first",
+                named(&self.from),
+                named(&self.to)
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Span {
@@ -161,6 +175,32 @@ impl FromStr for PathAt {
             None => after(at)?,
         };
         Ok(Self { path: path.into(), at })
+    }
+}
+
+/// Returns the turn of a point and its place among the calls. Nothing, if its call is not known.
+fn place(point: &Point, calls: &[ChangedCall]) -> Option<(u32, usize)> {
+    let of_call = |id: &str| {
+        let exact = calls.iter().rposition(|call| call.call_id.as_str() == id);
+        let at = exact
+            .or_else(|| calls.iter().position(|call| call.call_id.as_str().starts_with(id)))?;
+        Some((calls.get(at)?.turn, at))
+    };
+    match point {
+        Point::Start => Some((0, 0)),
+        Point::End => Some((u32::MAX, usize::MAX)),
+        Point::BeforeTurn(turn) => Some((*turn, 0)),
+        Point::AfterTurn(turn) => Some((*turn, usize::MAX)),
+        Point::BeforeCall(id) | Point::AfterCall(id) => of_call(id),
+    }
+}
+
+fn named(point: &Point) -> String {
+    match point {
+        Point::Start => "the start".to_owned(),
+        Point::End => "the end".to_owned(),
+        Point::BeforeTurn(turn) | Point::AfterTurn(turn) => format!("turn {turn}"),
+        Point::BeforeCall(id) | Point::AfterCall(id) => format!("call {id}"),
     }
 }
 
@@ -216,6 +256,8 @@ mod tests {
             ("3", None),
             ("turn", None),
             ("turn x", None),
+            ("turn 0", None),
+            ("back-to 0", None),
             ("turn 1 call c1", None),
             ("everything", None),
             ("--help", None),

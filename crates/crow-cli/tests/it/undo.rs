@@ -8,7 +8,7 @@ use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
 use serde_json::json;
 
 use crate::{
-    program::{Place, Ran, finish},
+    program::{Place, Ran, feed, finish},
     terminal::Terminal,
 };
 
@@ -107,7 +107,7 @@ async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
         // `.git` is a part of it.
         let whole = tree(&place.project(""));
         let ran = run(&place, "clean up").await;
-        assert!(ran.exited(0).err.contains("  6 files changed, +2 -4, 4 deleted\n"), "{}", ran.err);
+        assert!(ran.exited(0).err.contains("  6 files changed, +2 -5, 4 deleted\n"), "{}", ran.err);
         let ruined = tree(&place.project(""));
         assert!(ruined != whole);
         let would = said(&place, &["undo", "--dry-run"], 0).await;
@@ -146,6 +146,7 @@ async fn what_somebody_changed_since_stays_and_goes_by_force_with_a_copy() {
     assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], ["mine\n", "old\n", "mine, too\n"]);
     let dry = said(&place, &["undo", "--force", "--dry-run"], 0).await;
     assert!(dry.contains("2 paths would be put back"), "{dry}");
+    assert!(dry.contains("copies would be kept of what somebody else may have changed"), "{dry}");
     assert_eq!(read("a.txt"), "mine\n");
     let forced = place.run(&["undo", "--force", "-o", "json"]).await;
     let report = forced.exited(0).lines().remove(0);
@@ -202,6 +203,12 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
         (vec!["undo", "--call", "call"], 2),
         (vec!["undo", "--call", "nobody"], 2),
         (vec!["undo", "--turn", "9"], 2),
+        (vec!["undo", "--turn", "0"], 2),
+        (vec!["undo", "--back-to", "0"], 2),
+        (vec!["diff", "2..1"], 2),
+        (vec!["diff", "call-2..call-1"], 2),
+        (vec!["diff", "call-3..1"], 2),
+        (vec!["diff", "2..call-1"], 2),
         (vec!["undo", "--turn", "1"], 1),
         (vec!["undo", "--turn", "1", "--to-start"], 2),
         (vec!["undo", "--session", "nobody"], 2),
@@ -274,6 +281,60 @@ async fn a_diff_is_applied_by_git_backwards_and_forwards() {
     assert_eq!(diff, said(&place, &["diff", "c1"], 0).await);
     assert_eq!(diff, said(&place, &["diff", "1.."], 0).await);
     fs::write(place.home("patch"), &diff).unwrap();
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &whole);
+    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &changed);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_kind_of_change_is_applied_by_git_backwards_and_forwards() {
+    let odd = "\"$(printf 'two\\nlines')\"";
+    let command = format!(
+        "chmod 600 mode; chmod 600 both; echo more >> both; : > emptied; : > emptied-open; chmod 755 binary; \
+         echo filled > filled; ln -sfn there link; ln -sfn {odd} odd-link; rm file; ln -s 'a target, mode 755' file; \
+         rm was-link; echo text > was-link; rm none; ln -s to none; chmod 755 {odd}; chmod 700 run; rm 'a link'; \
+         rm tool; ln -s to tool; printf 'b\\rc\\r' > returns"
+    );
+    let (server, place) = place([bash("c1", &command), Reply::new().text("Done.").into()]).await;
+    let project = |name: &str| place.project(name);
+    for (name, text) in [
+        ("mode", "a\n"),
+        ("both", "a\n"),
+        ("emptied", "a\nb\n"),
+        ("emptied-open", "no end"),
+        ("binary", "\0"),
+        ("filled", ""),
+        ("file", "text\n"),
+        ("none", ""),
+        ("returns", "a\rb\r"),
+        ("two\nlines", "text\n"),
+        ("run", "#!/bin/sh\n"),
+        ("tool", "#!/bin/sh\n"),
+    ] {
+        fs::write(project(name), text).unwrap();
+    }
+    for name in ["run", "tool"] {
+        fs::set_permissions(project(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in ["link", "odd-link", "was-link", "a link"] {
+        std::os::unix::fs::symlink("here", project(name)).unwrap();
+    }
+    git(&place, &["init", "-q"]);
+    let whole = tree(&project(""));
+    run(&place, "change").await.exited(0);
+    let diff = said(&place, &["diff"], 0).await;
+    insta::assert_snapshot!("diff_of_every_kind", diff);
+    fs::write(place.home("patch"), &diff).unwrap();
+    // Git knows of modes only whether a file can be run.
+    let private = |name: &str, mode| {
+        fs::set_permissions(project(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, mode) in [("mode", 0o644), ("both", 0o644), ("run", 0o755)] {
+        private(name, mode);
+    }
+    let changed = tree(&project(""));
     git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
     assert_same(&place, &whole);
     git(&place, &["apply", place.home("patch").to_str().unwrap()]);
@@ -539,6 +600,21 @@ async fn forty_columns_are_enough() {
             );
         }
     }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn below_a_project_its_last_session_is_meant() {
+    let (server, place) = place([
+        bash("c1", "mkdir -p deep/er; echo 1 > deep/one"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    run(&place, "make one").await.exited(0);
+    let mut command = place.command(&["undo", "--dry-run"]);
+    command.current_dir(place.project("deep/er"));
+    let ran = feed(command, "").await;
+    assert!(ran.exited(0).out.contains("would be removed"), "{}", ran.out);
     server.finish().await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use similar::{ChangeTag, TextDiff};
+use similar::{ChangeTag, TextDiff, udiff::UnifiedDiffHunk};
 
 /// How many lines of hunks are kept.
 const MAX_LINES: usize = 200;
@@ -108,7 +108,7 @@ impl FileDiff {
         most_bytes: usize,
     ) -> Self {
         let mut difference = Self { truncated: false, ..Self::without_lines(path) };
-        let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(old, new);
+        let diff = TextDiff::configure().timeout(TIMEOUT).diff_slices(&lines(old), &lines(new));
         for change in diff.iter_all_changes() {
             match change.tag() {
                 ChangeTag::Insert => difference.additions += 1,
@@ -118,7 +118,7 @@ impl FileDiff {
         }
         let mut lines = 0;
         for hunk in diff.unified_diff().iter_hunks() {
-            for line in hunk.to_string().split_inclusive('\n') {
+            for line in hunk_text(&hunk).split_inclusive('\n') {
                 if lines == most_lines || difference.hunks.len() + line.len() > most_bytes {
                     difference.truncated = true;
                     return difference;
@@ -129,6 +129,27 @@ impl FileDiff {
         }
         difference
     }
+}
+
+/// To git and patch a lone carriage return ends no line.
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+fn hunk_text(hunk: &UnifiedDiffHunk<'_, '_, '_, str>) -> String {
+    let mut text = format!("{}\n", hunk.header());
+    for change in hunk.iter_changes() {
+        text.push(match change.tag() {
+            ChangeTag::Insert => '+',
+            ChangeTag::Delete => '-',
+            ChangeTag::Equal => ' ',
+        });
+        text.push_str(change.value());
+        if !change.value().ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -145,6 +166,17 @@ mod tests {
         assert_eq!((difference.additions, difference.deletions), (2, 1));
         assert_eq!(difference.hunks, "@@ -1,3 +1,4 @@\n a\n-b\n+B\n c\n+d\n");
         assert!(!difference.truncated);
+    }
+
+    #[test]
+    fn only_a_line_feed_ends_a_line() {
+        let difference = diff("a\rb\r\nc", "a\rb\nc");
+        assert_eq!(
+            difference.hunks,
+            "@@ -1,2 +1,2 @@\n-a\rb\r\n+a\rb\n c\n\\ No newline at end of file\n"
+        );
+        let open = "\\ No newline at end of file\n";
+        assert_eq!(diff("a\r", "b").hunks, format!("@@ -1 +1 @@\n-a\r\n{open}+b\n{open}"));
     }
 
     #[test]

@@ -58,13 +58,13 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
             described.files.push(as_text(&change.path));
         }
         if left.files > 0 && left.hunks > 0 && Instant::now() < left.until {
-            let diff = file_diff(store, change, kind, FileDiff::of_text);
-            let diff = FileDiff { path: as_text(&diff.path), ..diff };
             left.files -= 1;
-            left.hunks = left.hunks.saturating_sub(diff.hunks.len());
-            counts.additions += diff.additions;
-            counts.deletions += diff.deletions;
-            described.patch.files.push(diff);
+            for diff in file_diffs(store, change, FileDiff::of_text) {
+                left.hunks = left.hunks.saturating_sub(diff.hunks.len());
+                counts.additions += diff.additions;
+                counts.deletions += diff.deletions;
+                described.patch.files.push(FileDiff { path: as_text(&diff.path), ..diff });
+            }
         }
     }
     described
@@ -72,9 +72,8 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
 
 /// Describes changes whole, whatever that takes.
 pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
-    let whole = |change| Some(file_diff(store, change, kind(change)?, FileDiff::of_whole_text));
-    let files = changes.iter().filter_map(whole);
-    Patch { files: files.collect() }
+    let whole = |change| file_diffs(store, change, FileDiff::of_whole_text);
+    Patch { files: changes.iter().flat_map(whole).collect() }
 }
 
 /// Names a path in a way that a log can hold: logs are text, names of files need not be. The snapshots know the true one.
@@ -109,23 +108,56 @@ fn kind(change: &Change) -> Option<FileChange> {
     }
 }
 
+/// How two texts are compared.
+type Compare = fn(&std::path::Path, &str, &str) -> FileDiff;
+
+/// Describes a change. As git tells it, a file that became a link is no more, and the link is new.
+fn file_diffs(store: &SnapshotStore, change: &Change, compare: Compare) -> Vec<FileDiff> {
+    let parts = match (&change.before, &change.after) {
+        (before @ Entry::File { .. }, after @ Entry::Link { .. })
+        | (before @ Entry::Link { .. }, after @ Entry::File { .. }) => {
+            let path = || change.path.clone();
+            vec![
+                Change { path: path(), before: before.clone(), after: Entry::Absent },
+                Change { path: path(), before: Entry::Absent, after: after.clone() },
+            ]
+        }
+        _ => vec![change.clone()],
+    };
+    let described = |part| Some(file_diff(store, part, kind(part)?, compare));
+    parts.iter().filter_map(described).collect()
+}
+
 fn file_diff(
     store: &SnapshotStore,
     change: &Change,
     kind: FileChange,
-    compare: fn(&std::path::Path, &str, &str) -> FileDiff,
+    compare: Compare,
 ) -> FileDiff {
-    let texts = (text(store, &change.before), text(store, &change.after));
-    let mut diff = match texts {
-        (Some(old), Some(new)) => compare(&change.path, &old, &new),
-        _ => FileDiff::without_lines(&change.path),
-    };
+    let mut diff = FileDiff::without_lines(&change.path);
+    if has_same_content(change) {
+        diff.truncated = false;
+    } else if let (Some(old), Some(new)) = (text(store, &change.before), text(store, &change.after))
+    {
+        diff = compare(&change.path, &old, &new);
+    }
     diff.change = kind;
     diff.note = note(change, diff.truncated && diff.hunks.is_empty());
     diff
 }
 
-/// Reads what is text. What is not there is the empty text.
+/// Tells whether nothing but the mode of a file changed, which needs no look at its lines.
+fn has_same_content(change: &Change) -> bool {
+    matches!(
+        (&change.before, &change.after),
+        (
+            Entry::File { content: Content::Stored(old), .. },
+            Entry::File { content: Content::Stored(new), .. },
+        ) if old == new
+    )
+}
+
+/// Reads what is text: files, and the names of the targets of links. What is not there is the empty text.
 fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
     match entry {
         Entry::File { size, content: Content::Stored(_), .. } if *size <= COMPARED_BYTES => {
@@ -133,8 +165,9 @@ fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
             let text = String::from_utf8(bytes).ok()?;
             (!text.contains('\0')).then_some(text)
         }
+        Entry::Link { target } => target.to_str().map(str::to_owned),
         Entry::Absent | Entry::Folder { .. } => Some(String::new()),
-        Entry::File { .. } | Entry::Link { .. } | Entry::LeftOut { .. } => None,
+        Entry::File { .. } | Entry::LeftOut { .. } => None,
     }
 }
 
@@ -165,7 +198,8 @@ fn note(change: &Change, no_lines: bool) -> String {
         notes.push(format!("mode {old:o} -> {new:o}"));
     }
     // A new file that can be run, or one that is no more: a patch must not lose that.
-    if let (Entry::File { mode, .. }, Entry::Absent) | (Entry::Absent, Entry::File { mode, .. }) =
+    if let (Entry::File { mode, .. }, Entry::Absent | Entry::Folder { .. })
+    | (Entry::Absent | Entry::Folder { .. }, Entry::File { mode, .. }) =
         (&change.before, &change.after)
         && mode & 0o100 != 0
     {
