@@ -135,12 +135,31 @@ fn is_secret(upper: &str) -> bool {
     !NO_SECRETS.contains(&upper) && (is_of_a_server || words.any(says_so))
 }
 
-/// Whether a value has a secret in it: in an address, or among options.
+/// How tokens of well-known services, and private keys, begin.
+const TOKENS: [&str; 14] = [
+    "sk-",
+    "sk_live_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "npm_",
+    "pypi-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "-----BEGIN",
+];
+
+/// Whether a value has a secret in it: in an address, among options, or as a whole.
 fn holds_secret(upper: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     // An address of a proxy may stand there without a scheme.
     (upper.ends_with("_PROXY") && value.contains('@'))
         || names_a_secret(value)
+        || TOKENS.iter().any(|beginning| value.trim_start().starts_with(beginning))
         || lower.match_indices("://").any(|(at, mark)| {
             let (before, after) = lower.split_at(at);
             let after = after.strip_prefix(mark).unwrap_or(after);
@@ -308,6 +327,11 @@ mod tests {
     fn what_tools_document_as_a_place_of_secrets_is_held_back() {
         let sieve = Sieve::new("", &[]);
         let leaked: Vec<_> = [
+            // Whatever the name.
+            "CARGO_G=sk-ant-api03-x",
+            "CARGO_G=ghp_abcdefghijklmnop",
+            "CARGO_G=AKIAIOSFODNN7EXAMPLE",
+            "CARGO_G=-----BEGIN RSA PRIVATE KEY-----",
             // Bundler: credentials of a gem server.
             "BUNDLE_ENTERPRISE__CONTRIBSYS__COM=ab12cd34:5678ef90",
             "BUNDLE_RUBYGEMS__PKG__GITHUB__COM=me:ghp_abcdefghijklmnop",

@@ -132,13 +132,12 @@ fn git_mode(octal: &str) -> Option<&'static str> {
 
 /// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
 fn quoted(prefix: &str, path: &Path) -> String {
-    match path.to_str().filter(|name| name.chars().all(|c| is_plain(c, "\"\\"))) {
-        Some(name) => format!("{prefix}{name}"),
-        None => {
-            let name = escaped(path.as_os_str().as_encoded_bytes(), "\"\\");
-            format!("\"{prefix}{name}\"")
-        }
+    let plain = path.to_str().filter(|name| name.chars().all(|c| is_plain(c, "\"\\")));
+    if let Some(name) = plain {
+        return format!("{prefix}{name}");
     }
+    let name = escaped(path.as_os_str().as_encoded_bytes(), "\"\\");
+    format!("\"{prefix}{name}\"")
 }
 
 fn is_plain(c: char, special: &str) -> bool {
