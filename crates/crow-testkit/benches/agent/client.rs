@@ -1,6 +1,7 @@
 //! What is measured: a program that talks to the server.
 
 use std::{
+    fs,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::Instant,
@@ -10,6 +11,9 @@ use crow_testkit::{Dialect, ModelServer};
 use tempfile::TempDir;
 
 use crate::bare_loop;
+
+const HOME: &str = "home";
+const PROJECT: &str = "project";
 
 /// A program that talks to the server.
 pub(crate) struct Client {
@@ -27,14 +31,20 @@ pub(crate) struct Started {
 
 impl Client {
     pub(crate) fn crow(program: PathBuf) -> Self {
-        Self { program, is_crow: true, folder: tempfile::tempdir().unwrap() }
+        Self { program, is_crow: true, folder: folders() }
     }
 
     pub(crate) fn bare() -> Self {
-        Self {
-            program: std::env::current_exe().unwrap(),
-            is_crow: false,
-            folder: tempfile::tempdir().unwrap(),
+        Self { program: std::env::current_exe().unwrap(), is_crow: false, folder: folders() }
+    }
+
+    /// Fills the project with so many files, ten in a folder.
+    pub(crate) fn fill_project(&self, files: usize) {
+        for number in 0..files {
+            let folder = self.project().join((number / 10).to_string());
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(format!("{number}.txt")), format!("{number}\n").repeat(100))
+                .unwrap();
         }
     }
 
@@ -73,19 +83,34 @@ impl Client {
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.folder.path().to_path_buf()
+        self.folder.path().join(HOME)
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.path().join(PROJECT)
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .current_dir(self.folder.path())
+            .current_dir(self.project())
             .env_clear()
+            // As if it was started from a shell: else the login shell is asked first.
+            .env("SHLVL", "1")
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.folder.path())
+            .env("HOME", self.home())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command
     }
+}
+
+/// Makes a home and a project beside it: in a home nothing is captured.
+fn folders() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [HOME, PROJECT] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    folder
 }

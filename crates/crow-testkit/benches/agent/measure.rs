@@ -13,6 +13,8 @@ use crate::{client::Client, proc::Proc, table::Row};
 const TIMES: usize = 15;
 /// Steps of the run whose gaps are measured.
 const STEPS: usize = 300;
+/// Files of the project in which every step is captured before and after.
+const FILES: usize = 1000;
 /// Steps of the run whose memory is measured.
 const MANY_STEPS: usize = 1000;
 /// Deltas of the long reply.
@@ -37,6 +39,14 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
     ));
     let drift = |steps: &Steps| format!("{} → {}", ms(steps.first_gap), ms(steps.last_gap));
     rows.push(pair("the same, steps 1–50 → steps 251–300", "flat", drift(&ours), drift(&theirs)));
+    crow.fill_project(FILES);
+    let filled = steps(crow, STEPS).await;
+    rows.push(pair(
+        "gap per step in a project of 1,000 files",
+        "≤ 6 ms",
+        ms(filled.gap),
+        ms(theirs.gap),
+    ));
     rows.push(pair("CPU per step", "≤ 2 ms", ms(ours.cpu), ms(theirs.cpu)));
     rows.push(pair(
         "connections for 300 requests",
