@@ -22,6 +22,23 @@ use crate::support::{idle, is_running, spawn_with};
 
 const LONG: Duration = Duration::from_secs(20);
 
+/// Says in the child that it is the process of its own.
+const OWN_PROCESS: &str = "CROW_TEST_HAS_OWN_PROCESS";
+
+/// Runs a test once more in a process of its own, unless it has one: whose orphan is whose concerns a whole process, and
+/// `cargo test` runs all tests in one. Returns whether this is that process.
+#[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
+fn has_own_process() -> bool {
+    let thread = std::thread::current();
+    let name = thread.name().filter(|name| name.contains("::"));
+    let Some(name) = name.filter(|_| std::env::var_os(OWN_PROCESS).is_none()) else { return true };
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ran = again.args([name, "--exact"]).env(OWN_PROCESS, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
 /// A folder in which scripts leave the numbers of their processes, in a process that takes in orphans.
 struct Place(TempDir);
 
@@ -79,6 +96,9 @@ const UNTIL: &str = "until [ -s pid ]; do sleep 0.01; done";
 
 #[tokio::test]
 async fn whatever_way_a_process_leaves_its_group_it_ends_with_the_command() {
+    if !has_own_process() {
+        return;
+    }
     for (way, detached) in [
         (format!("setsid {SLEEPER} > out 2>&1 &"), 1),
         (format!("setsid -f {SLEEPER} > out 2>&1"), 1),
@@ -101,6 +121,9 @@ async fn whatever_way_a_process_leaves_its_group_it_ends_with_the_command() {
 
 #[tokio::test]
 async fn one_that_does_not_listen_is_killed() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     let deaf = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 1; done'";
     let outcome = place.run(&format!("setsid {deaf} > out 2>&1 & {UNTIL}")).await;
@@ -111,6 +134,9 @@ async fn one_that_does_not_listen_is_killed() {
 
 #[tokio::test]
 async fn what_an_orphan_starts_ends_with_it() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     let family =
         "sh -c 'setsid sh -c \"echo \\$\\$ > child; exec sleep 1000\" & echo $$ > pid; wait'";
@@ -123,6 +149,9 @@ async fn what_an_orphan_starts_ends_with_it() {
 
 #[tokio::test]
 async fn one_ends_with_a_command_whose_time_is_up_and_with_one_that_is_cancelled() {
+    if !has_own_process() {
+        return;
+    }
     for is_cancelled in [true, false] {
         let place = Place::new();
         let timeout = if is_cancelled { LONG } else { Duration::from_millis(300) };
@@ -147,6 +176,9 @@ async fn one_ends_with_a_command_whose_time_is_up_and_with_one_that_is_cancelled
 
 #[tokio::test]
 async fn commands_side_by_side_leave_each_others_orphans_alone() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     let runner = runner();
     let first = format!("setsid -f {SLEEPER} > out 2>&1; until [ -e gate ]; do sleep 0.01; done");
@@ -177,6 +209,9 @@ async fn jobs() -> (impl Sized, Arc<dyn Jobs>) {
 
 #[tokio::test]
 async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     let (_kept, jobs) = jobs().await;
     // One orphan in the job's group, one outside.
@@ -194,6 +229,9 @@ async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
 
 #[tokio::test]
 async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
+    if !has_own_process() {
+        return;
+    }
     let bare = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1; {UNTIL}");
     let wait = "echo $$ > ready; exec sleep 1000";
     for is_of_the_job in [true, false] {
@@ -225,6 +263,9 @@ async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
 
 #[tokio::test]
 async fn an_orphan_of_a_command_that_was_dropped_ends_at_the_latest_with_the_next() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     let script = format!("setsid -f {SLEEPER}; sleep 1000");
     let runner = runner();
@@ -238,6 +279,9 @@ async fn an_orphan_of_a_command_that_was_dropped_ends_at_the_latest_with_the_nex
 
 #[tokio::test]
 async fn no_zombie_is_left() {
+    if !has_own_process() {
+        return;
+    }
     let place = Place::new();
     for _ in 0..20 {
         place.run("for i in 1 2 3; do setsid -f true; (sleep 0.001 &); done").await;
@@ -254,6 +298,9 @@ async fn no_zombie_is_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
+    if !has_own_process() {
+        return;
+    }
     let place = Arc::new(Place::new());
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..6 {
@@ -284,6 +331,9 @@ async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a child that no runner started")]
 async fn children_from_before_are_left_alone_and_so_is_what_bears_no_mark_beside_them() {
+    if !has_own_process() {
+        return;
+    }
     let mut stranger = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let place = Place::new();
     let script = format!(

@@ -297,3 +297,46 @@ async fn a_call_of_a_child_that_died_long_ago_does_not_take_in_what_came_later()
     assert_eq!(stage.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
     assert!(!shown.contains(&std::ffi::OsStr::new("mine")), "{shown:?}");
 }
+
+/// Looks at the files by itself, before and after.
+#[derive(Debug)]
+struct Watcher;
+
+#[async_trait]
+impl TypedTool for Watcher {
+    type Input = Nothing;
+    const NAME: &'static str = "watcher";
+    const CATEGORY: ToolCategory = ToolCategory::Write;
+
+    fn description(&self) -> &'static str {
+        "Writes a file and says what that changed."
+    }
+
+    async fn execute(&self, _input: Nothing, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let before = ctx.snapshot().await.unwrap();
+        std::fs::write(ctx.workspace.cwd().join("a"), "one\ntwo\n").unwrap();
+        let patch = ctx.diff_since(&before).await.unwrap();
+        let names = patch.files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy());
+        let names: Vec<_> = names.collect();
+        ToolResult::success(format!("{names:?} +{} -{}", patch.additions(), patch.deletions()))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_captures_the_files_and_asks_what_changed_since() {
+    let stage = Stage::new();
+    let mut tools = ToolRegistry::new();
+    tools.register(Typed::new(Watcher));
+    let options =
+        HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
+    let script = [reply([call("c1", "watcher", json!({}))]), reply([text("done")])];
+    let mut agent = AgentHarness::start(ScriptedModel::new(script), options);
+    let events = agent.run("go").await;
+    let said = events.iter().find_map(|event| {
+        let crow_core::event::AgentEvent::CallEnd { result, .. } = &event.event else {
+            return None;
+        };
+        Some(result.output.clone())
+    });
+    assert_eq!(said.as_deref(), Some(r#"["a"] +2 -0"#));
+}
