@@ -1,6 +1,11 @@
 //! No output enters the history at any length.
 
-use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+use std::{
+    fs,
+    io::{ErrorKind, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
 
 use crow_core::{ids::CallId, tool::ToolResult};
 
@@ -8,6 +13,9 @@ use crow_core::{ids::CallId, tool::ToolResult};
 const MAX_OUTPUT: usize = 64 * 1024;
 /// Of those, how many come from the beginning.
 const HEAD: usize = MAX_OUTPUT * 3 / 5;
+
+/// How many outputs of calls with one id are kept.
+const MOST_FILES: u32 = 10_000;
 
 /// Cuts an output that is too long in its middle and keeps the whole in a file.
 pub(super) fn bound_output(
@@ -42,10 +50,20 @@ fn spill(scratch: &Path, call_id: &CallId, output: &str) -> std::io::Result<Stri
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .take(100)
         .collect();
-    let path = scratch.join(format!("{name}.txt"));
     fs::create_dir_all(scratch)?;
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    let mut number = 1_u32;
+    // Ids come from models and may come again: the earlier output stays where it was said to be.
+    let (mut file, path) = loop {
+        let again = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = scratch.join(format!("{name}{again}.txt"));
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => break (file, path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST_FILES => {
+                number += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    };
     file.write_all(output.as_bytes())?;
     Ok(path.display().to_string())
 }
@@ -66,6 +84,19 @@ mod tests {
         assert!(bounded.output.starts_with("begin") && bounded.output.ends_with("end"));
         assert!(bounded.output.len() < MAX_OUTPUT + 500);
         assert_eq!(fs::read_to_string(folder.path().join("c_1.txt")).unwrap(), text);
+    }
+
+    #[test]
+    fn a_second_call_with_the_same_id_has_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts = ["a", "b"].map(|letter| letter.repeat(MAX_OUTPUT + 1));
+        for text in &texts {
+            let result = ToolResult::success(text.clone());
+            bound_output(result, Some(folder.path()), &CallId::new("c"));
+        }
+        for (name, text) in ["c.txt", "c-2.txt"].iter().zip(&texts) {
+            assert_eq!(&fs::read_to_string(folder.path().join(name)).unwrap(), text);
+        }
     }
 
     #[test]
