@@ -9,7 +9,10 @@ use crow_core::{
     permission::PermissionPolicy,
 };
 
-use crate::{ChildEnvironment, MemoryStore, SessionStore, SnapshotStores, SystemClock, UuidSource};
+use crate::{
+    ChildEnvironment, MemoryStore, SandboxConfig, SessionStore, SnapshotStores, SystemClock,
+    UuidSource,
+};
 
 /// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
 /// and nobody is asked.
@@ -28,6 +31,8 @@ pub struct RuntimeConfig {
     pub snapshots: Option<Arc<SnapshotStores>>,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: ChildEnvironment,
+    /// What holds the processes. Without one they may do what the program may do.
+    pub sandbox: Option<SandboxConfig>,
     /// How many agents may be started by agents.
     pub children: ChildLimits,
     /// Tells the time.
@@ -60,6 +65,7 @@ impl Default for RuntimeConfig {
             answerer: Arc::new(NoAnswerer),
             snapshots: None,
             child_env: ChildEnvironment::default(),
+            sandbox: None,
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(UuidSource),

@@ -55,6 +55,7 @@ mod pipeline;
 mod process;
 mod rule_links;
 mod rule_store;
+mod sandbox;
 mod session;
 mod snapshot;
 mod tree;
@@ -75,6 +76,10 @@ pub use pipeline::ExecutedCall;
 pub use process::{ChildEnvironment, ProcessRunner, adopt_orphans};
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
+pub use sandbox::{
+    AllowedHosts, HostPattern, HostPatternError, Network, ProcessLimits, Sandbox, SandboxConfig,
+    SandboxProfile,
+};
 pub use session::{
     AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, ReservedKey, RootSession,
     SessionError, SessionFilter, SessionLog, SessionMetadata, SessionSpec, SessionStore,

@@ -8,7 +8,7 @@ use std::sync::{
 use crow_core::{ids::SessionId, permission::PermissionPolicy};
 use tokio::sync::Notify;
 
-use crate::{RootSession, answers::Answers, events::Outlet};
+use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
 
 /// What all agents of one root session share while they run: the order of events, the way out for them, the questions
 /// that are open, and what is permitted.
@@ -19,6 +19,8 @@ pub(crate) struct Tree {
     pub(crate) answers: Answers,
     /// Woken when something was undone of which the root's agent does not know.
     pub(crate) undone: Notify,
+    /// What holds the processes of its agents.
+    pub(crate) sandbox: Option<Arc<Sandbox>>,
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
@@ -39,12 +41,17 @@ struct KnownSession {
 pub(crate) struct Seat(Arc<Tree>);
 
 impl Tree {
-    pub(crate) fn new(root: RootSession, policy: PermissionPolicy) -> Self {
+    pub(crate) fn new(
+        root: RootSession,
+        policy: PermissionPolicy,
+        sandbox: Option<Arc<Sandbox>>,
+    ) -> Self {
         Self {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
             undone: Notify::new(),
+            sandbox,
             policy: RwLock::new(policy),
             sessions: Mutex::default(),
             running: AtomicUsize::new(0),

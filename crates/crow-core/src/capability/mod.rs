@@ -3,6 +3,7 @@
 mod answerer;
 mod children;
 mod clock;
+mod containment;
 mod jobs;
 mod outside;
 mod processes;
@@ -11,6 +12,7 @@ mod snapshots;
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
 pub use children::{ChildError, ChildOutcome, ChildTask, Children};
 pub use clock::Clock;
+pub use containment::{Containment, PutAside};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
 pub use processes::{

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::{Containment, PutAside};
 use crate::tool::Progress;
 
 /// A process to run to its end. Its standard input is empty.
@@ -95,6 +96,10 @@ pub struct ProcessOutcome {
     pub detached: usize,
     /// How long it ran.
     pub duration: Duration,
+    /// What held it back.
+    pub containment: Containment,
+    /// Protected files that it made or replaced.
+    pub put_aside: Vec<PutAside>,
 }
 
 /// Why a process could not be run.
@@ -121,6 +126,9 @@ pub enum ProcessError {
     /// The call was cancelled before the process was started.
     #[error("the call was cancelled")]
     Cancelled,
+    /// What should hold it back cannot be set up.
+    #[error("the sandbox cannot be set up: {0}")]
+    Sandbox(String),
     /// The agent is about to end.
     #[error("the agent is ending and starts nothing any more")]
     Closed,

@@ -34,6 +34,9 @@ pub struct AgentContext {
     pub workspace: Workspace,
     /// Where outputs go that are too long for the model, if they are kept at all. The folder may not exist yet.
     pub scratch: Option<PathBuf>,
+    /// The temporary folder of the session's processes, where they have one of their own. The path is the same inside and
+    /// outside of their sandbox.
+    pub temp: Option<PathBuf>,
     /// Which file contents the session has seen.
     pub file_views: FileViews,
     /// The todo list.

@@ -86,6 +86,11 @@ impl AgentInternals {
             // its parent reads what it left.
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
+        let sandbox = parts.shared.tree.sandbox.clone();
+        let temp = sandbox.as_ref().map(|sandbox| sandbox.temp());
+        if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
+            sandbox.show(folder);
+        }
         let ToolState { file_views, todo, resources } = parts.tools;
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
             stores,
@@ -93,7 +98,10 @@ impl AgentInternals {
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
-        let runner = ProcessRunner::new(parts.config.child_env.clone());
+        let mut runner = ProcessRunner::new(parts.config.child_env.clone());
+        if let Some(sandbox) = sandbox {
+            runner = runner.in_sandbox(sandbox);
+        }
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
             runner.clone(),
@@ -108,6 +116,7 @@ impl AgentInternals {
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
             workspace: Workspace::new(crow.cwd),
             scratch,
+            temp,
             file_views,
             todo,
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),

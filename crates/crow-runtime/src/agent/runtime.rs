@@ -16,7 +16,7 @@ use super::{
     launch::{Launch, Place},
     shared::Shared,
 };
-use crate::{AgentSession, RuntimeConfig, changes::Leases, tree::Tree};
+use crate::{AgentSession, RuntimeConfig, Sandbox, changes::Leases, tree::Tree};
 
 /// How long an aborted agent may take to reach a point where it waits.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
@@ -73,7 +73,12 @@ impl AgentRuntime {
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
-        let tree = Tree::new(session.root.clone(), session.policy.clone());
+        let config = &self.inner.config;
+        let sandbox = config.sandbox.clone().map(|config| {
+            let root = session.metadata.crow().cwd;
+            Arc::new(Sandbox::new(config, session.root.id().as_str(), vec![root]))
+        });
+        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox);
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;

@@ -90,7 +90,7 @@ impl LoginShell {
         }
     }
 
-    async fn exported(&self, base: &Variables) -> Result<Variables, String> {
+    async fn exported(&self, base: &Arc<Variables>) -> Result<Variables, String> {
         let home = base.get("HOME").map(Path::new).filter(|home| home.is_dir());
         let program = self.program.to_str().ok_or("its path is not text")?;
         let spec = ProcessSpec {
@@ -102,7 +102,9 @@ impl LoginShell {
             progress: Progress::default(),
         };
         let buffer = OutputBuffer::new(spec.output.clone());
-        let running = runner::start(base, spec, buffer).map_err(|error| error.to_string())?;
+        // The profile is the user's own, and may read whatever it reads.
+        let prepared = runner::Prepared { env: Arc::clone(base), confined: None };
+        let running = runner::start(prepared, spec, buffer).map_err(|error| error.to_string())?;
         // Whoever cancels drops this whole future.
         let ended = running.end(&CancellationToken::new()).await;
         let ended = ended.map_err(|error| error.to_string())?;
@@ -145,7 +147,7 @@ mod tests {
         let time = Duration::from_millis(50);
         let login =
             LoginShell { program, keeps: Box::new(|_, _| true), time, whole: OnceCell::new() };
-        let error = login.exported(&Variables::new()).await.unwrap_err();
+        let error = login.exported(&Arc::default()).await.unwrap_err();
         assert_eq!(error, "it took longer than 50ms");
     }
 

@@ -119,8 +119,7 @@ impl Jobs for AgentJobs {
         title: String,
         cancellation: &CancellationToken,
     ) -> Result<JobId, ProcessError> {
-        let env = cancellation.run_until_cancelled(self.runner.env().variables()).await;
-        let env = env.ok_or(ProcessError::Cancelled)?;
+        let prepared = self.runner.prepare(&spec, cancellation).await?;
         let mut known = self.known();
         if self.token.is_cancelled() {
             return Err(ProcessError::Closed);
@@ -131,7 +130,7 @@ impl Jobs for AgentJobs {
         let id = JobId::new(format!("{NAME}{}", known.started + 1));
         let stop = self.token.child_token();
         let job = Arc::new(Job::new(id.clone(), title, spec.output.clone(), stop));
-        let running = runner::start(&env, spec, JobSink(Arc::clone(&job)))?;
+        let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
         known.add(Arc::clone(&job));
         self.tasks.spawn(async move {
             let end = JobEnd::new(Arc::clone(&job));

@@ -118,14 +118,18 @@ impl Mark {
         are_adopted().then(|| (MARK, format!("{}.{}", family().name, self.number)))
     }
 
-    /// Starts the command. No orphan is looked for meanwhile: a child that is not known yet would be taken for one.
+    /// Starts the command. No orphan is looked for meanwhile: a child that is not known yet would be taken for one. It needs
+    /// a guard if nothing else ends it when this process is killed.
     pub(super) fn start<C>(
         &mut self,
         start: impl FnOnce() -> io::Result<C>,
         pid: impl FnOnce(&C) -> Option<u32>,
+        needs_guard: bool,
     ) -> io::Result<C> {
         let mut family = family();
-        family.be_guarded();
+        if needs_guard {
+            family.be_guarded();
+        }
         let child = start()?;
         self.leader = pid(&child).and_then(to_pid);
         if let Some(leader) = self.leader {

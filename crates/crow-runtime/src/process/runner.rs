@@ -1,7 +1,16 @@
 //! The runner.
 
 use std::{
-    collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, process::Stdio, time::Instant,
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use async_trait::async_trait;
@@ -19,6 +28,7 @@ use super::{
     output::OutputBuffer,
     running::{Ended, Parts, Running, Sink},
 };
+use crate::sandbox::{Confined, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -27,17 +37,51 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug, Clone)]
 pub struct ProcessRunner {
     env: ChildEnvironment,
+    sandbox: Option<Arc<Sandbox>>,
+    /// Whether processes may change no files of the workspace.
+    is_read_only: Arc<AtomicBool>,
 }
 
 impl ProcessRunner {
     /// Makes a runner whose processes see `env` and what each call adds.
     pub fn new(env: impl Into<ChildEnvironment>) -> Self {
-        Self { env: env.into() }
+        Self { env: env.into(), sandbox: None, is_read_only: Arc::default() }
     }
 
-    /// Returns the environment of a process that is about to start.
-    pub(super) fn env(&self) -> &ChildEnvironment {
-        &self.env
+    /// Lets a sandbox hold the processes.
+    #[must_use]
+    pub fn in_sandbox(self, sandbox: Arc<Sandbox>) -> Self {
+        Self { sandbox: Some(sandbox), ..self }
+    }
+
+    /// Sets what the processes of this runner, and of its clones, may change from now on, if a sandbox holds them.
+    pub fn set_profile(&self, profile: SandboxProfile) {
+        self.is_read_only.store(profile == SandboxProfile::ReadOnly, Ordering::Relaxed);
+    }
+
+    fn profile(&self) -> SandboxProfile {
+        match self.is_read_only.load(Ordering::Relaxed) {
+            true => SandboxProfile::ReadOnly,
+            false => SandboxProfile::Workspace,
+        }
+    }
+
+    /// Makes ready what a process needs beside what it is asked to do.
+    pub(super) async fn prepare(
+        &self,
+        spec: &ProcessSpec,
+        cancellation: &CancellationToken,
+    ) -> Result<Prepared, ProcessError> {
+        let prepare = async {
+            let env = self.env.variables().await;
+            let confined = match &self.sandbox {
+                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile()).await?),
+                None => None,
+            };
+            Ok(Prepared { env, confined })
+        };
+        let prepared = cancellation.run_until_cancelled(prepare).await;
+        prepared.unwrap_or(Err(ProcessError::Cancelled))
     }
 }
 
@@ -49,26 +93,36 @@ impl Processes for ProcessRunner {
         cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError> {
         let started = Instant::now();
-        let env = cancellation.run_until_cancelled(self.env.variables()).await;
-        let env = env.ok_or(ProcessError::Cancelled)?;
+        let prepared = self.prepare(&spec, &cancellation).await?;
         let buffer = OutputBuffer::new(spec.output.clone());
-        let running = start(&env, spec, buffer)?;
-        let Ended { end, left_running, detached, sink } = running.end(&cancellation).await?;
-        let output = sink.finish();
-        Ok(ProcessOutcome { end, output, left_running, detached, duration: started.elapsed() })
+        let running = start(prepared, spec, buffer)?;
+        let Ended { end, left_running, detached, sink, containment, put_aside } =
+            running.end(&cancellation).await?;
+        let (output, duration) = (sink.finish(), started.elapsed());
+        Ok(ProcessOutcome { end, output, left_running, detached, duration, containment, put_aside })
     }
 }
 
-/// Starts a process that sees `env` and what its spec adds.
+/// What a process needs beside what it is asked to do.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// What it sees, beside what its spec adds.
+    pub env: Arc<BTreeMap<String, String>>,
+    /// What holds it.
+    pub confined: Option<Confined>,
+}
+
+/// Starts a process.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
 pub(super) fn start<S: Sink>(
-    env: &BTreeMap<String, String>,
+    prepared: Prepared,
     spec: ProcessSpec,
     sink: S,
 ) -> Result<Running<S>, ProcessError> {
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
-    let path = find(env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
+    let Prepared { env, mut confined } = prepared;
+    let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
     let second = writer.try_clone().map_err(ProcessError::Watch)?;
     let mut mark = Mark::new();
@@ -78,21 +132,35 @@ pub(super) fn start<S: Sink>(
         .args(spec.argv.iter().skip(1))
         .current_dir(&spec.cwd)
         .env_clear()
-        .envs(env)
+        .envs(&*env)
         .envs(&spec.env)
         .envs(mark.variable())
         .stdin(Stdio::null())
         .stdout(Stdio::from(OwnedFd::from(writer)))
         .stderr(Stdio::from(OwnedFd::from(second)))
-        .process_group(0)
         .kill_on_drop(true);
-    let child = mark.start(|| command.spawn(), Child::id).map_err(start_error)?;
+    match &mut confined {
+        // It becomes the leader of a session, and thereby of a group.
+        Some(confined) if confined.containment().holds() => {
+            command.envs(confined.variables());
+            confined.apply(&mut command);
+        }
+        Some(_) | None => {
+            command.process_group(0);
+        }
+    }
+    let ends_all = confined.as_ref().is_some_and(Confined::ends_all);
+    let started = mark.start(|| command.spawn(), Child::id, !ends_all);
     // The command holds the writing ends: the pipe would never end.
     drop(command);
+    let child = started.map_err(|error| {
+        let failure = confined.as_mut().and_then(Confined::failure);
+        failure.map_or_else(|| start_error(error), ProcessError::Sandbox)
+    })?;
     let group = ProcessGroup::new(child.id());
     let pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
     let ProcessSpec { timeout, progress, .. } = spec;
-    Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout }))
+    Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout, confined }))
 }
 
 /// Looks a program up in the children's `PATH`. Given a whole path the standard library can start it without copying this

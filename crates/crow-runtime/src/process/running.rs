@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{ProcessEnd, ProcessError},
+    capability::{Containment, ProcessEnd, ProcessError, PutAside},
     tool::Progress,
 };
 use tokio::{
@@ -21,6 +21,7 @@ use super::{
     orphans::{self, Force, Mark},
     output::OutputBuffer,
 };
+use crate::sandbox::Confined;
 
 /// How long a group may take to end by itself after it was asked to.
 const TERM_GRACE: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// How much is read at once.
 const CHUNK: usize = 16 * 1024;
+/// The signal that cannot be caught.
+const KILLED: i32 = 9;
 
 /// Takes what a process prints.
 pub(super) trait Sink: Send {
@@ -65,6 +68,7 @@ pub(super) struct Running<S> {
     timeout: Duration,
     /// Until when what was asked to end may take its time.
     grace: Option<Instant>,
+    confined: Option<Confined>,
 }
 
 /// What a process under way is made of.
@@ -76,6 +80,7 @@ pub(super) struct Parts<S> {
     pub sink: S,
     pub progress: Progress,
     pub timeout: Duration,
+    pub confined: Option<Confined>,
 }
 
 /// A process that has ended with all that it had started.
@@ -84,11 +89,13 @@ pub(super) struct Ended<S> {
     pub left_running: bool,
     pub detached: usize,
     pub sink: S,
+    pub containment: Containment,
+    pub put_aside: Vec<PutAside>,
 }
 
 impl<S: Sink> Running<S> {
     pub(super) fn new(parts: Parts<S>) -> Self {
-        let Parts { child, group, mark, pipe, sink, progress, timeout } = parts;
+        let Parts { child, group, mark, pipe, sink, progress, timeout, confined } = parts;
         Self {
             child,
             group,
@@ -101,6 +108,7 @@ impl<S: Sink> Running<S> {
             reported: Instant::now(),
             timeout,
             grace: None,
+            confined,
         }
     }
 
@@ -113,7 +121,18 @@ impl<S: Sink> Running<S> {
         self.mark.on_reaped();
         let left_running = self.end_rest().await;
         let detached = self.mark.on_end();
-        Ok(Ended { end, left_running, detached, sink: self.sink })
+        let mut ended = Ended {
+            end,
+            left_running,
+            detached,
+            sink: self.sink,
+            containment: Containment::None,
+            put_aside: Vec::new(),
+        };
+        if let Some(confined) = self.confined.take() {
+            ended.tell(confined);
+        }
+        Ok(ended)
     }
 
     async fn wait(&mut self, cancellation: &CancellationToken) -> Result<ProcessEnd, ProcessError> {
@@ -218,6 +237,22 @@ impl<S: Sink> Running<S> {
     /// Returns until when what was asked to end may take its time; it begins with the first time that this is asked.
     fn grace(&mut self) -> Instant {
         *self.grace.get_or_insert_with(|| Instant::now() + TERM_GRACE)
+    }
+}
+
+impl<S> Ended<S> {
+    /// Adds what the sandbox has to say.
+    fn tell(&mut self, mut confined: Confined) {
+        let told = confined.end();
+        if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
+            && confined.ends_all()
+        {
+            // What was waited for only watched it.
+            self.end = told.map_or(ProcessEnd::Signaled(KILLED), |told| told.end);
+        }
+        self.left_running |= told.is_some_and(|told| told.was_left);
+        self.put_aside = confined.put_aside();
+        self.containment = confined.containment().clone();
     }
 }
 

@@ -19,6 +19,7 @@ mod processes;
 mod rule_links;
 mod rules;
 mod runtime;
+mod sandbox;
 mod schedules;
 mod sessions;
 mod shutdown;

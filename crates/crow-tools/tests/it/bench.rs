@@ -72,6 +72,7 @@ impl Bench {
             ),
             workspace: Workspace::new(root),
             scratch: Some(folder.path().join("scratch")),
+            temp: None,
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
@@ -182,8 +183,15 @@ pub(crate) struct FakeProcesses {
 impl FakeProcesses {
     pub(crate) fn answers(&self, end: ProcessEnd, output: CapturedOutput) {
         let duration = Duration::from_millis(5);
-        *self.outcome.lock().unwrap() =
-            Some(ProcessOutcome { end, output, left_running: false, detached: 0, duration });
+        *self.outcome.lock().unwrap() = Some(ProcessOutcome {
+            end,
+            output,
+            left_running: false,
+            detached: 0,
+            duration,
+            containment: Containment::None,
+            put_aside: Vec::new(),
+        });
     }
 
     #[expect(clippy::disallowed_methods, reason = "stands in for the runtime's processes")]
@@ -203,7 +211,15 @@ impl FakeProcesses {
         };
         let head = [output.stdout, output.stderr].concat();
         let output = CapturedOutput { total: head.len() as u64, head, ..CapturedOutput::default() };
-        ProcessOutcome { end, output, left_running: false, detached: 0, duration: Duration::ZERO }
+        ProcessOutcome {
+            end,
+            output,
+            left_running: false,
+            detached: 0,
+            duration: Duration::ZERO,
+            containment: Containment::None,
+            put_aside: Vec::new(),
+        }
     }
 
     fn known(&self, id: &JobId) -> Result<JobOutput, JobError> {

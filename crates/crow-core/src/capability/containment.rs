@@ -1,0 +1,51 @@
+//! What holds a process back, as results tell it.
+
+use std::{fmt, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the system holds a process back with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "level")]
+pub enum Containment {
+    /// Nothing: the process may do what its user may do.
+    #[default]
+    None,
+    /// Only some of the layers.
+    Partial {
+        /// What is not held back, each as a phrase: `unix sockets of other programs can be reached`.
+        gaps: Vec<String>,
+    },
+    /// All layers that the platform has.
+    Full,
+}
+
+impl Containment {
+    /// The key in a result's `extra` under which it is kept.
+    pub const EXTRA_KEY: &str = "sandbox";
+
+    /// Returns whether anything is held back.
+    pub fn holds(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
+impl fmt::Display for Containment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Partial { .. } => f.write_str("partial"),
+            Self::Full => f.write_str("full"),
+        }
+    }
+}
+
+/// A protected file or folder that a process made or replaced, although nobody had allowed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutAside {
+    /// Where it appeared.
+    pub path: PathBuf,
+    /// Where it was moved to; absent if it could not be moved, so that it is still there.
+    pub kept: Option<PathBuf>,
+}

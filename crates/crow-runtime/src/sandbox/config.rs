@@ -1,0 +1,73 @@
+//! What commands may do in their sandbox.
+
+use std::path::PathBuf;
+
+use super::hosts::AllowedHosts;
+
+/// What the sandboxes of a runtime are made of.
+#[derive(Debug, Clone)]
+pub struct SandboxConfig {
+    /// Where the private temporary folders of sessions are made.
+    pub folder: PathBuf,
+    /// What can be reached.
+    pub network: Network,
+    /// Folders and files beside the workspace that may be changed. Those that do not exist are left out.
+    pub writable: Vec<PathBuf>,
+    /// Files and folders that cannot be read: keys, and what belongs to the agent itself.
+    pub hidden: Vec<PathBuf>,
+    /// Protected paths, relative to a root of the workspace, that may be changed all the same: `.github`, `.git/config`.
+    pub unprotected: Vec<PathBuf>,
+    /// Bounds of what a command starts.
+    pub limits: ProcessLimits,
+}
+
+/// What commands can reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Their own loopback device, which the commands of a session share.
+    #[default]
+    Loopback,
+    /// The same, and these hosts through a proxy.
+    Hosts(AllowedHosts),
+    /// Everything.
+    All,
+}
+
+/// Bounds of what a command starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// How many processes and threads there may be at once.
+    pub processes: u64,
+    /// How many bytes of memory one process may write to.
+    pub memory: u64,
+}
+
+/// Which files a command may change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SandboxProfile {
+    /// Those of the workspace, and those of its temporary folder.
+    #[default]
+    Workspace,
+    /// Those of its temporary folder.
+    ReadOnly,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self { processes: 4096, memory: 16 << 30 }
+    }
+}
+
+impl SandboxConfig {
+    /// Makes a sandbox with loopback alone, which hides nothing of the user's.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            network: Network::default(),
+            writable: Vec::new(),
+            hidden: Vec::new(),
+            unprotected: Vec::new(),
+            limits: ProcessLimits::default(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Which system calls a command may make.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+/// Calls that reach into the kernel or into other processes. No ordinary program needs them.
+const FORBIDDEN: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // What is mounted, and other namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+];
+/// Calls that do what a filter cannot look into. Programs go on without them if the kernel seems to lack them.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+/// What a new process may not get of its own.
+const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+/// The mark of system calls of the x32 kind, which have numbers of their own.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// Which sockets a command may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// Those of its own network, whatever that is, and those in files.
+    Network,
+    /// None, for there is no network of its own: pairs alone.
+    Pairs,
+}
+
+/// A filter for the calls of a process and all that it starts.
+#[derive(Debug)]
+pub(super) struct Filter {
+    /// The second one says that calls are absent.
+    programs: [BpfProgram; 2],
+}
+
+impl Filter {
+    /// Makes a filter. None where the machine is of a kind that is not known.
+    pub(super) fn new(sockets: Sockets) -> Option<Self> {
+        let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
+        let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
+            FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+        forbidden.insert(libc::SYS_socket, socket_rules(sockets)?);
+        let new_namespaces = (0..i32::BITS)
+            .map(|bit| 1 << bit)
+            .filter(|flag| NEW_NAMESPACES & flag != 0)
+            .map(|flag| {
+                let has_it = masked(0, flag)?;
+                SeccompRule::new(vec![has_it]).ok()
+            });
+        forbidden.insert(libc::SYS_clone, new_namespaces.collect::<Option<_>>()?);
+        forbidden.insert(
+            libc::SYS_ioctl,
+            [libc::TIOCSTI, libc::TIOCLINUX]
+                .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok())
+                .into_iter()
+                .collect::<Option<_>>()?,
+        );
+        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+        let programs =
+            [program(forbidden, libc::EPERM, arch)?, program(absent, libc::ENOSYS, arch)?];
+        Some(Self { programs })
+    }
+
+    /// Puts this process under the filter. Allocates nothing.
+    pub(super) fn apply(&self) -> rustix::io::Result<()> {
+        for program in &self.programs {
+            seccompiler::apply_filter(program).map_err(|_| rustix::io::Errno::ACCESS)?;
+        }
+        Ok(())
+    }
+}
+
+/// Which sockets are refused.
+fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
+    if sockets == Sockets::Pairs {
+        return Some(Vec::new());
+    }
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let unknown = known.map(|family| not_equal(0, family)).into_iter().collect::<Option<_>>()?;
+    let routing = vec![equal_int(0, libc::AF_NETLINK)?, not_equal(2, libc::NETLINK_ROUTE)?];
+    [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
+}
+
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    error: libc::c_int,
+    arch: TargetArch,
+) -> Option<BpfProgram> {
+    let refused = SeccompAction::Errno(error.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
+    let rules: BpfProgram = filter.try_into().ok()?;
+    Some([foreign_calls(), rules].concat())
+}
+
+/// Refuses calls whose numbers mean something else than in the rules.
+#[cfg(target_arch = "x86_64")]
+fn foreign_calls() -> BpfProgram {
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    let refused = u32::from(SeccompAction::Errno(libc::ENOSYS.cast_unsigned()));
+    vec![
+        // The number is the first field of what is looked at.
+        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32 },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
+    ]
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn foreign_calls() -> BpfProgram {
+    Vec::new()
+}
+
+fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).ok()
+}
+
+fn equal(argument: u8, value: libc::c_ulong) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Eq, value)
+}
+
+fn equal_int(argument: u8, value: libc::c_int) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Eq, value.cast_unsigned().into())
+}
+
+fn not_equal(argument: u8, value: libc::c_int) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Ne, value.cast_unsigned().into())
+}
+
+fn masked(argument: u8, flag: libc::c_int) -> Option<SeccompCondition> {
+    let flag = u64::from(flag.cast_unsigned());
+    condition(argument, SeccompCmpOp::MaskedEq(flag), flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_can_be_made_and_are_small() {
+        for sockets in [Sockets::Network, Sockets::Pairs] {
+            let filter = Filter::new(sockets).unwrap();
+            assert!(filter.programs.iter().all(|program| (4..600).contains(&program.len())));
+        }
+    }
+}

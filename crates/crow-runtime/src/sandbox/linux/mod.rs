@@ -1,0 +1,13 @@
+//! Linux: namespaces, Landlock and seccomp.
+
+mod child;
+mod confinement;
+mod files;
+mod filter;
+mod ground;
+mod namespaces;
+mod places;
+mod report;
+
+pub(super) use confinement::Confinement;
+pub(super) use ground::Ground;

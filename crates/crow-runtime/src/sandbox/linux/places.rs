@@ -1,0 +1,213 @@
+//! What a command sees where: the mounts that are laid over the system's own.
+
+use std::{
+    collections::BTreeMap,
+    ffi::CString,
+    fs, io,
+    os::unix::{ffi::OsStrExt as _, fs::FileTypeExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{super::protected::Protected, child::Step};
+
+/// The most sockets of others that are covered one by one.
+const SOCKETS: usize = 128;
+/// What is left of the folder of running services: where programs and addresses are found.
+const RUN_KEPT: [&str; 6] = [
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/wrappers",
+    "/run/opengl-driver",
+    "/run/systemd/resolve",
+    "/run/NetworkManager",
+];
+const NOTHING: &str = "/dev/null";
+const TERMINALS: &str = "/dev/pts";
+
+/// The folders of a session's commands.
+#[derive(Debug, Clone)]
+pub(super) struct PrivateFolders {
+    base: PathBuf,
+}
+
+impl PrivateFolders {
+    /// Makes them below `base`.
+    pub(super) fn make(base: &Path) -> io::Result<Self> {
+        let folders = Self { base: base.to_owned() };
+        for folder in [folders.temp(), folders.shared_memory(), folders.covers(), folders.held()] {
+            fs::create_dir_all(folder)?;
+        }
+        Ok(folders)
+    }
+
+    /// Where commands put temporary files.
+    pub(super) fn temp(&self) -> PathBuf {
+        self.base.join("tmp")
+    }
+
+    pub(super) fn shared_memory(&self) -> PathBuf {
+        self.base.join("shm")
+    }
+
+    /// Where what was moved aside is kept.
+    pub(super) fn held(&self) -> PathBuf {
+        self.base.join("held")
+    }
+
+    fn covers(&self) -> PathBuf {
+        self.base.join("covers")
+    }
+}
+
+/// What is wanted of the mounts.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    pub private: &'a PrivateFolders,
+    /// What must stay where it is, whatever is laid over the folders above it, and may be changed there.
+    pub writable: &'a [PathBuf],
+    /// The same for what may only be read.
+    pub readable: &'a [PathBuf],
+    /// What cannot be seen.
+    pub hidden: &'a [PathBuf],
+    pub protected: &'a Protected,
+}
+
+/// What is laid over a place.
+#[derive(Debug)]
+enum Layer {
+    /// A folder of the session.
+    Folder(PathBuf),
+    /// Nothing: an empty file.
+    Nothing,
+    /// What is there in truth.
+    Truth(usize),
+}
+
+/// The steps, and how many mounts they hold.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub steps: Vec<Step>,
+    pub held: usize,
+}
+
+impl Places {
+    /// Works out the steps. Makes the folders onto which mounts are put.
+    pub(super) fn new(wanted: &Wanted<'_>) -> io::Result<Self> {
+        let mut layers: BTreeMap<PathBuf, Layer> = BTreeMap::new();
+        let temp = wanted.private.temp();
+        for folder in ["/tmp", "/var/tmp"] {
+            layers.insert(folder.into(), Layer::Folder(temp.clone()));
+        }
+        layers.insert("/dev/shm".into(), Layer::Folder(wanted.private.shared_memory()));
+        let covers = wanted.private.covers();
+        layers.insert("/run".into(), Layer::Folder(covers.join("run")));
+        for (number, path) in wanted.hidden.iter().enumerate() {
+            let Ok(path) = path.canonicalize() else { continue };
+            let layer = if path.is_dir() {
+                Layer::Folder(covers.join(number.to_string()))
+            } else {
+                Layer::Nothing
+            };
+            layers.insert(path, layer);
+        }
+        layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
+        let mut held = Vec::new();
+        let writable = wanted.writable.iter().cloned().map(|path| (path, false));
+        let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
+        let kept = writable.chain(readable.map(|path| (path, true)));
+        for (path, is_read_only) in kept {
+            let Ok(path) = path.canonicalize() else { continue };
+            if !layers.contains_key(&path) && nearest(&layers, &path).is_some() {
+                layers.insert(path.clone(), Layer::Truth(held.len()));
+                held.push((path, is_read_only));
+            }
+        }
+        let sockets = sockets_of_others();
+        for path in sockets.into_iter().take(SOCKETS) {
+            let is_kept = wanted.writable.iter().any(|kept| path.starts_with(kept));
+            if !is_kept && !matches!(nearest(&layers, &path), Some((_, Layer::Folder(_)))) {
+                layers.insert(path, Layer::Nothing);
+            }
+        }
+        let mut puts = Vec::new();
+        // Sorted by path: what is above comes first.
+        for (path, layer) in &layers {
+            if let Some((above, Layer::Folder(folder))) = nearest(&layers, path) {
+                make_mount_point(path, above, folder)?;
+            }
+            let slot = match layer {
+                Layer::Nothing => {
+                    puts.push(Step::Cover { from: text(Path::new(NOTHING))?, path: text(path)? });
+                    continue;
+                }
+                Layer::Truth(slot) => *slot,
+                Layer::Folder(folder) => {
+                    fs::create_dir_all(folder)?;
+                    held.push((folder.clone(), false));
+                    held.len() - 1
+                }
+            };
+            puts.push(Step::Put { slot, path: text(path)? });
+        }
+        // All are held before anything is laid over where they are.
+        let mut steps = Vec::new();
+        for (slot, (path, is_read_only)) in held.iter().enumerate() {
+            steps.push(Step::Hold { path: text(path)?, slot, is_read_only: *is_read_only });
+        }
+        steps.extend(puts);
+        for path in &wanted.protected.pinned {
+            steps.push(Step::Pin { path: text(path)? });
+        }
+        for path in &wanted.protected.sealed {
+            steps.push(Step::Seal { path: text(path)? });
+        }
+        if Path::new(TERMINALS).is_dir() {
+            steps.push(Step::Terminals { path: text(Path::new(TERMINALS))? });
+        }
+        Ok(Self { steps, held: held.len() })
+    }
+
+    /// Returns where terminals of the command's own are, if there are any.
+    pub(super) fn terminals(&self) -> Option<CString> {
+        let last = self.steps.last()?;
+        if let Step::Terminals { path } = last { Some(path.clone()) } else { None }
+    }
+}
+
+/// Returns the layer that a path lies in.
+fn nearest<'a>(layers: &'a BTreeMap<PathBuf, Layer>, path: &Path) -> Option<(&'a Path, &'a Layer)> {
+    path.ancestors().skip(1).find_map(|above| {
+        layers.get_key_value(above).map(|(above, layer)| (above.as_path(), layer))
+    })
+}
+
+/// Makes something in a folder that covers another one, for something to be put onto.
+fn make_mount_point(path: &Path, above: &Path, folder: &Path) -> io::Result<()> {
+    let Ok(below) = path.strip_prefix(above) else { return Ok(()) };
+    let point = folder.join(below);
+    if path.is_dir() {
+        return fs::create_dir_all(point);
+    }
+    if let Some(parent) = point.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::OpenOptions::new().create(true).append(true).open(point).map(drop)
+}
+
+/// Returns the sockets in files that programs listen at, as the kernel lists them.
+fn sockets_of_others() -> Vec<PathBuf> {
+    let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    // The path is the last column, and may hold blanks.
+    let paths = listed.lines().filter_map(|line| line.find(" /").and_then(|at| line.get(at + 1..)));
+    let mut paths: Vec<_> = paths
+        .filter_map(|path| Path::new(path).canonicalize().ok())
+        .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+pub(super) fn text(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}

@@ -1,0 +1,120 @@
+//! What a command's first processes tell the program through a pipe.
+
+use std::{
+    io::Read as _,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use rustix::io::Errno;
+
+/// Where setting up failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stage {
+    Session = 1,
+    Namespaces,
+    Mounts,
+    Folder,
+    Rights,
+    Files,
+    Calls,
+}
+
+impl Stage {
+    const ALL: [Self; 7] = [
+        Self::Session,
+        Self::Namespaces,
+        Self::Mounts,
+        Self::Folder,
+        Self::Rights,
+        Self::Files,
+        Self::Calls,
+    ];
+
+    /// Says what was being done.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "leaving the terminal",
+            Self::Namespaces => "entering the namespaces",
+            Self::Mounts => "laying out the files",
+            Self::Folder => "changing into the folder",
+            Self::Rights => "giving up rights",
+            Self::Files => "restricting files (Landlock)",
+            Self::Calls => "restricting system calls (seccomp)",
+        }
+    }
+}
+
+/// What is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Something could not be set up.
+    Failed(Stage, Errno),
+    /// The command has ended.
+    Ended {
+        /// As `wait` gives it.
+        status: i32,
+        /// Whether something that it had started was still there, and was told to end.
+        was_left: bool,
+    },
+}
+
+const FAILED: u8 = 0;
+const ENDED: u8 = 16;
+const LENGTH: usize = 6;
+
+impl Told {
+    /// Writes it, whole or not at all. Allocates nothing.
+    pub(super) fn send(self, to: BorrowedFd<'_>) {
+        let (kind, flag, number) = match self {
+            Self::Failed(stage, error) => (FAILED, stage as u8, error.raw_os_error()),
+            Self::Ended { status, was_left } => (ENDED, u8::from(was_left), status),
+        };
+        let [a, b, c, d] = number.to_le_bytes();
+        // Nobody is left to be told of an error here.
+        let _ = rustix::io::write(to, &[kind, flag, a, b, c, d]);
+    }
+
+    /// Reads what was told last, when nobody can write any more.
+    pub(super) fn receive(from: OwnedFd) -> Option<Self> {
+        let mut bytes = Vec::new();
+        std::fs::File::from(from).read_to_end(&mut bytes).ok()?;
+        bytes.chunks_exact(LENGTH).filter_map(Self::parse).next_back()
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let &[kind, flag, a, b, c, d] = bytes else { return None };
+        let number = i32::from_le_bytes([a, b, c, d]);
+        if kind == ENDED {
+            return Some(Self::Ended { status: number, was_left: flag != 0 });
+        }
+        let stage = Stage::ALL.into_iter().find(|stage| *stage as u8 == flag)?;
+        Some(Self::Failed(stage, Errno::from_raw_os_error(number)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_what_is_read() {
+        let ended = Told::Ended { status: 0x0100, was_left: true };
+        for told in [ended, Told::Failed(Stage::Calls, Errno::PERM)] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            Told::Failed(Stage::Session, Errno::INVAL).send(writer.as_fd());
+            told.send(writer.as_fd());
+            drop(writer);
+            assert_eq!(Told::receive(reader.into()), Some(told));
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_by_a_process_that_was_killed() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        assert_eq!(Told::receive(reader.into()), None);
+    }
+}

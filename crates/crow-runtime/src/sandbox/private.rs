@@ -1,0 +1,116 @@
+//! The private folder of a session's commands, and what becomes of those of sessions that were killed.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+const LOCK: &str = "lock";
+/// How many leftovers are removed at once.
+const LEFTOVERS: usize = 8;
+
+/// A folder that is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct PrivateFolder {
+    path: PathBuf,
+    /// Tells others that it is in use.
+    _lock: File,
+}
+
+impl PrivateFolder {
+    /// Makes a folder below `base`, and removes what earlier ones have left there.
+    pub(super) fn make(base: &Path, name: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+        let base = base.canonicalize()?;
+        remove_leftovers(&base);
+        let path = base.join(name);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // Something was moved aside there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let lock = File::create(path.join(LOCK))?;
+        if lock.try_lock().is_err() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(Self { path, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn remove_leftovers(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let mut removed = 0;
+    for entry in entries.flatten() {
+        // One without a lock is about to be made.
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_ok() {
+            remove(&entry.path());
+            removed += 1;
+        }
+        if removed == LEFTOVERS {
+            return;
+        }
+    }
+}
+
+/// Removes what can be removed; what was moved aside stays, for its user to look at.
+fn remove(path: &Path) {
+    let held = path.join("held");
+    let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
+    let removed =
+        if has_held {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let others = entries.map(|entry| entry.path()).filter(|entry| *entry != held);
+            others
+                .map(|entry| {
+                    if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }
+                })
+                .collect()
+        } else {
+            fs::remove_dir_all(path)
+        };
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "a private folder cannot be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_owner_and_those_in_use_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let first = PrivateFolder::make(base.path(), "a").unwrap();
+        let second = PrivateFolder::make(base.path(), "b").unwrap();
+        assert!(PrivateFolder::make(base.path(), "b").is_err());
+        assert!(first.path().is_dir() && first.path() != second.path());
+        let path = first.path().to_owned();
+        drop(first);
+        assert!(!path.exists() && second.path().is_dir());
+    }
+
+    #[test]
+    fn what_a_killed_session_left_is_removed_but_for_what_was_moved_aside() {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["old", "kept"] {
+            fs::create_dir_all(base.path().join(name).join("held")).unwrap();
+            fs::write(base.path().join(name).join(LOCK), "").unwrap();
+        }
+        fs::write(base.path().join("kept/held/hooks"), "").unwrap();
+        let _new = PrivateFolder::make(base.path(), "new").unwrap();
+        assert!(!base.path().join("old").exists() && base.path().join("kept/held/hooks").exists());
+    }
+}

@@ -1,0 +1,5 @@
+//! Real commands in a real sandbox.
+
+mod files;
+mod processes;
+mod stage;
