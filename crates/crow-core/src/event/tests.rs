@@ -223,6 +223,14 @@ fn calls() -> Vec<AgentEvent> {
             files: vec!["/p/a".into()],
             snapshot: Some(SnapshotId::new("s-2")),
         },
+        AgentEvent::JobChanges {
+            call_id: call_id(),
+            files: vec!["/p/b".into()],
+            before: SnapshotId::new("s-3"),
+            after: SnapshotId::new("s-4"),
+            changes: ChangeCounts { created: 1, ..ChangeCounts::default() },
+            shared: true,
+        },
         AgentEvent::PermissionRequest {
             request_id: request_id(),
             call_id: call_id(),
@@ -402,6 +410,7 @@ fn the_durable_events_are_those_of_the_design() {
         "review_verdict",
         "task_complete",
         "compaction",
+        "job_changes",
         "files_restored",
         "rewind",
         "switch",

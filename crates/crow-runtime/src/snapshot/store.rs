@@ -13,7 +13,7 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan,
+    Activity, Capture, Change, Content, ContentHash, Entry, JobActivity, NotCovered, PutBack, Scan,
     SnapshotLimits, SnapshotStoreError, Undone,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
@@ -343,6 +343,43 @@ impl SnapshotStore {
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()
+    }
+
+    /// Returns how many activities have begun, in all processes.
+    pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
+        self.activities.begun()
+    }
+
+    /// Tells the calls of other sessions that a background job of this one may change files from now on.
+    pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
+        self.activities.begin_job(session)
+    }
+
+    /// Returns whether a background job of another session is at work, in whatever process.
+    pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
+        self.activities.others_have_jobs(session)
+    }
+
+    /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have
+    /// been captured. The session refers to both.
+    pub fn record(
+        &self,
+        session: &SessionId,
+        changes: &[Change],
+    ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut put = |entry: fn(&Change) -> &Entry| -> Result<Root, SnapshotStoreError> {
+            let entries: BTreeMap<_, _> =
+                changes.iter().map(|change| (change.path.clone(), entry(change).clone())).collect();
+            let entries: Vec<_> = entries.into_iter().collect();
+            Ok(Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?))
+        };
+        let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, before)?;
+        self.refer(session, after)?;
+        Ok((before.id(), after.id()))
     }
 
     /// Returns the folder of the project, resolved.

@@ -25,7 +25,8 @@ use super::{
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
     WhyNotCovered,
-    changes::{Lease, Leases, describe_all},
+    changes::{JobWatch, Lease, Leases, describe_all},
+    snapshot::is_of_project,
 };
 
 /// How long an undo waits for a call that changes files.
@@ -38,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct UndoJournal {
     sessions: Arc<dyn SessionStore>,
     store: Arc<SnapshotStore>,
+    watch: Arc<JobWatch>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     id: SessionId,
@@ -56,6 +58,7 @@ impl UndoJournal {
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
             store: stores.of(&root)?,
+            watch: stores.watch_of(&root),
             clock: Arc::clone(&config.clock),
             ids: Arc::clone(&config.ids),
             id: id.clone(),
@@ -299,7 +302,9 @@ impl UndoJournal {
             report.paths = act.foresee(request)?;
             return Ok(report);
         }
+        self.watch.began();
         let done = act.carry_out(request)?;
+        self.watch.touch(self.store.changes(&done.before, &done.after)?);
         report.paths = done.paths;
         // A record is taken back as a whole: until then it stands.
         let reverses = request.reverses.clone().filter(|_| done.is_whole);
@@ -446,9 +451,4 @@ impl UndoJournal {
         }
         Ok(None)
     }
-}
-
-/// Tells a snapshot of the whole project from one of single paths.
-fn is_of_project(snapshot: &SnapshotId) -> bool {
-    snapshot.as_str().starts_with("tree-")
 }

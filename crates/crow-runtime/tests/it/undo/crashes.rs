@@ -13,16 +13,9 @@ use crow_runtime::{
 use crow_testkit::scripted::{call, reply};
 use serde_json::json;
 
-use super::stage::{Call, Stage, metadata, picture};
+use super::stage::{Call, Stage, metadata, picture, until_there};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
-
-/// Waits until a command has made a file.
-async fn until_there(path: &std::path::Path) {
-    while !path.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    }
-}
 
 #[tokio::test]
 async fn a_cancelled_call_says_what_it_changed_until_then() {
