@@ -56,6 +56,7 @@ async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
     assert_eq!(journal.calls().len(), 1);
     assert!(journal.calls()[0].after.is_none() && journal.calls()[0].shared);
     let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    assert_eq!(report.paths.len(), 2);
     assert!(report.paths.iter().all(|path| matches!(
         &path.outcome,
         PathOutcome::Conflict { reason } if reason.contains("cut off")
