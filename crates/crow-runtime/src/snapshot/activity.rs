@@ -43,9 +43,7 @@ pub struct Activity {
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let (folder, jobs) = (store.join(ACTIVITIES), store.join(JOBS));
-        for needed in [&folder, &jobs] {
-            private_folder(needed).map_err(at(needed))?;
-        }
+        private_folder(&folder).map_err(at(&folder))?;
         Ok(Self { folder, jobs, begun: Arc::new(Counter::open(store.join(BEGUN))?) })
     }
 
@@ -61,11 +59,12 @@ impl Activities {
     }
 
     pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
-        let begun = take(&self.jobs).and_then(|(file, _)| {
-            file.set_len(0)?;
-            file.write_all_at(session.as_str().as_bytes(), 0)?;
-            Ok(JobActivity(file))
-        });
+        let begun =
+            private_folder(&self.jobs).and_then(|()| take(&self.jobs)).and_then(|(file, _)| {
+                file.set_len(0)?;
+                file.write_all_at(session.as_str().as_bytes(), 0)?;
+                Ok(JobActivity(file))
+            });
         begun.map_err(at(&self.jobs))
     }
 

@@ -3,9 +3,8 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs::{File, OpenOptions, TryLockError},
-    io,
-    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    fs::{File, TryLockError},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -17,7 +16,7 @@ use super::{
     SnapshotLimits, SnapshotStoreError, Undone,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
-    counter::Counter,
+    counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
     index::Index,
@@ -107,8 +106,8 @@ impl SnapshotStore {
         };
         match store.alone() {
             Ok(_lock) => {
-                store.objects.remove_unfinished()?;
-                if let Err(error) = store.make_room() {
+                let tidied = store.objects.remove_unfinished();
+                if let Err(error) = tidied.and_then(|_| store.make_room()) {
                     tracing::warn!(folder = %store.folder.display(), %error, "no room was made in the snapshot store");
                 }
             }
@@ -120,7 +119,7 @@ impl SnapshotStore {
 
     /// Captures the whole project, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
     pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
-        refuse(&self.root, self.home.as_ref())?;
+        self.may_scan()?;
         let _shared = self.shared()?;
         let generation = self.generation.read()?;
         let mut cached = unpoisoned(&self.index);
@@ -315,7 +314,7 @@ impl SnapshotStore {
     /// what is returned is dropped.
     pub fn undo_alone(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(UNDO_LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         lock.lock().map_err(at(&path))?;
         Ok(lock)
     }
@@ -382,6 +381,11 @@ impl SnapshotStore {
         Ok((before.id(), after.id()))
     }
 
+    /// Fails as a scan of this folder does that holds more than a project.
+    pub fn may_scan(&self) -> Result<(), SnapshotStoreError> {
+        refuse(&self.root, self.home.as_ref())
+    }
+
     /// Returns the folder of the project, resolved.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -429,14 +433,14 @@ impl SnapshotStore {
     /// Waits while the store is collected or checked.
     pub(super) fn shared(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         lock.lock_shared().map_err(at(&path))?;
         Ok(lock)
     }
 
     pub(super) fn alone(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => Ok(lock),
             Err(TryLockError::WouldBlock) => Err(SnapshotStoreError::Busy),
@@ -457,10 +461,6 @@ impl Drop for SnapshotStore {
 
 pub(super) fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
     Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
-}
-
-fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// What the locks guard is whole between any two steps.
