@@ -93,7 +93,7 @@ impl From<UndoError> for CliError {
         let usage = |code| Self { code, ..Self::usage(message.clone()) };
         match error {
             UndoError::Session(error) => error.into(),
-            UndoError::Nothing { .. } | UndoError::UndoneAlready => {
+            UndoError::Nothing { .. } | UndoError::NotCaptured(_) | UndoError::UndoneAlready => {
                 Self { code: "nothing_to_undo", ..Self::failed(message) }
             }
             UndoError::Busy => Self { code: "busy", ..Self::failed(message) },

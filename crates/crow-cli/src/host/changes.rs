@@ -176,7 +176,10 @@ impl Open {
 
 /// That there is nothing to do is an answer, and no failure.
 fn answer_of(error: UndoError) -> Result<String, HostError> {
-    if matches!(error, UndoError::Nothing { .. } | UndoError::UndoneAlready) {
+    if matches!(
+        error,
+        UndoError::Nothing { .. } | UndoError::NotCaptured(_) | UndoError::UndoneAlready
+    ) {
         return Ok(error.to_string());
     }
     Err(refused(error))
@@ -196,6 +199,7 @@ pub(super) fn refused(error: UndoError) -> HostError {
         | UndoError::Snapshots(_)
         | UndoError::ChatInUse { .. }
         | UndoError::Nothing { .. }
+        | UndoError::NotCaptured(_)
         | UndoError::UndoneAlready
         | _ => String::new(),
     };

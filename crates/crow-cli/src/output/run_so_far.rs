@@ -105,7 +105,9 @@ impl RunSoFar {
                     self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
                 }
             }
-            AgentEvent::FilesChanged { files, .. } => self.on_files(files),
+            AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } => {
+                self.on_files(files);
+            }
             AgentEvent::Error { error, provider } => {
                 self.on_error(envelope, error, provider.as_ref());
             }

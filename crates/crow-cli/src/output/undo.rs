@@ -295,6 +295,7 @@ mod tests {
     fn call() -> ChangedCall {
         ChangedCall {
             seq: 7,
+            started: 7,
             session_id: SessionId::new("child"),
             agent: "explorer".into(),
             call_id: CallId::new("c1"),

@@ -205,6 +205,7 @@ mod tests {
     fn call(seq: u64, title: &str) -> ChangedCall {
         ChangedCall {
             seq,
+            started: seq,
             session_id: SessionId::new("s"),
             agent: "builder".into(),
             call_id: CallId::new(format!("toolu_0{seq}abcdef")),

@@ -138,10 +138,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
                 Ok(())
             }
             AgentEvent::Plan { items } => self.on_plan(envelope, items),
-            AgentEvent::Error { error, .. } => {
-                self.error.clone_from(error);
-                self.lines(&phrase::event(&self.style, envelope))
-            }
+            AgentEvent::Error { error, .. } => self.on_error(envelope, error),
             AgentEvent::SessionStart { .. }
             | AgentEvent::RoundStart
             | AgentEvent::RoundEnd
@@ -153,6 +150,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::ModelWait { .. }
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
+            | AgentEvent::JobChanges { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::Handoff { .. }
@@ -219,6 +217,11 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.waiting = Some(Waiting::new(envelope.time, STOPPING));
             self.stopping = true;
         }
+    }
+
+    fn on_error(&mut self, envelope: &Envelope, error: &str) -> io::Result<()> {
+        error.clone_into(&mut self.error);
+        self.lines(&phrase::event(&self.style, envelope))
     }
 
     fn on_run_end(&mut self, envelope: &Envelope) -> io::Result<()> {

@@ -98,6 +98,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::CallProgress { .. }
         | AgentEvent::CallEnd { .. }
         | AgentEvent::FilesChanged { .. }
+        | AgentEvent::JobChanges { .. }
         | AgentEvent::PermissionRequest { .. }
         | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }

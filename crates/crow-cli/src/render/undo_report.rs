@@ -270,6 +270,7 @@ mod tests {
     fn call(turn: u32, title: &str) -> ChangedCall {
         ChangedCall {
             seq: 1,
+            started: 1,
             session_id: SessionId::new("s"),
             agent: "builder".into(),
             call_id: CallId::new("c1"),

@@ -21,3 +21,4 @@ mod signals;
 mod terminal;
 mod undo;
 mod undo_mishaps;
+mod undo_place;

@@ -4,26 +4,16 @@ use std::{
     collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command,
 };
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
+use crow_testkit::{Fault, Gate, Reply};
 use serde_json::json;
 
 use crate::{
-    program::{Place, Ran, feed, finish},
+    program::{Place, feed, finish},
     terminal::Terminal,
+    undo_place::{MODEL, bash, place, run, said},
 };
 
-const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const RUIN: &str = "rm -rf src && find . -name '*.md' -exec sed -i s/a/b/ {} +";
-
-fn bash(id: &str, command: &str) -> Step {
-    Reply::new().call(id, "bash", &json!({"command": command})).into()
-}
-
-async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
-    let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
-    (server, place)
-}
 
 /// A project with all that a project may hold.
 fn fill(place: &Place) {
@@ -80,18 +70,6 @@ fn git(place: &Place, args: &[&str]) {
     command.args(["-c", "user.name=T", "-c", "user.email=t@example.org"]).args(args);
     let done = command.current_dir(place.project("")).env("HOME", place.home("")).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
-async fn run(place: &Place, prompt: &str) -> Ran {
-    place.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
-}
-
-/// Runs a command of the program whose output goes to stdout.
-async fn said(place: &Place, args: &[&str], code: i32) -> String {
-    let ran = place.run(args).await;
-    ran.exited(code);
-    assert_eq!(ran.err, "", "{args:?}");
-    ran.out
 }
 
 #[tokio::test]

@@ -2,22 +2,13 @@
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::Reply;
 use serde_json::json;
 
-use crate::program::{Place, finish};
-
-const MODEL: &str = "anthropic/claude-sonnet-4-5";
-
-fn bash(id: &str, command: &str) -> Step {
-    Reply::new().call(id, "bash", &json!({"command": command})).into()
-}
-
-async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
-    let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
-    (server, place)
-}
+use crate::{
+    program::{Place, finish},
+    undo_place::{bash, place, run},
+};
 
 #[tokio::test]
 async fn a_file_whose_name_is_no_text_ends_neither_the_run_nor_the_session() {
@@ -27,7 +18,7 @@ async fn a_file_whose_name_is_no_text_ends_neither_the_run_nor_the_session() {
         Reply::new().text("Going on.").into(),
     ])
     .await;
-    let ran = place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await;
+    let ran = run(&place, "go").await;
     let id = place.id();
     let resumed = place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await;
     assert_eq!((ran.code, resumed.code), (Some(0), Some(0)), "{}\n{}", ran.err, resumed.err);
@@ -46,7 +37,7 @@ async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_
         Reply::new().text("Done.").into(),
     ])
     .await;
-    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    run(&place, "go").await.exited(0);
     let made = names(&place);
     let mut killed = place.start(&["undo"]);
     while names(&place).len() > 1000 {
@@ -70,7 +61,7 @@ async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
         Reply::new().text("Done.").into(),
     ])
     .await;
-    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    run(&place, "go").await.exited(0);
     let made = names(&place);
     let (one, two) = (place.start(&["undo"]), place.start(&["undo"]));
     let (one, two) = tokio::join!(finish(one), finish(two));
@@ -90,7 +81,7 @@ async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
     .await;
     fs::write(place.project("real"), "old").unwrap();
     std::os::unix::fs::symlink("real", place.project("link")).unwrap();
-    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    run(&place, "go").await.exited(0);
     assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "new");
     place.run(&["undo"]).await.exited(0);
     assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "old");
@@ -102,7 +93,7 @@ async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
     let (_server, place) = place([bash("c1", "rm a"), Reply::new().text("Done.").into()]).await;
     fs::write(place.project("a"), "old").unwrap();
     fs::write(place.project("b"), "old").unwrap();
-    place.run(&["run", "go", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    run(&place, "go").await.exited(0);
     let id = place.id();
     let old = place.project("").components().as_path().to_path_buf();
     let new = old.with_file_name("moved");

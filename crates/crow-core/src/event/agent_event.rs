@@ -14,7 +14,7 @@ use crate::{
     model::{ProviderError, StopReason},
     permission::{Denial, GrantOffer},
     todo::TodoItem,
-    tool::{Patch, Subject, ToolResult},
+    tool::{ChangeCounts, Patch, Subject, ToolResult},
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -219,6 +219,22 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snapshot: Option<SnapshotId>,
     },
+    /// A background job changed files between calls. Durable.
+    JobChanges {
+        /// The call that started the job.
+        call_id: CallId,
+        /// The files, within bounds.
+        files: Vec<PathBuf>,
+        /// The paths before.
+        before: SnapshotId,
+        /// The paths after.
+        after: SnapshotId,
+        /// How much changed.
+        changes: ChangeCounts,
+        /// Others may have made some of the changes.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shared: bool,
+    },
     /// The user is asked about a call.
     PermissionRequest {
         /// The question.
@@ -402,6 +418,7 @@ impl AgentEvent {
             | Self::ReviewVerdict { .. }
             | Self::TaskComplete { .. }
             | Self::Switch { .. }
+            | Self::JobChanges { .. }
             | Self::FilesRestored { .. }
             | Self::Rewind { .. }
             | Self::Compaction { .. }

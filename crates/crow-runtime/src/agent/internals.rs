@@ -185,18 +185,20 @@ impl AgentInternals {
     /// Waits for the next input. Fails with [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
         self.tell_undone(true).await?;
-        let shared = Arc::clone(&self.shared);
+        let (shared, jobs) = (Arc::clone(&self.shared), Arc::clone(&self.jobs));
         loop {
             let message = tokio::select! {
                 biased;
                 () = shared.session_token.cancelled() => return Err(AgentError::Closed),
                 () = shared.tree.undone.notified() => None,
+                () = jobs.one_ended() => None,
                 message = self.next_input() => Some(message),
             };
-            match message {
-                Some(message) => return message,
-                None => self.tell_undone(true).await?,
+            if let Some(message) = message {
+                return message;
             }
+            self.tell_undone(true).await?;
+            self.look_at_jobs().await?;
         }
     }
 
@@ -217,6 +219,7 @@ impl AgentInternals {
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let cancel = self.shared.begin_run(&id);
         self.tell_undone(true).await?;
+        self.look_at_jobs().await?;
         self.recorder.reset_rounds();
         self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
         Ok(RunGuard { id, cancel })
@@ -224,6 +227,7 @@ impl AgentInternals {
 
     /// Ends a run, brings the header up to date and makes the log outlive a power cut.
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
+        self.look_at_jobs().await?;
         self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
         self.save_metadata()?;
         self.sync().await

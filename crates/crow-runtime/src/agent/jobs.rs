@@ -1,17 +1,130 @@
 //! What the model is told of its jobs without asking.
 
+use std::{path::PathBuf, sync::Arc};
+
 use crow_core::{
     capability::{JobInfo, Jobs as _},
     history::History,
+    ids::{CallId, JobId, SessionId},
     message::{Block, Message},
-    tool::ToolResult,
+    tool::{ToolMetadata, ToolResult},
 };
 use serde_json::Value;
+use tokio_util::task::TaskTracker;
 
-use super::{AgentError, AgentInternals};
-use crate::process::job_number;
+use super::{AgentError, AgentInternals, shared::Shared};
+use crate::{
+    SnapshotStoreError, SnapshotStores,
+    changes::{Leases, WatchedJob},
+    events::Recorder,
+    process::job_number,
+};
+
+/// Looks for what jobs changed between calls.
+#[derive(Debug, Clone)]
+pub(super) struct JobLook {
+    stores: Arc<SnapshotStores>,
+    leases: Arc<Leases>,
+    tasks: TaskTracker,
+    root: PathBuf,
+    session: SessionId,
+}
+
+impl JobLook {
+    /// Looks, unless a call changes files right now: then the next look finds it.
+    async fn look(&self) -> Result<(), SnapshotStoreError> {
+        let watch = self.stores.watch_of(&self.root);
+        let roots = std::slice::from_ref(&self.root);
+        let lease = if watch.is_watching() { self.leases.try_take(roots) } else { None };
+        let Some(lease) = lease else { return Ok(()) };
+        let Self { stores, root, session, .. } = self.clone();
+        let work = move || {
+            let _lease = lease;
+            let store = stores.of(&root)?;
+            let activity = store.begin()?;
+            watch.began();
+            watch.look(&store, &session, &activity).map(drop)
+        };
+        // It is not cancelled, and what panics in it is told by the panic itself.
+        self.tasks.spawn_blocking(work).await.unwrap_or(Ok(()))
+    }
+
+    /// Looks once more when the jobs of an agent have ended with it, and forgets them.
+    pub(super) async fn last(self, shared: &Shared, recorder: &Recorder) {
+        let watch = self.stores.watch_of(&self.root);
+        let looked = self.look().await;
+        watch.forget(&shared.id);
+        if let Err(error) = looked {
+            tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not known");
+        }
+        for event in watch.take(&shared.id) {
+            if let Err(error) = recorder.record(event, &shared.session_token).await {
+                tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not told");
+            }
+        }
+    }
+}
 
 impl AgentInternals {
+    /// Returns what looks for changes of jobs, where files are captured.
+    pub(super) fn job_look(&self) -> Option<JobLook> {
+        Some(JobLook {
+            stores: self.config.snapshots.clone()?,
+            leases: Arc::clone(&self.leases),
+            tasks: self.tasks.clone(),
+            root: self.root_folder(),
+            session: self.context.root_id.clone(),
+        })
+    }
+
+    /// Records what jobs changed since the files were looked at last.
+    pub(super) async fn look_at_jobs(&mut self) -> Result<(), AgentError> {
+        let Some(look) = self.job_look() else { return Ok(()) };
+        if let Err(error) = look.look().await {
+            self.tell_trouble(&error).await?;
+        }
+        self.tell_job_changes().await
+    }
+
+    /// Records what was found of this agent's jobs.
+    pub(crate) async fn tell_job_changes(&mut self) -> Result<(), AgentError> {
+        let Some(stores) = &self.config.snapshots else { return Ok(()) };
+        for event in stores.watch_of(&self.root_folder()).take(&self.shared.id) {
+            self.emit(event).await?;
+        }
+        Ok(())
+    }
+
+    /// Watches over the job that a call started, if it did.
+    pub(crate) async fn watch_job(
+        &mut self,
+        call_id: &CallId,
+        metadata: &ToolMetadata,
+    ) -> Result<(), AgentError> {
+        let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
+        let extra = &metadata.extra;
+        let id = extra.get(JobInfo::EXTRA_KEY).and_then(Value::as_str);
+        let Some(id) = id.filter(|_| extra.get(JobInfo::RUNNING_KEY).is_none()) else {
+            return Ok(());
+        };
+        let (root, session) = (self.root_folder(), self.context.root_id.clone());
+        let (jobs, call_id, agent) =
+            (Arc::clone(&self.jobs), call_id.clone(), self.shared.id.clone());
+        let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
+        let work = move || {
+            let store = stores.of(&root)?;
+            let activity = store.begin_job(&session)?;
+            let job = WatchedJob { jobs, id, call_id, agent, root: session, _activity: activity };
+            stores.watch_of(&root).add(&store, job, seen);
+            Ok(())
+        };
+        match self.tasks.spawn_blocking(work).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => self.tell_trouble(&error).await,
+            Err(error) => Err(AgentError::Custom(Box::new(error))),
+        }
+    }
+
     /// Tells the model of jobs whose end it has not seen, each once.
     pub(super) async fn tell_ended_jobs(&mut self) -> Result<(), AgentError> {
         let ended = self.jobs.take_ended();

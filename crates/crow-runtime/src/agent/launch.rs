@@ -99,7 +99,7 @@ impl Launch {
     {
         let Self { runtime, tasks, shared, recorder, internals } = self;
         let inner = runtime.upgrade();
-        let jobs = Arc::clone(&internals.jobs);
+        let (jobs, look) = (Arc::clone(&internals.jobs), internals.job_look());
         let is_refused = inner.as_ref().is_none_or(|inner| inner.is_over());
         if let Some(inner) = inner {
             inner.agents().insert(shared.id.clone(), WeakHandle::new(handle));
@@ -119,6 +119,9 @@ impl Launch {
             // A part of the program may panic in these too: a clock, a store.
             let sealing = async {
                 tokio::join!(end_children(&shared), jobs.end());
+                if let Some(look) = look {
+                    look.last(&shared, &recorder).await;
+                }
                 seal(&shared, recorder, result).await
             };
             let sealed = AssertUnwindSafe(sealing).catch_unwind().await;

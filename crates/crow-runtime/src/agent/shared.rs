@@ -273,7 +273,8 @@ impl Shared {
         if let AgentEvent::Usage { usage, .. } = event {
             self.outcome().usage += *usage;
         }
-        if let AgentEvent::FilesChanged { files, .. } = event {
+        if let AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } = event
+        {
             let known = &mut self.outcome().files_modified;
             for file in files {
                 if !known.contains(file) {

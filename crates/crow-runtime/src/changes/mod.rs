@@ -1,11 +1,13 @@
 //! What calls change: the files are captured before and after, and the difference goes into the result.
 
+mod job_watch;
 mod leases;
 mod patch;
 mod recording;
 mod stores;
 mod tool_snapshots;
 
+pub(crate) use job_watch::{JobWatch, WatchedJob};
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use patch::{Described, describe, describe_all};
 pub(crate) use recording::{Recorded, Recording, Scope};

@@ -7,7 +7,7 @@ use crow_core::{
     tool::{Access, Effects, ToolMetadata},
 };
 
-use super::{Described, describe};
+use super::{Described, JobWatch, describe};
 use crate::{Activity, SnapshotStore, SnapshotStoreError};
 
 /// What a call may change.
@@ -44,6 +44,9 @@ pub(crate) struct Recording {
     paths: Option<Vec<PathBuf>>,
     /// Tells whether others were at work meanwhile. None: nobody watched.
     activity: Option<Activity>,
+    watch: Arc<JobWatch>,
+    /// A job of another session was at work when it began.
+    others: bool,
 }
 
 /// What a call changed.
@@ -59,28 +62,32 @@ impl Recording {
     /// Captures what a call may change. Blocks.
     pub(crate) fn begin(
         store: Arc<SnapshotStore>,
+        watch: Arc<JobWatch>,
         session: SessionId,
         scope: &Scope,
     ) -> Result<Self, SnapshotStoreError> {
         let activity = store.begin()?;
+        watch.began();
+        let others = store.others_have_jobs(&session)?;
         let (before, paths) = match scope {
             Scope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
                 (capture.snapshot, Some(capture.paths))
             }
-            Scope::Project => (store.scan(&session)?.snapshot, None),
+            Scope::Project => (watch.look(&store, &session, &activity)?, None),
         };
-        Ok(Self { store, session, before, paths, activity: Some(activity) })
+        Ok(Self { store, session, before, paths, activity: Some(activity), watch, others })
     }
 
     /// Goes on with a call whose end nobody saw. Blocks.
     pub(crate) fn of_cut_off(
         store: Arc<SnapshotStore>,
+        watch: Arc<JobWatch>,
         session: SessionId,
         before: SnapshotId,
     ) -> Result<Self, SnapshotStoreError> {
         let paths = store.paths_of(&before)?;
-        Ok(Self { store, session, before, paths, activity: None })
+        Ok(Self { store, session, before, paths, activity: None, watch, others: false })
     }
 
     /// Returns the state before the call.
@@ -90,7 +97,7 @@ impl Recording {
 
     /// Captures the state after the call and tells what changed. Blocks.
     pub(crate) fn end(self) -> Result<Recorded, SnapshotStoreError> {
-        let Self { store, session, before, paths, activity } = self;
+        let Self { store, session, before, paths, activity, watch, others } = self;
         let after = match &paths {
             Some(paths) => store.capture(&session, paths)?.snapshot,
             None => store.scan(&session)?.snapshot,
@@ -98,9 +105,17 @@ impl Recording {
         let changes = store.changes(&before, &after)?;
         // Paths that a tool declares are written by it alone: it looks at them right before.
         let shared = match &activity {
-            Some(activity) => paths.is_none() && activity.overlapped(),
+            Some(activity) => {
+                let mixed = activity.overlapped() || others || store.others_have_jobs(&session)?;
+                paths.is_none() && mixed
+            }
             None => true,
         };
+        if paths.is_none() {
+            watch.know(&store, &after, shared);
+        } else {
+            watch.touch(changes.clone());
+        }
         let shared = shared && !changes.is_empty();
         Ok(Recorded { before, after, described: describe(&store, &changes), shared })
     }

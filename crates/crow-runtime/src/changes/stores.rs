@@ -8,6 +8,7 @@ use std::{
 
 use crow_core::ids::{SessionId, SnapshotId};
 
+use super::JobWatch;
 use crate::{SnapshotLimits, SnapshotStore, SnapshotStoreError};
 
 /// The snapshot stores of all projects, each opened when it is needed first.
@@ -17,12 +18,19 @@ pub struct SnapshotStores {
     limits: SnapshotLimits,
     home: Option<PathBuf>,
     open: Mutex<BTreeMap<PathBuf, Arc<SnapshotStore>>>,
+    watches: Mutex<BTreeMap<PathBuf, Arc<JobWatch>>>,
 }
 
 impl SnapshotStores {
     /// Keeps a store for each project in `folder`. A project that is `home` itself, or holds it, is not scanned.
     pub fn new(folder: impl Into<PathBuf>, limits: SnapshotLimits, home: Option<PathBuf>) -> Self {
-        Self { folder: folder.into(), limits, home, open: Mutex::default() }
+        Self {
+            folder: folder.into(),
+            limits,
+            home,
+            open: Mutex::default(),
+            watches: Mutex::default(),
+        }
     }
 
     /// Returns the store of the project in `root`. Blocks.
@@ -36,6 +44,12 @@ impl SnapshotStores {
         let store = Arc::new(store);
         open.insert(root.to_path_buf(), Arc::clone(&store));
         Ok(store)
+    }
+
+    /// Returns what watches over the jobs in the project in `root`.
+    pub(crate) fn watch_of(&self, root: &Path) -> Arc<JobWatch> {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(watches.entry(root.to_path_buf()).or_default())
     }
 
     /// Forgets what a session that is removed refers to, and removes what nobody else does. A project that is gone has

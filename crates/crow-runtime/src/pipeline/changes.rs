@@ -53,11 +53,15 @@ impl AgentInternals {
             return Ok(Some(Held { _lease: lease, recording: None }));
         };
         let (root, session) = (self.root_folder(), self.context.root_id.clone());
-        let work = move || Recording::begin(stores.of(&root)?, session, &scope);
+        let watch = stores.watch_of(&root);
+        let work = move || Recording::begin(stores.of(&root)?, watch, session, &scope);
         let begun = self.tasks.spawn_blocking(work);
         let Some(begun) = cancel.run_until_cancelled(begun).await else { return Ok(None) };
         let recording = match begun {
-            Ok(Ok(recording)) => Some(recording),
+            Ok(Ok(recording)) => {
+                self.tell_job_changes().await?;
+                Some(recording)
+            }
             Ok(Err(error)) => {
                 self.tell_trouble(&error).await?;
                 None
@@ -123,7 +127,8 @@ impl AgentInternals {
         let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
         let (root, session) = (self.root_folder(), self.context.root_id.clone());
         let cut_off = before.clone();
-        let work = move || Recording::of_cut_off(stores.of(&root)?, session, cut_off);
+        let watch = stores.watch_of(&root);
+        let work = move || Recording::of_cut_off(stores.of(&root)?, watch, session, cut_off);
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(recording)) => self.end_recording(recording, result).await,
             Ok(Err(error)) => {
@@ -134,13 +139,16 @@ impl AgentInternals {
         }
     }
 
-    fn root_folder(&self) -> std::path::PathBuf {
+    pub(crate) fn root_folder(&self) -> std::path::PathBuf {
         let workspace = &self.context.workspace;
         workspace.roots().first().map_or_else(|| workspace.cwd().to_path_buf(), Clone::clone)
     }
 
     /// Tells the user, once for each reason, that changes cannot be undone.
-    async fn tell_trouble(&mut self, error: &SnapshotStoreError) -> Result<(), AgentError> {
+    pub(crate) async fn tell_trouble(
+        &mut self,
+        error: &SnapshotStoreError,
+    ) -> Result<(), AgentError> {
         let text = format!("what calls change cannot be undone from here on: {error}");
         if self.told_trouble.as_ref() == Some(&text) {
             return Ok(());

@@ -176,6 +176,7 @@ impl AgentInternals {
             self.let_go(held, &mut call.result).await?;
         }
         self.record_end(reply_id, call).await?;
+        self.watch_job(&call.id, &call.result.metadata).await?;
         let metadata = &call.result.metadata;
         if !metadata.files_modified.is_empty() {
             let files = metadata.files_modified.clone();

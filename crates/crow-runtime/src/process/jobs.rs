@@ -11,7 +11,10 @@ use crow_core::{
     ids::JobId,
 };
 use futures_util::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -40,6 +43,8 @@ pub(crate) struct AgentJobs {
     /// The number of the last job that the session had before: its numbers are not given again.
     earlier: u64,
     known: Mutex<Known>,
+    /// Told when a job has ended.
+    ended: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -57,7 +62,14 @@ impl AgentJobs {
         earlier: u64,
     ) -> Self {
         let known = Known { started: earlier, jobs: Vec::new() };
-        Self { runner, tasks, token: owner.child_token(), earlier, known: Mutex::new(known) }
+        Self {
+            runner,
+            tasks,
+            token: owner.child_token(),
+            earlier,
+            known: Mutex::new(known),
+            ended: Arc::default(),
+        }
     }
 
     /// Returns whether a job was one of the session before this: then it is gone.
@@ -78,6 +90,16 @@ impl AgentJobs {
         if timeout(PATIENCE, ends).await.is_err() {
             tracing::warn!("a job of an agent that has ended is still there");
         }
+    }
+
+    /// Waits until a job has ended that ended after the last such wait.
+    pub(crate) async fn one_ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Returns whether a job is known and has not ended.
+    pub(crate) fn is_running(&self, id: &JobId) -> bool {
+        self.known().jobs.iter().any(|job| job.id() == id && job.is_running())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -132,9 +154,11 @@ impl Jobs for AgentJobs {
         let job = Arc::new(Job::new(id.clone(), title, spec.output.clone(), stop));
         let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
         known.add(Arc::clone(&job));
+        let ended = Arc::clone(&self.ended);
         self.tasks.spawn(async move {
             let end = JobEnd::new(Arc::clone(&job));
             end.tell(&running.end(&job.stop).await);
+            ended.notify_one();
         });
         Ok(id)
     }

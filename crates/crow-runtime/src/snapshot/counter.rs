@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -12,6 +12,19 @@ use super::{SnapshotStoreError, error::at};
 
 /// Always as many digits, written at once: a reader sees no half of a number.
 const DIGITS: usize = 20;
+
+/// Opens a file that all processes share, and makes it if need be. Where nothing can be written it is enough to look.
+pub(super) fn open_common(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).or_else(|error| {
+        let is_closed = matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        );
+        if is_closed { File::open(path).map_err(|_| error) } else { Err(error) }
+    })
+}
 
 /// A number in a file.
 #[derive(Debug)]
@@ -25,9 +38,7 @@ pub(super) struct Counter {
 impl Counter {
     /// Opens the file, which is made if need be.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(at(&path))?;
+        let file = open_common(&path).map_err(at(&path))?;
         Ok(Self { path, file, changing: Mutex::default() })
     }
 

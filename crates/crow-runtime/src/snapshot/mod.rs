@@ -32,12 +32,13 @@ mod usage;
 mod version;
 mod view;
 
-pub use activity::Activity;
+pub use activity::{Activity, JobActivity};
 pub use capture::Capture;
 pub use diff::Change;
 pub use entry::{Content, ContentHash, Entry, FileStamp, NotCovered, WhyNotCovered};
 pub use error::SnapshotStoreError;
 pub use policy::SnapshotLimits;
+pub(crate) use refs::is_of_project;
 pub use restore::{PutBack, Undone};
 pub use scan::Scan;
 pub use store::SnapshotStore;

@@ -6,7 +6,10 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        LazyLock, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use uuid::Uuid;
@@ -22,6 +25,11 @@ const COMPRESSED: u8 = 1;
 const LEVEL: i32 = 1;
 /// Shorter contents hardly get smaller.
 const WORTH_COMPRESSING: usize = 128;
+
+/// Tells files of this process from those of others. Made once: chance is asked of the system.
+static PROCESS: LazyLock<Uuid> = LazyLock::new(Uuid::now_v7);
+/// How many files this process began to write.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The objects of a store.
 pub(super) struct Objects {
@@ -172,7 +180,8 @@ impl Objects {
 
 /// Writes a file whole or not at all: under a name of its own first.
 pub(super) fn replace(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let own = unfinished.join(Uuid::now_v7().to_string());
+    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let own = unfinished.join(format!("{}-{number}", *PROCESS));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)

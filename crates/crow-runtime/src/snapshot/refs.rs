@@ -45,6 +45,11 @@ impl Root {
     }
 }
 
+/// Tells a snapshot of the whole project from one of single paths.
+pub(crate) fn is_of_project(snapshot: &SnapshotId) -> bool {
+    snapshot.as_str().starts_with(TREE)
+}
+
 /// The references of all sessions.
 #[derive(Debug)]
 pub(super) struct References {

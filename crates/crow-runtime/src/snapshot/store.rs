@@ -3,9 +3,8 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs::{File, OpenOptions, TryLockError},
-    io,
-    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    fs::{File, TryLockError},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -13,11 +12,11 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, ContentHash, Entry, NotCovered, PutBack, Scan,
+    Activity, Capture, Change, Content, ContentHash, Entry, JobActivity, NotCovered, PutBack, Scan,
     SnapshotLimits, SnapshotStoreError, Undone,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
-    counter::Counter,
+    counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
     index::Index,
@@ -107,8 +106,8 @@ impl SnapshotStore {
         };
         match store.alone() {
             Ok(_lock) => {
-                store.objects.remove_unfinished()?;
-                if let Err(error) = store.make_room() {
+                let tidied = store.objects.remove_unfinished();
+                if let Err(error) = tidied.and_then(|_| store.make_room()) {
                     tracing::warn!(folder = %store.folder.display(), %error, "no room was made in the snapshot store");
                 }
             }
@@ -120,7 +119,7 @@ impl SnapshotStore {
 
     /// Captures the whole project, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
     pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
-        refuse(&self.root, self.home.as_ref())?;
+        self.may_scan()?;
         let _shared = self.shared()?;
         let generation = self.generation.read()?;
         let mut cached = unpoisoned(&self.index);
@@ -315,7 +314,7 @@ impl SnapshotStore {
     /// what is returned is dropped.
     pub fn undo_alone(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(UNDO_LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         lock.lock().map_err(at(&path))?;
         Ok(lock)
     }
@@ -343,6 +342,48 @@ impl SnapshotStore {
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()
+    }
+
+    /// Returns how many activities have begun, in all processes.
+    pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
+        self.activities.begun()
+    }
+
+    /// Tells the calls of other sessions that a background job of this one may change files from now on.
+    pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
+        self.activities.begin_job(session)
+    }
+
+    /// Returns whether a background job of another session is at work, in whatever process.
+    pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
+        self.activities.others_have_jobs(session)
+    }
+
+    /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have
+    /// been captured. The session refers to both.
+    pub fn record(
+        &self,
+        session: &SessionId,
+        changes: &[Change],
+    ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut put = |entry: fn(&Change) -> &Entry| -> Result<Root, SnapshotStoreError> {
+            let entries: BTreeMap<_, _> =
+                changes.iter().map(|change| (change.path.clone(), entry(change).clone())).collect();
+            let entries: Vec<_> = entries.into_iter().collect();
+            Ok(Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?))
+        };
+        let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, before)?;
+        self.refer(session, after)?;
+        Ok((before.id(), after.id()))
+    }
+
+    /// Fails as a scan of this folder does that holds more than a project.
+    pub fn may_scan(&self) -> Result<(), SnapshotStoreError> {
+        refuse(&self.root, self.home.as_ref())
     }
 
     /// Returns the folder of the project, resolved.
@@ -392,14 +433,14 @@ impl SnapshotStore {
     /// Waits while the store is collected or checked.
     pub(super) fn shared(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         lock.lock_shared().map_err(at(&path))?;
         Ok(lock)
     }
 
     pub(super) fn alone(&self) -> Result<File, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
-        let lock = open_lock(&path).map_err(at(&path))?;
+        let lock = open_common(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => Ok(lock),
             Err(TryLockError::WouldBlock) => Err(SnapshotStoreError::Busy),
@@ -420,10 +461,6 @@ impl Drop for SnapshotStore {
 
 pub(super) fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
     Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
-}
-
-fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// What the locks guard is whole between any two steps.

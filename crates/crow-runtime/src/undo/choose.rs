@@ -34,10 +34,14 @@ impl Told {
             UndoTarget::Call(id) => {
                 let call = self.call(id)?;
                 let found = self.calls.get(call).ok_or(UndoError::Nothing { what: "undo" })?;
-                if found.undone {
+                let is_its = |other: &ChangedCall| {
+                    (&other.session_id, other.started) == (&found.session_id, found.started)
+                };
+                let calls = open(&is_its);
+                if calls.is_empty() {
                     return Err(UndoError::UndoneAlready);
                 }
-                (vec![call], found.turn)
+                (calls, found.turn)
             }
             UndoTarget::Turn(turn) => {
                 (self.of_turns(*turn, chat, &|call| call.turn == *turn)?, *turn)
@@ -100,7 +104,10 @@ impl Told {
         if let Some(exact) = places(&|other| other == id).last() {
             return Ok(*exact);
         }
-        let begin = places(&|other| !id.is_empty() && other.starts_with(id));
+        let mut begin = places(&|other| !id.is_empty() && other.starts_with(id));
+        // A call and what its jobs changed later have one id.
+        begin.reverse();
+        begin.dedup_by_key(|at| self.calls.get(*at).map(|call| (&call.session_id, call.started)));
         match begin.as_slice() {
             [] => Err(UndoError::UnknownCall { id: id.to_owned() }),
             [one] => Ok(*one),
@@ -113,7 +120,12 @@ impl Told {
         Ok(match point {
             Point::Start => 0,
             Point::End => self.calls.len(),
-            Point::BeforeCall(id) => self.call(id)?,
+            Point::BeforeCall(id) => {
+                let last = self.call(id)?;
+                let call =
+                    |at: usize| self.calls.get(at).map(|call| (&call.session_id, call.started));
+                (0..=last).find(|at| call(*at) == call(last)).unwrap_or(last)
+            }
             Point::AfterCall(id) => self.call(id)? + 1,
             Point::BeforeTurn(turn) => {
                 self.known_turn(*turn)?;

@@ -32,6 +32,9 @@ pub enum UndoError {
         /// What was asked for: `undo`, `redo`.
         what: &'static str,
     },
+    /// There is nothing to undo, and this may be why.
+    #[error("there is nothing to undo; what commands change here is not captured: {0}")]
+    NotCaptured(SnapshotStoreError),
     /// No call that changed files begins with what was given.
     #[error("no call that changed files has an id that begins with {id}")]
     UnknownCall {

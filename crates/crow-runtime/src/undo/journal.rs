@@ -25,7 +25,8 @@ use super::{
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
     WhyNotCovered,
-    changes::{Lease, Leases, describe_all},
+    changes::{JobWatch, Lease, Leases, describe_all},
+    snapshot::is_of_project,
 };
 
 /// How long an undo waits for a call that changes files.
@@ -38,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct UndoJournal {
     sessions: Arc<dyn SessionStore>,
     store: Arc<SnapshotStore>,
+    watch: Arc<JobWatch>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     id: SessionId,
@@ -56,6 +58,7 @@ impl UndoJournal {
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
             store: stores.of(&root)?,
+            watch: stores.watch_of(&root),
             clock: Arc::clone(&config.clock),
             ids: Arc::clone(&config.ids),
             id: id.clone(),
@@ -106,7 +109,7 @@ impl UndoJournal {
         target: &UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let _turn = self.begin()?;
+        let _turn = self.begin(options)?;
         if *target == UndoTarget::LastTurn
             && !options.chat
             && let Some(restore) = self.last_restore()
@@ -115,7 +118,7 @@ impl UndoJournal {
         }
         let chosen = match self.last_redo().filter(|_| *target == UndoTarget::LastTurn) {
             Some(calls) if !options.chat => self.told.chosen(calls),
-            _ => self.told.choose(target, options.chat)?,
+            _ => self.told.choose(target, options.chat).map_err(|error| self.why(error))?,
         };
         let last_kept = match chosen.turn.filter(|_| options.chat) {
             Some(turn) => {
@@ -134,9 +137,17 @@ impl UndoJournal {
         self.act(&request, options)
     }
 
+    /// Says why there is nothing to undo, where nothing is captured.
+    fn why(&self, error: UndoError) -> UndoError {
+        match (error, self.store.may_scan()) {
+            (UndoError::Nothing { .. }, Err(refused)) => UndoError::NotCaptured(refused),
+            (error, _) => error,
+        }
+    }
+
     /// Takes the last undo back.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
-        let _turn = self.begin()?;
+        let _turn = self.begin(options)?;
         let undo = last_undo(&self.records).ok_or(UndoError::Nothing { what: "redo" })?.clone();
         self.reverse(&undo, UndoAction::Redo, options)
     }
@@ -148,7 +159,7 @@ impl UndoJournal {
         at: &Point,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let _turn = self.begin()?;
+        let _turn = self.begin(options)?;
         let place = self.told.place(at)?;
         let path = self.root.join(path);
         let wanted = self.state_at(&path, place)?;
@@ -201,14 +212,18 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Waits for the turn to change files, and reads what happened until then.
-    fn begin(&mut self) -> Result<(Option<Lease>, File), UndoError> {
+    /// Waits for the turn to change files, and reads what happened until then. Who only looks may do so where nothing can be
+    /// written.
+    fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Option<File>), UndoError> {
         let roots = std::slice::from_ref(&self.root);
         let lease = match &self.agent {
             None => None,
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
-        let alone = self.store.undo_alone()?;
+        let alone = match self.store.undo_alone() {
+            Err(_) if options.dry_run => None,
+            alone => Some(alone?),
+        };
         self.reload()?;
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         let removed = last
@@ -299,7 +314,9 @@ impl UndoJournal {
             report.paths = act.foresee(request)?;
             return Ok(report);
         }
+        self.watch.began();
         let done = act.carry_out(request)?;
+        self.watch.touch(self.store.changes(&done.before, &done.after)?);
         report.paths = done.paths;
         // A record is taken back as a whole: until then it stands.
         let reverses = request.reverses.clone().filter(|_| done.is_whole);
@@ -335,6 +352,13 @@ impl UndoJournal {
             report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
         }
         self.reload()?;
+        // They are told as they are now.
+        for call in &mut report.calls {
+            let is_same = |now: &&ChangedCall| (now.seq, &now.call_id) == (call.seq, &call.call_id);
+            if let Some(now) = self.told.calls.iter().find(is_same) {
+                call.undone = now.undone;
+            }
+        }
         Ok(report)
     }
 
@@ -446,9 +470,4 @@ impl UndoJournal {
         }
         Ok(None)
     }
-}
-
-/// Tells a snapshot of the whole project from one of single paths.
-fn is_of_project(snapshot: &SnapshotId) -> bool {
-    snapshot.as_str().starts_with("tree-")
 }

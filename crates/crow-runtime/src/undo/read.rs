@@ -79,6 +79,7 @@ impl Told {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
     fn take(&mut self, session: &StoredSession, is_at_work: bool) {
         let mut begun: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
+        let mut ended: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
         let id = &session.metadata.session_id;
         for line in &session.events {
             match &line.event {
@@ -86,8 +87,13 @@ impl Told {
                     begun.insert(call_id, Begun { line, title, snapshot: snapshot.as_ref() });
                 }
                 AgentEvent::CallEnd { call_id, result, .. } => {
-                    let begun = begun.remove(call_id);
-                    self.calls.extend(begun.and_then(|begun| begun.ended(id, call_id, result)));
+                    let Some(begun) = begun.remove(call_id) else { continue };
+                    self.calls.extend(begun.ended(id, call_id, result));
+                    ended.insert(call_id, begun);
+                }
+                AgentEvent::JobChanges { call_id, .. } => {
+                    let call = ended.get(call_id).and_then(|begun| begun.job(id, call_id, line));
+                    self.calls.extend(call);
                 }
                 _ => {}
             }
@@ -100,7 +106,7 @@ impl Told {
 }
 
 impl Begun<'_> {
-    fn ended(self, id: &SessionId, call_id: &CallId, result: &ToolResult) -> Option<ChangedCall> {
+    fn ended(&self, id: &SessionId, call_id: &CallId, result: &ToolResult) -> Option<ChangedCall> {
         let metadata = &result.metadata;
         let before = metadata.snapshot_before.clone()?;
         if metadata.snapshot_after.as_ref() == Some(&before) {
@@ -115,6 +121,24 @@ impl Begun<'_> {
         })
     }
 
+    /// Tells what a job of the call changed after its end.
+    fn job(&self, id: &SessionId, call_id: &CallId, line: &Envelope) -> Option<ChangedCall> {
+        let AgentEvent::JobChanges { files, before, after, changes, shared, .. } = &line.event
+        else {
+            return None;
+        };
+        Some(ChangedCall {
+            seq: line.seq?,
+            title: format!("job: {}", self.title),
+            time: line.time,
+            after: Some(after.clone()),
+            changes: *changes,
+            files: files.clone(),
+            shared: *shared,
+            ..self.call(id, call_id, before.clone())?
+        })
+    }
+
     fn cut_off(self, id: &SessionId, call_id: &CallId) -> Option<ChangedCall> {
         let before = self.snapshot?.clone();
         self.call(id, call_id, before)
@@ -124,6 +148,7 @@ impl Begun<'_> {
         let AgentEvent::CallStart { tool, .. } = &self.line.event else { return None };
         Some(ChangedCall {
             seq: self.line.seq?,
+            started: self.line.seq?,
             session_id: id.clone(),
             agent: self.line.agent.clone(),
             call_id: call_id.clone(),
@@ -142,7 +167,7 @@ impl Begun<'_> {
 }
 
 /// Returns the snapshots that a log and its undos refer to.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only calls refer to snapshots")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only calls and jobs refer to snapshots")]
 pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<SnapshotId> {
     let mut found = BTreeSet::new();
     for line in events {
@@ -151,6 +176,9 @@ pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<S
             AgentEvent::CallEnd { result, .. } => {
                 found.extend(result.metadata.snapshot_before.clone());
                 found.extend(result.metadata.snapshot_after.clone());
+            }
+            AgentEvent::JobChanges { before, after, .. } => {
+                found.extend([before.clone(), after.clone()]);
             }
             _ => {}
         }

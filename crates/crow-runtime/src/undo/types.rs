@@ -9,11 +9,14 @@ use crow_core::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A call that changed files, or may have.
+/// A call that changed files, or may have; or what a background job that a call started changed later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedCall {
     /// The number of its start among the events of its root session.
     pub seq: u64,
+    /// The number of the start of the call itself. Another one than `seq` if a background job of the call made these
+    /// changes, after its end.
+    pub started: u64,
     /// The session that it was made in: the root's or that of an agent below it.
     pub session_id: SessionId,
     /// The agent that made it.

@@ -385,6 +385,15 @@ async fn an_undo_that_was_killed_before_it_was_written_down_can_be_redone_after_
     assert!(stage.exists("a"), "{redone:#?}");
 }
 
+/// Loses the state before the first call, as a power cut does.
+fn lose_the_first_state(stage: &Stage) {
+    let first = stage.journal().calls()[0].before.clone();
+    let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
+    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
+    let (beginning, rest) = hash.split_at(2);
+    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
+}
+
 #[tokio::test]
 async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored() {
     let mut stage = Stage::new();
@@ -392,12 +401,7 @@ async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored()
     stage.write("b", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Put("b", "1")]).await;
-    // The state before the first call is lost, as after a power cut.
-    let first = stage.journal().calls()[0].before.clone();
-    let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
-    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    let (beginning, rest) = hash.split_at(2);
-    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
+    lose_the_first_state(&stage);
     let mut journal = open(&stage.config, &stage);
     let restored = journal.restore(Path::new("b"), &Point::Start, plain());
     assert!(restored.is_ok(), "{restored:?}");
@@ -411,11 +415,7 @@ async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
     stage.write("b", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Sh("rm b")]).await;
-    let first = stage.journal().calls()[0].before.clone();
-    let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
-    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
-    let (beginning, rest) = hash.split_at(2);
-    fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
+    lose_the_first_state(&stage);
     let original = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();

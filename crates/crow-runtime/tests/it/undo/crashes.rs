@@ -13,16 +13,9 @@ use crow_runtime::{
 use crow_testkit::scripted::{call, reply};
 use serde_json::json;
 
-use super::stage::{Call, Stage, metadata, picture};
+use super::stage::{Call, Stage, metadata, picture, until_there};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
-
-/// Waits until a command has made a file.
-async fn until_there(path: &std::path::Path) {
-    while !path.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    }
-}
 
 #[tokio::test]
 async fn a_cancelled_call_says_what_it_changed_until_then() {
@@ -63,6 +56,7 @@ async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
     assert_eq!(journal.calls().len(), 1);
     assert!(journal.calls()[0].after.is_none() && journal.calls()[0].shared);
     let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    assert_eq!(report.paths.len(), 2);
     assert!(report.paths.iter().all(|path| matches!(
         &path.outcome,
         PathOutcome::Conflict { reason } if reason.contains("cut off")

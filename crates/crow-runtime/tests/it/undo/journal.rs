@@ -1,9 +1,12 @@
 //! Undo, redo, restore, diff.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use crow_core::{event::AgentEvent, tool::FileChange};
-use crow_runtime::{PathOutcome, Point, UndoError, UndoJournal, UndoOptions, UndoTarget};
+use crow_runtime::{
+    PathOutcome, Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError, UndoJournal,
+    UndoOptions, UndoTarget,
+};
 use crow_testkit::scripted::{reply, text};
 
 use super::stage::{Call, Stage, picture};
@@ -301,4 +304,28 @@ async fn a_journal_is_read_beside_the_agent_and_says_that_it_is_told_later() {
     stage.turn(&[]).await;
     let requests = stage.agent.model.requests();
     assert!(requests.last().unwrap().outline().join("\n").contains("The user undid"));
+}
+
+#[tokio::test]
+async fn where_nothing_is_captured_an_undo_says_why_there_is_nothing_to_undo() {
+    let mut stage = Stage::new();
+    stage.turn(&[]).await;
+    let snapshots = SnapshotStores::new(
+        stage.snapshots(),
+        SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() },
+        Some(stage.root()),
+    );
+    let config = RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..stage.config.clone() };
+    let mut journal = UndoJournal::open(&config, stage.agent.handle.session_id()).unwrap();
+    let refused = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("is a home directory"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_report_tells_the_calls_as_they_are_afterwards() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("touch a")]).await;
+    let undone = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
+    assert!(undone.calls[0].undone);
+    assert!(!stage.redo().await.unwrap().calls[0].undone);
 }

@@ -1,6 +1,7 @@
 //! What calls change, and undoing it.
 
 mod adversity;
+mod background;
 mod crashes;
 mod journal;
 mod laws;

@@ -6,12 +6,12 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{OutputLimits, ProcessEnd, ProcessSpec},
+    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec},
     event::{AgentEvent, AgentState, Envelope},
     ids::ReplyId,
     message::{Origin, ReplyContent},
@@ -61,14 +61,7 @@ impl TypedTool for Sh {
     }
 
     async fn execute(&self, input: Line, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        let spec = ProcessSpec {
-            argv: ["sh", "-c", &input.command].map(str::to_owned).to_vec(),
-            cwd: ctx.workspace.cwd().to_path_buf(),
-            env: BTreeMap::new(),
-            timeout: Duration::from_mins(1),
-            output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
-            progress: ctx.progress.clone(),
-        };
+        let spec = spec(&input.command, Duration::from_mins(1), ctx);
         let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await.unwrap();
         let output = String::from_utf8_lossy(&outcome.output.head).into_owned();
         match outcome.end {
@@ -78,6 +71,87 @@ impl TypedTool for Sh {
                 ToolResult::failure(format!("{end:?}: {output}"))
             }
         }
+    }
+}
+
+/// Starts a line as a job.
+#[derive(Debug)]
+struct Job;
+
+#[async_trait]
+impl TypedTool for Job {
+    type Input = Line;
+    const NAME: &'static str = "job";
+    const CATEGORY: ToolCategory = ToolCategory::Execute;
+
+    fn description(&self) -> &'static str {
+        "Starts a job."
+    }
+
+    async fn plan(&self, input: &Line, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let (title, subject) = (input.command.clone(), Subject::Nothing);
+        Ok(CallPlan { title, effects: Effects::Unknown, subject })
+    }
+
+    async fn execute(&self, input: Line, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let jobs = ctx.jobs.clone().unwrap();
+        let spec = spec(&input.command, Duration::MAX, ctx);
+        let id = jobs.start(spec, plan.title.clone(), &ctx.cancellation).await.unwrap();
+        let mut result = ToolResult::success("started");
+        result.metadata.extra = json!({ JobInfo::EXTRA_KEY: id });
+        result
+    }
+}
+
+/// Opens the gate that a job waits for, and waits until the job has answered.
+#[derive(Debug)]
+struct Gate;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+struct Ways {
+    open: PathBuf,
+    answer: PathBuf,
+}
+
+#[async_trait]
+impl TypedTool for Gate {
+    type Input = Ways;
+    const NAME: &'static str = "gate";
+    const CATEGORY: ToolCategory = ToolCategory::Read;
+
+    fn description(&self) -> &'static str {
+        "Waits for a job."
+    }
+
+    async fn plan(&self, _input: &Ways, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let title = "gate".to_owned();
+        Ok(CallPlan { title, effects: Effects::None, subject: Subject::Nothing })
+    }
+
+    async fn execute(&self, input: Ways, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
+        fs::write(&input.open, "").unwrap();
+        until_there(&input.answer).await;
+        ToolResult::success("answered")
+    }
+}
+
+/// Waits for a path that another process makes.
+pub(super) async fn until_there(path: &Path) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !path.exists() {
+        assert!(Instant::now() < until, "{} is not made", path.display());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn spec(line: &str, timeout: Duration, ctx: &ToolContext) -> ProcessSpec {
+    ProcessSpec {
+        argv: ["sh", "-c", line].map(str::to_owned).to_vec(),
+        cwd: ctx.workspace.cwd().to_path_buf(),
+        env: BTreeMap::new(),
+        timeout,
+        output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
+        progress: ctx.progress.clone(),
     }
 }
 
@@ -173,6 +247,8 @@ impl Stage {
         let mut tools = ToolRegistry::new();
         tools.register(Typed::new(Sh));
         tools.register(Typed::new(Put));
+        tools.register(Typed::new(Job));
+        tools.register(Typed::new(Gate));
         tools
     }
 
@@ -205,6 +281,19 @@ impl Stage {
         let done = internals.call(tools, &reply_id, calls, &cancel).await?;
         assert!(!done[0].result.is_error(), "{:?}", done[0].result);
         Ok(())
+    }
+
+    /// Makes a line that waits until it is let through, does its work and tells of it.
+    pub(super) fn gated(&self, name: &str, work: &str) -> String {
+        let (open, answer) = self.gate(name);
+        let (open, answer) = (open.display(), answer.display());
+        format!("until [ -e {open} ]; do sleep 0.01; done; {work}; touch {answer}")
+    }
+
+    /// Where a line is let through, and where it tells that its work is done: outside of the project.
+    pub(super) fn gate(&self, name: &str) -> (PathBuf, PathBuf) {
+        let path = |end| self.data.path().join(format!("{name}.{end}"));
+        (path("open"), path("done"))
     }
 
     /// Where the snapshots are.
@@ -272,12 +361,18 @@ impl Stage {
 pub(super) enum Call<'a> {
     Sh(&'a str),
     Put(&'a str, &'a str),
+    Job(&'a str),
+    Gate(&'a (PathBuf, PathBuf)),
 }
 
 impl Call<'_> {
     pub(super) fn play(&self, id: &str) -> Play {
         match self {
             Self::Sh(command) => reply([call(id, "sh", json!({ "command": command }))]),
+            Self::Job(command) => reply([call(id, "job", json!({ "command": command }))]),
+            Self::Gate((open, answer)) => {
+                reply([call(id, "gate", json!({ "open": open, "answer": answer }))])
+            }
             Self::Put(path, text) => {
                 reply([call(id, "put", json!({ "path": path, "text": text }))])
             }

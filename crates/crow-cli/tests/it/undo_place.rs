@@ -1,0 +1,30 @@
+//! What the tests of undo have in common: a place whose model asks for commands.
+
+use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use serde_json::json;
+
+use crate::program::{Place, Ran};
+
+pub(crate) const MODEL: &str = "anthropic/claude-sonnet-4-5";
+
+pub(crate) fn bash(id: &str, command: &str) -> Step {
+    Reply::new().call(id, "bash", &json!({"command": command})).into()
+}
+
+pub(crate) async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+pub(crate) async fn run(place: &Place, prompt: &str) -> Ran {
+    place.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
+}
+
+/// Runs a command of the program whose output goes to stdout.
+pub(crate) async fn said(place: &Place, args: &[&str], code: i32) -> String {
+    let ran = place.run(args).await;
+    ran.exited(code);
+    assert_eq!(ran.err, "", "{args:?}");
+    ran.out
+}

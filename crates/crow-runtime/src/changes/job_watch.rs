@@ -1,0 +1,196 @@
+//! What background jobs change between calls.
+//!
+//! While a job runs, the files are known after each call. What differs from that when they are looked at next is the work of
+//! the job, unless others were at work, too.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::{
+    event::AgentEvent,
+    ids::{CallId, JobId, SessionId, SnapshotId},
+};
+
+use super::{Described, describe};
+use crate::{
+    Activity, Change, Content, Entry, JobActivity, SnapshotStore, SnapshotStoreError,
+    process::AgentJobs, snapshot::is_of_project,
+};
+
+/// The jobs of all agents of this process that may change files of one project.
+#[derive(Debug, Default)]
+pub(crate) struct JobWatch(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: Vec<WatchedJob>,
+    /// The project as it was last seen. Nothing if nobody saw it since the first job began.
+    known: Option<SnapshotId>,
+    /// What calls that declare their paths have made of them since.
+    touched: BTreeMap<PathBuf, Entry>,
+    /// How many activities should have begun by now: those of this process are known.
+    begun: u64,
+    /// Others were at work since.
+    mixed: bool,
+    /// What was found and not yet told.
+    found: Vec<Found>,
+}
+
+/// A job, and the call that started it.
+#[derive(Debug)]
+pub(crate) struct WatchedJob {
+    pub(crate) jobs: Arc<AgentJobs>,
+    pub(crate) id: JobId,
+    pub(crate) call_id: CallId,
+    /// The session of its agent.
+    pub(crate) agent: SessionId,
+    /// The root session.
+    pub(crate) root: SessionId,
+    /// Tells other sessions of it, until it is dropped.
+    pub(crate) _activity: JobActivity,
+}
+
+#[derive(Debug)]
+struct Found {
+    agent: SessionId,
+    event: AgentEvent,
+}
+
+impl JobWatch {
+    /// Watches a job. The call that started it was the last to look at the files.
+    pub(crate) fn add(&self, store: &SnapshotStore, job: WatchedJob, seen: Option<SnapshotId>) {
+        let mut state = self.state();
+        if state.jobs.is_empty() {
+            *state = State { found: std::mem::take(&mut state.found), ..State::default() };
+            state.sees(store, seen);
+        }
+        state.jobs.push(job);
+    }
+
+    /// Returns whether a job was at work since the files were looked at last.
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.state().jobs.is_empty()
+    }
+
+    /// An activity of this process began.
+    pub(crate) fn began(&self) {
+        self.state().begun += 1;
+    }
+
+    /// A call or an undo left paths in these states.
+    pub(crate) fn touch(&self, changes: Vec<Change>) {
+        let mut state = self.state();
+        if !state.jobs.is_empty() {
+            let states = changes.into_iter().map(|change| (change.path, change.after));
+            state.touched.extend(states);
+        }
+    }
+
+    /// A call ended, and left the project in this state.
+    pub(crate) fn know(&self, store: &SnapshotStore, now: &SnapshotId, overlapped: bool) {
+        let mut state = self.state();
+        if !state.jobs.is_empty() {
+            state.sees(store, Some(now.clone()));
+            state.mixed = overlapped;
+        }
+    }
+
+    /// Scans the project, and finds what jobs changed since it was last seen. `activity` is the one that looks. Blocks.
+    pub(crate) fn look(
+        &self,
+        store: &SnapshotStore,
+        session: &SessionId,
+        activity: &Activity,
+    ) -> Result<SnapshotId, SnapshotStoreError> {
+        // What has ended by now has written all that it ever will.
+        let ended: Vec<(SessionId, JobId)> = {
+            let state = self.state();
+            let ended = state.jobs.iter().filter(|job| !job.jobs.is_running(&job.id));
+            ended.map(|job| (job.agent.clone(), job.id.clone())).collect()
+        };
+        let now = store.scan(session)?.snapshot;
+        let mut state = self.state();
+        if state.jobs.is_empty() {
+            return Ok(now);
+        }
+        let overlapped = activity.overlapped();
+        state.mixed |= overlapped;
+        let found = state.find(store, &now);
+        state.sees(store, Some(now.clone()));
+        state.mixed = overlapped;
+        state.jobs.retain(|job| !ended.iter().any(|(a, id)| *a == job.agent && *id == job.id));
+        state.found.extend(found?);
+        Ok(now)
+    }
+
+    /// Takes what was found of the jobs of an agent.
+    pub(crate) fn take(&self, agent: &SessionId) -> Vec<AgentEvent> {
+        let mut state = self.state();
+        let (own, others): (Vec<Found>, Vec<Found>) =
+            std::mem::take(&mut state.found).into_iter().partition(|found| found.agent == *agent);
+        state.found = others;
+        own.into_iter().map(|found| found.event).collect()
+    }
+
+    /// Forgets the jobs of an agent that has ended.
+    pub(crate) fn forget(&self, agent: &SessionId) {
+        self.state().jobs.retain(|job| job.agent != *agent);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn sees(&mut self, store: &SnapshotStore, now: Option<SnapshotId>) {
+        self.known = now.filter(is_of_project);
+        self.touched.clear();
+        self.mixed = false;
+        self.begun = store.begun().unwrap_or(0);
+    }
+
+    /// Makes what changed since the project was last seen the work of the job that began last.
+    fn find(
+        &self,
+        store: &SnapshotStore,
+        now: &SnapshotId,
+    ) -> Result<Option<Found>, SnapshotStoreError> {
+        let (Some(known), Some(job)) = (&self.known, self.jobs.last()) else { return Ok(None) };
+        let mut changes = store.changes(known, now)?;
+        changes.retain(|change| !self.touched.contains_key(&change.path));
+        for (path, before) in &self.touched {
+            let after = store.entry(now, path)?.filter(is_known);
+            if let Some(after) = after.filter(|after| after != before) {
+                changes.push(Change { path: path.clone(), before: before.clone(), after });
+            }
+        }
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let (before, after) = store.record(&job.root, &changes)?;
+        let Described { files, counts, .. } = describe(store, &changes);
+        let is_mixed = self.mixed
+            || self.jobs.iter().any(|other| other.root != job.root)
+            || !store.begun().is_ok_and(|begun| begun == self.begun)
+            || store.others_have_jobs(&job.root).unwrap_or(true);
+        let call_id = job.call_id.clone();
+        let event = AgentEvent::JobChanges {
+            call_id,
+            files,
+            before,
+            after,
+            changes: counts,
+            shared: is_mixed,
+        };
+        Ok(Some(Found { agent: job.agent.clone(), event }))
+    }
+}
+
+/// Single paths are captured further than scans go: what a scan leaves out says nothing.
+fn is_known(entry: &Entry) -> bool {
+    !matches!(entry, Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. })
+}

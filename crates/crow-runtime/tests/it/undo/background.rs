@@ -1,0 +1,171 @@
+//! What background jobs change between calls.
+
+use std::{fs, time::Duration};
+
+use crow_core::ids::SessionId;
+use crow_runtime::{
+    ChangedCall, PathOutcome, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+};
+
+use super::stage::{Call, Stage, metadata, until_there};
+
+const ALL: UndoTarget = UndoTarget::ToStart;
+const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
+
+/// Works when it is let through, and goes on.
+fn server(stage: &Stage, name: &str, work: &str) -> String {
+    stage.gated(name, work) + "; exec sleep 1000"
+}
+
+fn titles(calls: &[ChangedCall]) -> Vec<&str> {
+    calls.iter().map(|call| call.title.split(' ').next().unwrap()).collect()
+}
+
+/// Waits until so many changes are known.
+async fn calls(stage: &Stage, count: usize) -> Vec<ChangedCall> {
+    for _ in 0..2000 {
+        let handle = stage.agent.handle.clone();
+        let read = move || handle.undo_journal().unwrap().calls().to_vec();
+        let calls = tokio::task::spawn_blocking(read).await.unwrap();
+        if calls.len() >= count {
+            return calls;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("there never were {count} changes");
+}
+
+#[tokio::test]
+async fn what_a_job_changes_between_two_calls_is_undone_with_the_call_that_started_it() {
+    let mut stage = Stage::new();
+    stage.write("kept", "old");
+    let line = server(&stage, "g", "echo new > kept; echo made > made");
+    let gate = stage.gate("g");
+    stage.turn(&[Call::Job(&line), Call::Gate(&gate), Call::Sh("echo 1 > other")]).await;
+    let calls = stage.journal().calls().to_vec();
+    assert_eq!(titles(&calls), ["job:", "echo"]);
+    assert_eq!((calls[0].call_id.as_str(), calls[0].turn, calls[0].shared), ("c1", 1, false));
+    assert_eq!((calls[0].changes.created, calls[0].changes.modified), (1, 1));
+    stage.undo(UndoTarget::Call("c1".to_owned()), PLAIN).await.unwrap();
+    assert_eq!((stage.exists("made"), stage.exists("other")), (false, true));
+    assert_eq!(stage.read("kept"), "old");
+    stage.redo().await.unwrap();
+    assert_eq!(stage.read("made"), "made\n");
+}
+
+#[tokio::test]
+async fn what_a_job_changes_is_undone_with_its_turn() {
+    let mut stage = Stage::new();
+    let line = server(&stage, "g", "echo made > made");
+    stage.turn(&[Call::Job(&line), Call::Gate(&stage.gate("g"))]).await;
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(!stage.exists("made"));
+}
+
+#[tokio::test]
+async fn what_a_job_changes_when_the_turn_is_over_is_undone_to_the_start() {
+    let mut stage = Stage::new();
+    let line = stage.gated("g", "echo made > made");
+    stage.turn(&[Call::Job(&line)]).await;
+    fs::write(stage.gate("g").0, "").unwrap();
+    let calls = calls(&stage, 1).await;
+    assert_eq!((titles(&calls), calls[0].turn), (vec!["job:"], 1));
+    stage.undo(ALL, PLAIN).await.unwrap();
+    assert!(!stage.exists("made"));
+}
+
+#[tokio::test]
+async fn what_a_running_job_changed_between_two_turns_belongs_to_the_first() {
+    let mut stage = Stage::new();
+    let line = server(&stage, "g", "echo made > made");
+    stage.turn(&[Call::Job(&line)]).await;
+    let (open, done) = stage.gate("g");
+    fs::write(open, "").unwrap();
+    until_there(&done).await;
+    stage.turn(&[Call::Sh("echo 2 > second")]).await;
+    let calls = stage.journal().calls().to_vec();
+    assert_eq!((titles(&calls), calls[0].turn, calls[1].turn), (vec!["job:", "echo"], 1, 2));
+    stage.undo(UndoTarget::BackTo(2), PLAIN).await.unwrap();
+    assert_eq!((stage.exists("made"), stage.exists("second")), (true, false));
+    stage.undo(ALL, PLAIN).await.unwrap();
+    assert!(!stage.exists("made"));
+}
+
+#[tokio::test]
+async fn what_a_job_does_when_its_agent_ends_is_known() {
+    let mut stage = Stage::new();
+    let (open, done) = stage.gate("ready");
+    let line =
+        format!("trap 'echo bye > bye; exit' TERM; touch {}; sleep 1000 & wait", done.display());
+    stage.turn(&[Call::Job(&line), Call::Gate(&(open, done))]).await;
+    stage.agent.handle.shutdown();
+    stage.agent.handle.ended().await;
+    assert!(stage.exists("bye"));
+    let (config, id) = (stage.config.clone(), stage.agent.handle.session_id().clone());
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    assert_eq!(titles(journal.calls()), ["job:"]);
+    journal.undo(&ALL, PLAIN).unwrap();
+    assert!(!stage.exists("bye"));
+}
+
+#[tokio::test]
+async fn what_a_tool_wrote_beside_a_job_is_not_the_jobs() {
+    let mut stage = Stage::new();
+    let line = server(&stage, "g", "echo more >> both");
+    let gate = stage.gate("g");
+    let calls = [
+        Call::Job(&line),
+        Call::Put("own", "1"),
+        Call::Put("both", "1"),
+        Call::Gate(&gate),
+        Call::Sh("true"),
+    ];
+    stage.turn(&calls).await;
+    let job = stage.journal().calls().last().unwrap().clone();
+    assert_eq!(
+        (job.title.starts_with("job: "), job.files),
+        (true, vec![stage.root().join("both")])
+    );
+    stage.undo(UndoTarget::Call("c1".to_owned()), PLAIN).await.unwrap();
+    assert_eq!((stage.read("own"), stage.read("both")), ("1".to_owned(), "1".to_owned()));
+}
+
+#[tokio::test]
+async fn what_an_undo_put_back_is_not_the_work_of_a_job() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Job("exec sleep 1000")]).await;
+    stage.turn(&[Call::Sh("echo 1 > a")]).await;
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    stage.turn(&[Call::Sh("echo 2 > b")]).await;
+    assert_eq!(titles(stage.journal().calls()), ["echo", "echo"]);
+}
+
+#[tokio::test]
+async fn what_a_job_changes_while_another_process_is_at_work_is_shared() {
+    let mut stage = Stage::new();
+    let line = server(&stage, "g", "echo made > made");
+    stage.turn(&[Call::Job(&line)]).await;
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(stage.snapshots(), limits, None);
+    let other = elsewhere.of(&stage.root()).unwrap().begin().unwrap();
+    stage.turn(&[Call::Gate(&stage.gate("g"))]).await;
+    drop(other);
+    assert!(stage.journal().calls()[0].shared);
+    let report = stage.undo(ALL, PLAIN).await.unwrap();
+    assert!(matches!(report.paths[0].outcome, PathOutcome::Conflict { .. }));
+    assert!(stage.exists("made"));
+}
+
+#[tokio::test]
+async fn a_call_beside_a_job_of_another_session_is_shared() {
+    let mut stage = Stage::new();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(stage.snapshots(), limits, None);
+    let store = elsewhere.of(&stage.root()).unwrap();
+    let own = store.begin_job(stage.agent.handle.session_id()).unwrap();
+    assert!(!metadata(&stage.turn(&[Call::Sh("echo 1 > a")]).await).shared);
+    let other = store.begin_job(&SessionId::new("another")).unwrap();
+    assert!(metadata(&stage.turn(&[Call::Sh("echo 1 > b")]).await).shared);
+    drop((own, other));
+    assert!(!metadata(&stage.turn(&[Call::Sh("echo 1 > c")]).await).shared);
+}
