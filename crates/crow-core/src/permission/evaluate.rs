@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
     part::{Match, Part, parts},
+    policy::Containment,
     reach::{Reach, by_mode},
 };
 use crate::workspace::Workspace;
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     pub(super) mode: PermissionMode,
+    pub(super) containment: Containment,
     pub(super) readable: &'a [PathBuf],
     pub(super) workspace: &'a Workspace,
 }
@@ -73,7 +75,8 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     /// mode.
     pub(super) fn verdict(&self) -> Verdict<'r> {
         let reach = Reach::of(&self.facts, self.setting.workspace, self.setting.readable);
-        let (by_mode, mode_reason) = by_mode(self.setting.mode, reach, &self.facts);
+        let (by_mode, mode_reason) =
+            by_mode(self.setting.mode, self.setting.containment, reach, &self.facts);
         let question = self.question();
         let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
             (RuleDecision::Deny, self.reason(rule, place), vec![rule])

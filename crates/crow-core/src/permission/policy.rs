@@ -21,7 +21,7 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 ///    that asks. The order in which rules were added has no meaning.
 /// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
 ///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is allowed.
-/// 4. Else the [`PermissionMode`] decides.
+/// 4. Else the [`PermissionMode`] decides. No mode lets a command pass that [no sandbox holds](Self::with_uncontained).
 ///
 /// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
 /// outside the workspace nor protected folders such as `.git`: only a rule with a path does, and a protected folder
@@ -38,8 +38,19 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
+    containment: Containment,
     readable: Vec<PathBuf>,
     rules: Vec<Held>,
+}
+
+/// Whether something bounds what commands do, so that a mode may let them pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Containment {
+    /// A sandbox holds them, or the program that embeds the agent says that they need none.
+    #[default]
+    Held,
+    /// Nothing holds them.
+    Missing,
 }
 
 /// A rule, and whom it is kept for.
@@ -53,7 +64,20 @@ struct Held {
 impl PermissionPolicy {
     /// Makes a policy of a mode alone.
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode, readable: Vec::new(), rules: Vec::new() }
+        Self { mode, ..Self::default() }
+    }
+
+    /// Says whether commands run without a sandbox. Then no mode lets them pass, also not the one in which everything
+    /// else does: only rules do, and answers of the user.
+    #[must_use]
+    pub fn with_uncontained(mut self, uncontained: bool) -> Self {
+        self.set_uncontained(uncontained);
+        self
+    }
+
+    /// Says whether commands run without a sandbox, as [`Self::with_uncontained`] does.
+    pub fn set_uncontained(&mut self, uncontained: bool) {
+        self.containment = if uncontained { Containment::Missing } else { Containment::Held };
     }
 
     /// Lets reads of a folder outside the workspace pass: the session's own output files.
@@ -182,7 +206,12 @@ impl PermissionPolicy {
         facts: CallFacts<'a>,
         workspace: &'a Workspace,
     ) -> Evaluation<'a, 'a> {
-        let setting = Setting { mode: self.mode, readable: &self.readable, workspace };
+        let setting = Setting {
+            mode: self.mode,
+            containment: self.containment,
+            readable: &self.readable,
+            workspace,
+        };
         let kept = self.rules.iter().filter(|held| {
             held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CallFacts, PermissionMode, RuleDecision};
+use super::{CallFacts, PermissionMode, RuleDecision, policy::Containment};
 use crate::{
     tool::{Access, Effects, ToolCategory},
     workspace::Workspace,
@@ -91,6 +91,7 @@ impl Reach {
 /// Returns what a mode says to a call of which no rule speaks, and why.
 pub(super) fn by_mode(
     mode: PermissionMode,
+    containment: Containment,
     reach: Reach,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
@@ -102,6 +103,9 @@ pub(super) fn by_mode(
         }
         (_, Reach::Session) => allow("it touches only the session"),
         (_, Reach::ReadInside) => allow("it reads in the workspace"),
+        (_, Reach::Anything) if is_loose(containment, facts.category) => {
+            ask("no sandbox holds the command")
+        }
         (PermissionMode::FullAuto, _) => allow("everything passes"),
         (PermissionMode::AcceptEdits, Reach::WriteInside) => {
             allow("it changes files in the workspace")
@@ -118,6 +122,11 @@ pub(super) fn by_mode(
         }
         (_, Reach::Anything) => ask("it runs a command"),
     }
+}
+
+/// Whether it is a command that nothing bounds.
+fn is_loose(containment: Containment, category: ToolCategory) -> bool {
+    containment == Containment::Missing && category == ToolCategory::Execute
 }
 
 /// Whether a path lies in the workspace or may be read. One that is relative, or goes up again, may lie anywhere.
