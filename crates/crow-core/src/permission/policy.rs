@@ -25,12 +25,15 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 ///
 /// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
 /// outside the workspace nor protected folders such as `.git`: only a rule with a path does, and a protected folder
-/// must be in that path. What a shell command touches is not known beforehand: allowing the shell tool as a whole, or
-/// a command by its first words, allows what the sandbox lets it do.
+/// must be in that path. This holds for what a shell command is known to touch, too: the files that its words name and
+/// those that it is redirected to. Those of the workspace that it names are allowed with it; one that its output goes to
+/// needs a rule of its own, or a mode that lets edits pass. What it touches beside that is not known beforehand: allowing
+/// the shell tool as a whole, or a command by its first words, allows what the sandbox lets it do. A line of commands
+/// that are known to only read, and nothing outside the workspace, is a read like that of any tool.
 ///
 /// A shell line that is not understood is never allowed by a prefix or pattern, nor is a command whose program is only
-/// known when the line runs, that redirects output into a file, or that sets a variable which could make a program do
-/// something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
+/// known when the line runs, that changes files which are only known then, or that sets a variable which could make a
+/// program do something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
 /// named by a relative path where the line starts in another folder than the working directory or may change it.
 ///
 /// Where a word that is only known when the line runs could be the one that a denial looks for, or a text is too long to
@@ -43,14 +46,13 @@ pub struct PermissionPolicy {
     rules: Vec<Held>,
 }
 
-/// Whether something bounds what commands do, so that a mode may let them pass.
+/// What bounds the commands that are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Containment {
-    /// A sandbox holds them, or the program that embeds the agent says that they need none.
-    #[default]
-    Held,
-    /// Nothing holds them.
-    Missing,
+pub(super) struct Containment {
+    /// Nothing holds them: no mode may let them pass.
+    pub(super) is_missing: bool,
+    /// What only reads runs where nothing can be changed.
+    pub(super) holds_reads: bool,
 }
 
 /// A rule, and whom it is kept for.
@@ -77,7 +79,21 @@ impl PermissionPolicy {
 
     /// Says whether commands run without a sandbox, as [`Self::with_uncontained`] does.
     pub fn set_uncontained(&mut self, uncontained: bool) {
-        self.containment = if uncontained { Containment::Missing } else { Containment::Held };
+        self.containment.is_missing = uncontained;
+    }
+
+    /// Says whether lines that [only read](crate::tool::CommandLine::only_reads) run in a sandbox in which they cannot
+    /// change anything, whatever they start. Then those pass as reads, too, in which settings of the project may name
+    /// programs: `git status`.
+    #[must_use]
+    pub fn with_read_sandbox(mut self, holds_reads: bool) -> Self {
+        self.set_read_sandbox(holds_reads);
+        self
+    }
+
+    /// Says whether lines that only read run in a sandbox, as [`Self::with_read_sandbox`] does.
+    pub fn set_read_sandbox(&mut self, holds_reads: bool) {
+        self.containment.holds_reads = holds_reads;
     }
 
     /// Lets reads of a folder outside the workspace pass: the session's own output files.

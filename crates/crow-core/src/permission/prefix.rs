@@ -142,13 +142,15 @@ fn shape(program: &str) -> Shape {
         | "time" | "chroot" | "unshare" | "nsenter" | "flock" | "watch" | "entr" | "strace"
         | "ltrace" | "gdb" | "lldb" | "script" | "expect" | "tmux" | "screen" | "xargs"
         | "parallel" | "eval" | "exec" | "source" | "." | "command" | "builtin" | "trap"
-        | "alias" | "export" | "set" | "declare" | "find" | "fd" | "awk" | "gawk" | "mawk"
-        | "sed" | "tee" | "ed" | "ex" | "vi" | "vim" | "nvim" | "emacs" | "nano" | "ssh"
-        | "scp" | "sftp" | "rsync" | "curl" | "wget" | "nc" | "ncat" | "socat" | "telnet"
-        | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot" | "halt" | "poweroff"
-        | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh" | "powershell" | "cmd"
-        | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3" | "mongosh" | "redis-cli"
-        | "csh" | "tcsh" | "security" | "gpg" | "ln" | "tar" => Shape::Never,
+        | "alias" | "export" | "cd" | "pushd" | "popd" | "set" | "declare" | "find" | "fd"
+        | "awk" | "gawk" | "mawk" | "sed" | "tee" | "ed" | "ex" | "vi" | "vim" | "nvim"
+        | "emacs" | "nano" | "ssh" | "scp" | "sftp" | "rsync" | "curl" | "wget" | "nc" | "ncat"
+        | "socat" | "telnet" | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot"
+        | "halt" | "poweroff" | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh"
+        | "powershell" | "cmd" | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3"
+        | "mongosh" | "redis-cli" | "csh" | "tcsh" | "security" | "gpg" | "ln" | "tar" => {
+            Shape::Never
+        }
         _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
         _ => Shape::Program,
     }
