@@ -170,20 +170,32 @@ impl<'a> CommandPart<'a> {
 }
 
 /// Variables that may be set for an allowed command: none of them makes a program run another one.
-const HARMLESS_VARIABLES: [&str; 14] = [
+const HARMLESS_VARIABLES: [&str; 26] = [
+    "CARGO_INCREMENTAL",
     "CARGO_TERM_COLOR",
+    "CGO_ENABLED",
     "CI",
+    "CLICOLOR",
+    "COLUMNS",
     "DEBUG",
     "FORCE_COLOR",
+    "GOARCH",
+    "GOOS",
+    "HOST",
     "LANG",
     "LC_ALL",
+    "LOG_LEVEL",
     "NODE_ENV",
     "NO_COLOR",
+    "PORT",
+    "PYTHONDONTWRITEBYTECODE",
     "PYTHONUNBUFFERED",
     "RUST_BACKTRACE",
     "RUST_LOG",
+    "RUST_TEST_THREADS",
     "TERM",
     "TZ",
+    "V",
     "VERBOSE",
 ];
 
