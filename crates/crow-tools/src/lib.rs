@@ -28,4 +28,4 @@ mod todo;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};
-pub use shell::read_command_line;
+pub use shell::plan_command_line;

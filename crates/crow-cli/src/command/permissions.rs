@@ -15,7 +15,7 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_runtime::{StoredRules, resolve_path, resolve_rules};
-use crow_tools::read_command_line;
+use crow_tools::plan_command_line;
 use serde_json::{Value, json};
 
 use super::write_out;
@@ -194,7 +194,7 @@ impl Call {
                 plan: CallPlan {
                     title: text.trim().to_owned(),
                     effects: Effects::Unknown,
-                    subject: Subject::Command(read_command_line(text)),
+                    subject: Subject::Command(plan_command_line(text, workspace.cwd(), workspace)),
                 },
             },
         }

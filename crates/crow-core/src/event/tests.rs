@@ -243,7 +243,8 @@ fn calls() -> Vec<AgentEvent> {
                     words: vec![Word::Literal("ls".into())],
                     wrappers: Vec::new(),
                     assignments: vec!["LANG".into()],
-                    redirects: vec![Redirect { access: Access::Write, target }],
+                    redirects: vec![Redirect { access: Access::Write, target, path: None }],
+                    ..SimpleCommand::default()
                 }]),
             }),
             reason: "it runs a command".into(),

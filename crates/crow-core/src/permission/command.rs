@@ -1,10 +1,13 @@
 //! How rules see a command.
 
-use std::{cell::OnceCell, path::Path};
+use std::{
+    cell::OnceCell,
+    path::{Component, Path},
+};
 
-use super::{RuleRegex, part::Match, place::Place, prefix::is_script_runner};
+use super::{RuleRegex, part::Match, place::Place, policy::Containment, prefix::is_script_runner};
 use crate::{
-    tool::{Access, CommandLine, Redirect, SimpleCommand, Word},
+    tool::{Access, CommandLine, Extent, SimpleCommand, Word},
     workspace::Workspace,
 };
 
@@ -36,6 +39,8 @@ impl Folder {
 pub(super) struct CommandPart<'a> {
     pub(super) command: &'a SimpleCommand,
     folder: Folder,
+    /// Whether it only reads.
+    pub(super) is_read: bool,
     /// The program as it is called, and its last name.
     program: Option<(&'a str, &'a str)>,
     text: OnceCell<String>,
@@ -44,11 +49,12 @@ pub(super) struct CommandPart<'a> {
 }
 
 impl<'a> CommandPart<'a> {
-    pub(super) fn new(command: &'a SimpleCommand, folder: Folder) -> Self {
+    pub(super) fn new(command: &'a SimpleCommand, folder: Folder, is_read: bool) -> Self {
         let program = command.words.first().and_then(Word::as_literal);
         Self {
             command,
             folder,
+            is_read,
             program: program.map(|program| (program, base_name(program))),
             text: OnceCell::new(),
             wrapped: OnceCell::new(),
@@ -97,6 +103,7 @@ impl<'a> CommandPart<'a> {
     pub(super) fn is_covered_by_prefix(&self, prefix: &[String]) -> bool {
         let words = self.command.words.iter();
         !prefix.is_empty()
+            && self.command.extent != Extent::Hidden
             && self.command.words.len() >= prefix.len()
             && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
             && is_plain(self.command)
@@ -107,6 +114,7 @@ impl<'a> CommandPart<'a> {
     pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
         let script = self.command.words.get(1).and_then(Word::as_literal);
         is_known(self.command)
+            && self.command.extent != Extent::Hidden
             && is_plain(self.command)
             && self.is_same_program(script)
             && regex.find_in(self.text()) == Match::Yes
@@ -162,20 +170,32 @@ impl<'a> CommandPart<'a> {
 }
 
 /// Variables that may be set for an allowed command: none of them makes a program run another one.
-const HARMLESS_VARIABLES: [&str; 14] = [
+const HARMLESS_VARIABLES: [&str; 26] = [
+    "CARGO_INCREMENTAL",
     "CARGO_TERM_COLOR",
+    "CGO_ENABLED",
     "CI",
+    "CLICOLOR",
+    "COLUMNS",
     "DEBUG",
     "FORCE_COLOR",
+    "GOARCH",
+    "GOOS",
+    "HOST",
     "LANG",
     "LC_ALL",
+    "LOG_LEVEL",
     "NODE_ENV",
     "NO_COLOR",
+    "PORT",
+    "PYTHONDONTWRITEBYTECODE",
     "PYTHONUNBUFFERED",
     "RUST_BACKTRACE",
     "RUST_LOG",
+    "RUST_TEST_THREADS",
     "TERM",
     "TZ",
+    "V",
     "VERBOSE",
 ];
 
@@ -224,10 +244,10 @@ pub(super) fn continues_with<'a>(
     Match::No
 }
 
-/// Returns whether a command does nothing that its words do not say: it changes no file by a redirect and sets no
-/// variable that could make a program do something else.
+/// Returns whether a command does nothing that its words do not say: it changes no unknown file by a redirect and sets
+/// no variable that could make a program do something else. The files that are known are parts of their own.
 fn is_plain(command: &SimpleCommand) -> bool {
-    command.redirects.iter().all(|redirect| !writes(redirect))
+    command.redirects.iter().all(|redirect| !redirect.writes() || redirect.path.is_some())
         && command.assignments.iter().all(|name| HARMLESS_VARIABLES.contains(&name.as_str()))
 }
 
@@ -239,8 +259,33 @@ pub(super) fn is_harmless(command: &SimpleCommand) -> bool {
     };
     program
         && is_plain(command)
+        && stays(command)
         && !names_a_variable(command)
         && !command.words.iter().any(hides_a_command)
+}
+
+/// Returns whether a command does not lead the line out of its folder, or to a folder of which it is known: then that
+/// is a part of its own.
+fn stays(command: &SimpleCommand) -> bool {
+    let Some((Word::Literal(program), words)) = command.words.split_first() else { return true };
+    let goes_down = |word: &Word| {
+        word.as_literal().is_some_and(|word| {
+            Path::new(word).components().all(|part| matches!(part, Component::Normal(_)))
+                && !word.is_empty()
+                && word != "-"
+        })
+    };
+    program != "cd" || !command.touches.is_empty() || matches!(words, [word] if goes_down(word))
+}
+
+/// Returns whether a command only reads, and nothing that is done before it makes something else of it.
+pub(super) fn only_reads(command: &SimpleCommand, containment: Containment) -> bool {
+    let is_read = match command.extent {
+        Extent::Reads => true,
+        Extent::HeldReads => containment.holds_reads,
+        Extent::Anything | Extent::Hidden => false,
+    };
+    is_read && is_plain(command)
 }
 
 /// Returns whether a command may name a variable, which `printf -v` sets and `test -v` evaluates.
@@ -263,10 +308,6 @@ fn is_known(command: &SimpleCommand) -> bool {
     let program = command.words.first().and_then(Word::as_literal);
     program.is_some_and(|program| !program.contains(char::is_whitespace))
         && command.words.iter().all(|word| word.as_literal().is_some())
-}
-
-fn writes(redirect: &Redirect) -> bool {
-    redirect.access == Access::Write && redirect.target.as_literal() != Some("/dev/null")
 }
 
 /// A quoted word in which `test -v` and `printf -v` would run a command: they evaluate the index of a variable.

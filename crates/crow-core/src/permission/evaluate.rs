@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
     part::{Match, Part, parts},
-    reach::{Reach, by_mode},
+    policy::Containment,
+    reach::{RUNS_A_COMMAND, Reach, by_mode},
 };
 use crate::workspace::Workspace;
 
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     pub(super) mode: PermissionMode,
+    pub(super) containment: Containment,
     pub(super) readable: &'a [PathBuf],
     pub(super) workspace: &'a Workspace,
 }
@@ -54,7 +56,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         rules: impl Iterator<Item = &'r PermissionRule> + Clone,
         facts: CallFacts<'a>,
     ) -> Self {
-        let parts = parts(&facts, setting.workspace, setting.readable);
+        let parts = parts(&facts, &setting);
         let parts = parts.into_iter().map(|part| Weighed { part, best: None, doubt: None });
         let mut evaluation =
             Self { setting, facts, parts: parts.collect(), denial: None, matched: Vec::new() };
@@ -72,8 +74,9 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     /// Draws the decision: denials, then the mode that permits no change, then questions, then permissions, then the
     /// mode.
     pub(super) fn verdict(&self) -> Verdict<'r> {
-        let reach = Reach::of(&self.facts, self.setting.workspace, self.setting.readable);
-        let (by_mode, mode_reason) = by_mode(self.setting.mode, reach, &self.facts);
+        let reach = Reach::of(&self.facts, &self.setting);
+        let (by_mode, mode_reason) =
+            by_mode(self.setting.mode, self.setting.containment, reach, &self.facts);
         let question = self.question();
         let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
             (RuleDecision::Deny, self.reason(rule, place), vec![rule])
@@ -89,7 +92,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         } else if let Some(deciders) = self.permission() {
             (RuleDecision::Allow, reason_to_allow(&deciders), deciders)
         } else {
-            (by_mode, mode_reason.to_owned(), Vec::new())
+            (by_mode, self.reason_of_mode(by_mode, mode_reason), Vec::new())
         };
         Verdict { decision, reason, deciders, matched: self.matched.clone() }
     }
@@ -196,6 +199,19 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             }
         }
         (!deciders.is_empty()).then_some(deciders)
+    }
+
+    /// Says why the mode decides as it does, with the first place that the call may not touch.
+    fn reason_of_mode(&self, decision: RuleDecision, reason: &str) -> String {
+        let mut open = self.parts.iter().filter(|weighed| !weighed.is_allowed());
+        let told = open.find_map(|weighed| weighed.part.warning());
+        match (decision, told) {
+            (RuleDecision::AskUser, Some(told)) if reason == RUNS_A_COMMAND => told,
+            (RuleDecision::AskUser, Some(told)) => format!("{told}, and {reason}"),
+            (RuleDecision::AskUser | RuleDecision::Allow | RuleDecision::Deny, _) => {
+                reason.to_owned()
+            }
+        }
     }
 
     fn reason(&self, rule: &PermissionRule, place: usize) -> String {

@@ -26,7 +26,7 @@ pub(super) fn offers(
     for part in open {
         match part {
             Part::Command(part) => commands.push(part.command),
-            Part::Path { place, access, reach } => paths.push((place.path(), *access, *reach)),
+            Part::Path { place, access, reach, .. } => paths.push((place.path(), *access, *reach)),
             Part::Line(_) => return Vec::new(),
             Part::Call | Part::Subject { .. } => others += 1,
         }
@@ -34,12 +34,31 @@ pub(super) fn offers(
     match (commands.as_slice(), paths.as_slice(), others) {
         (commands, [], 0) if !commands.is_empty() => for_commands(commands).into_iter().collect(),
         ([], paths, 0) if !paths.is_empty() => for_paths(paths, workspace),
+        (commands, paths, 0) if !commands.is_empty() => {
+            for_both(commands, paths, workspace).into_iter().collect()
+        }
         ([], [], 1..) if !matches!(facts.plan.subject, Subject::Command(_)) => vec![GrantOffer {
             label: format!("calls of `{}`", facts.tool),
             grants: vec![Grant::Tool(facts.tool.to_owned())],
         }],
         _ => Vec::new(),
     }
+}
+
+/// What commands do, and the files that they are known to touch.
+fn for_both(
+    commands: &[&SimpleCommand],
+    paths: &[TouchedPath<'_>],
+    workspace: &Workspace,
+) -> Option<GrantOffer> {
+    let commands = for_commands(commands)?;
+    let files = distinct(paths.iter().map(file).collect::<Option<Vec<_>>>()?);
+    let label = label(&files, ["reads of", "changes of"], workspace);
+    let offer = GrantOffer {
+        label: format!("{}, and {label}", commands.label),
+        grants: commands.grants.into_iter().chain(files).collect(),
+    };
+    (offer.grants.len() <= MOST_GRANTS).then_some(offer)
 }
 
 fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {

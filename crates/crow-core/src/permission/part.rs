@@ -1,17 +1,18 @@
 //! The parts of a call that rules look at one by one.
 
-use std::{borrow::Cow, path::PathBuf};
+use std::borrow::Cow;
 
 use super::{
-    CallFacts, RuleMatcher,
-    command::{CommandPart, Folder, is_harmless},
+    CallFacts, PermissionMode, RuleMatcher,
+    command::{CommandPart, Folder, is_harmless, only_reads},
+    evaluate::Setting,
     matcher::shortened,
     place::Place,
     reach::{Reach, is_protected},
     unclear::UnclearLine,
 };
 use crate::{
-    tool::{Access, CommandMeaning, Effects, Subject, ToolCategory},
+    tool::{Access, CommandMeaning, Depth, Effects, Extent, SimpleCommand, Subject, ToolCategory},
     workspace::Workspace,
 };
 
@@ -25,9 +26,22 @@ pub(super) enum Part<'a> {
     /// A shell line that is not understood.
     Line(UnclearLine<'a>),
     /// A path that the call touches.
-    Path { place: Place<'a>, access: Access, reach: Reach },
+    Path { place: Place<'a>, access: Access, reach: Reach, origin: Origin },
     /// A path that the call is about, although it may touch others.
     Subject { place: Place<'a>, access: Access },
+}
+
+/// How a call came to touch a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// That is what the call is for.
+    Call,
+    /// A word of a command names it: it is allowed with the command, as far as it is not guarded.
+    Word(Depth),
+    /// What a command prints goes there, in a mode that asks about edits.
+    AskedRedirect,
+    /// A command reads from there, or edits pass.
+    FreeRedirect,
 }
 
 /// Whether a rule that denies or asks speaks of a part.
@@ -53,19 +67,19 @@ impl From<bool> for Match {
 }
 
 /// Takes a call apart. There is at least one part.
-pub(super) fn parts<'a>(
-    facts: &CallFacts<'a>,
-    workspace: &Workspace,
-    readable: &[PathBuf],
-) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Part<'a>> {
+    let Setting { workspace, readable, .. } = *setting;
     let mut parts = Vec::new();
     if let Subject::Command(line) = &facts.plan.subject {
         match &line.meaning {
             CommandMeaning::Unclear(_) => parts.push(Part::Line(UnclearLine::new(&line.text))),
             CommandMeaning::Commands(commands) => {
                 let folder = Folder::of(line, workspace);
-                let part = |command| Part::Command(CommandPart::new(command, folder));
-                parts.extend(commands.iter().map(part));
+                for command in commands {
+                    let reads = only_reads(command, setting.containment);
+                    parts.push(Part::Command(CommandPart::new(command, folder, reads)));
+                    parts.extend(paths_of(command, setting));
+                }
             }
         }
     }
@@ -74,6 +88,7 @@ pub(super) fn parts<'a>(
             place: Place::new(&effect.path, workspace),
             access: effect.access,
             reach: Reach::of_path(&effect.path, effect.access, workspace, readable),
+            origin: Origin::Call,
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
         let access = match facts.category {
@@ -93,13 +108,48 @@ pub(super) fn parts<'a>(
     parts
 }
 
+/// The paths that a command is known to touch.
+fn paths_of<'a>(
+    command: &'a SimpleCommand,
+    setting: &Setting<'_>,
+) -> impl Iterator<Item = Part<'a>> {
+    let Setting { workspace, readable, mode, .. } = *setting;
+    let touches = command.touches.iter().map(move |touch| {
+        let reach = Reach::of_touch(touch, workspace, readable);
+        let place = Place::new(&touch.path, workspace);
+        let place = if reach == Reach::WriteProtected { place.guarded() } else { place };
+        Part::Path { place, access: touch.access, reach, origin: Origin::Word(touch.depth) }
+    });
+    let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
+    let redirects = redirects.filter_map(move |redirect| {
+        let path = redirect.path.as_ref()?;
+        let edits_pass = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::FullAuto);
+        let origin = if redirect.access == Access::Read || edits_pass {
+            Origin::FreeRedirect
+        } else {
+            Origin::AskedRedirect
+        };
+        let reach = Reach::of_path(path, redirect.access, workspace, readable);
+        Some(Part::Path {
+            place: Place::new(path, workspace),
+            access: redirect.access,
+            reach,
+            origin,
+        })
+    });
+    touches.chain(redirects)
+}
+
 impl Part<'_> {
     /// Returns whether it passes as soon as another part is allowed.
     pub(super) fn is_free(&self) -> bool {
         match self {
             Self::Call | Self::Line(_) => false,
-            Self::Command(part) => is_harmless(part.command),
-            Self::Path { reach, .. } => *reach == Reach::ReadInside,
+            Self::Command(part) => part.is_read || is_harmless(part.command),
+            Self::Path { reach, origin, .. } => match origin {
+                Origin::Word(_) | Origin::FreeRedirect => !reach.is_guarded(),
+                Origin::Call | Origin::AskedRedirect => *reach == Reach::ReadInside,
+            },
             Self::Subject { .. } => true,
         }
     }
@@ -156,6 +206,12 @@ impl Part<'_> {
                 .any(|(place, redirected)| redirected == access && place.lies_in(path))
                 .into(),
             (
+                Self::Path { place, access, origin: Origin::Word(Depth::Below), .. },
+                RuleMatcher::Path { access: named_access, path: named },
+            ) if access == named_access && !place.lies_in(named) && place.holds(named) => {
+                Match::Maybe
+            }
+            (
                 Self::Path { place, access, .. } | Self::Subject { place, access },
                 RuleMatcher::Path { access: named_access, path: named },
             ) => (access == named_access && place.lies_in(named)).into(),
@@ -170,6 +226,33 @@ impl Part<'_> {
                 | Self::Subject { .. },
                 _,
             ) => Match::No,
+        }
+    }
+
+    /// Says what is to be known of a part of a shell line that is not asked about as a mere command.
+    pub(super) fn warning(&self) -> Option<String> {
+        match self {
+            Self::Call | Self::Subject { .. } | Self::Path { origin: Origin::Call, .. } => None,
+            Self::Path { place, reach, .. } => {
+                let name = shortened(place.shown());
+                match reach {
+                    Reach::ReadOutside => Some(format!("it reads `{name}`, outside the workspace")),
+                    Reach::WriteOutside => {
+                        Some(format!("it changes `{name}`, outside the workspace"))
+                    }
+                    Reach::WriteProtected => Some(format!(
+                        "it changes `{name}`: settings of git, an editor, an agent or the CI start programs"
+                    )),
+                    Reach::Session | Reach::ReadInside | Reach::WriteInside | Reach::Anything => {
+                        None
+                    }
+                }
+            }
+            Self::Command(part) => (part.command.extent == Extent::Hidden).then(|| {
+                let name = shortened(part.text());
+                format!("what `{name}` touches is known only when it runs")
+            }),
+            Self::Line(_) => Some("what it would run is not understood".to_owned()),
         }
     }
 

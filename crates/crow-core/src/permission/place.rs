@@ -39,6 +39,11 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The same place, as one that a rule must name: protected folders are in it.
+    pub(super) fn guarded(self) -> Self {
+        Self { protected: true, ..self }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,6 +63,17 @@ impl<'a> Place<'a> {
             is_below(&self.path, named)
         } else {
             self.below_roots.iter().any(|below| is_below(below, named))
+        }
+    }
+
+    /// Returns whether a file or folder that a rule names lies below it.
+    pub(super) fn holds(&self, named: &Path) -> bool {
+        if named.is_absolute() {
+            is_below(named, &self.path)
+        } else {
+            self.below_roots
+                .iter()
+                .any(|below| below.as_os_str().is_empty() || is_below(named, below))
         }
     }
 

@@ -21,16 +21,19 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 ///    that asks. The order in which rules were added has no meaning.
 /// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
 ///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is allowed.
-/// 4. Else the [`PermissionMode`] decides.
+/// 4. Else the [`PermissionMode`] decides. No mode lets a command pass that [no sandbox holds](Self::with_uncontained).
 ///
 /// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
 /// outside the workspace nor protected folders such as `.git`: only a rule with a path does, and a protected folder
-/// must be in that path. What a shell command touches is not known beforehand: allowing the shell tool as a whole, or
-/// a command by its first words, allows what the sandbox lets it do.
+/// must be in that path. This holds for what a shell command is known to touch, too: the files that its words name and
+/// those that it is redirected to. Those of the workspace that it names are allowed with it; one that its output goes to
+/// needs a rule of its own, or a mode that lets edits pass. What it touches beside that is not known beforehand: allowing
+/// the shell tool as a whole, or a command by its first words, allows what the sandbox lets it do. A line of commands
+/// that are known to only read, and nothing outside the workspace, is a read like that of any tool.
 ///
 /// A shell line that is not understood is never allowed by a prefix or pattern, nor is a command whose program is only
-/// known when the line runs, that redirects output into a file, or that sets a variable which could make a program do
-/// something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
+/// known when the line runs, that changes files which are only known then, or that sets a variable which could make a
+/// program do something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
 /// named by a relative path where the line starts in another folder than the working directory or may change it.
 ///
 /// Where a word that is only known when the line runs could be the one that a denial looks for, or a text is too long to
@@ -38,8 +41,18 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
+    containment: Containment,
     readable: Vec<PathBuf>,
     rules: Vec<Held>,
+}
+
+/// What bounds the commands that are run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Containment {
+    /// Nothing holds them: no mode may let them pass.
+    pub(super) is_missing: bool,
+    /// What only reads runs where nothing can be changed.
+    pub(super) holds_reads: bool,
 }
 
 /// A rule, and whom it is kept for.
@@ -53,7 +66,34 @@ struct Held {
 impl PermissionPolicy {
     /// Makes a policy of a mode alone.
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode, readable: Vec::new(), rules: Vec::new() }
+        Self { mode, ..Self::default() }
+    }
+
+    /// Says whether commands run without a sandbox. Then no mode lets them pass, also not the one in which everything
+    /// else does: only rules do, and answers of the user.
+    #[must_use]
+    pub fn with_uncontained(mut self, uncontained: bool) -> Self {
+        self.set_uncontained(uncontained);
+        self
+    }
+
+    /// Says whether commands run without a sandbox, as [`Self::with_uncontained`] does.
+    pub fn set_uncontained(&mut self, uncontained: bool) {
+        self.containment.is_missing = uncontained;
+    }
+
+    /// Says whether lines that [only read](crate::tool::CommandLine::only_reads) run in a sandbox in which they cannot
+    /// change anything, whatever they start. Then those pass as reads, too, in which settings of the project may name
+    /// programs: `git status`.
+    #[must_use]
+    pub fn with_read_sandbox(mut self, holds_reads: bool) -> Self {
+        self.set_read_sandbox(holds_reads);
+        self
+    }
+
+    /// Says whether lines that only read run in a sandbox, as [`Self::with_read_sandbox`] does.
+    pub fn set_read_sandbox(&mut self, holds_reads: bool) {
+        self.containment.holds_reads = holds_reads;
     }
 
     /// Lets reads of a folder outside the workspace pass: the session's own output files.
@@ -182,7 +222,12 @@ impl PermissionPolicy {
         facts: CallFacts<'a>,
         workspace: &'a Workspace,
     ) -> Evaluation<'a, 'a> {
-        let setting = Setting { mode: self.mode, readable: &self.readable, workspace };
+        let setting = Setting {
+            mode: self.mode,
+            containment: self.containment,
+            readable: &self.readable,
+            workspace,
+        };
         let kept = self.rules.iter().filter(|held| {
             held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });

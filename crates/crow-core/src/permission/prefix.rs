@@ -128,27 +128,26 @@ fn shape(program: &str) -> Shape {
         "go" => Shape::Except(&["env", "generate", "install", "run", "tool"]),
         "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm" | "uv"
         | "npx" | "uvx" | "pipx" | "bunx" | "dotnet" | "mvn" | "gradle" | "composer" | "mix"
-        | "rake" | "just" | "make" | "swift" | "flutter" | "dart" | "tox" | "nox" | "brew"
-        | "apt" | "apt-get" | "zig" | "bazel" | "turbo" | "nx" => {
-            Shape::Except(&["exec", "publish"])
-        }
+        | "rake" | "just" | "make" | "swift" | "flutter" | "dart" | "brew" | "apt" | "apt-get"
+        | "zig" | "bazel" | "turbo" | "nx" => Shape::Except(&["config", "exec", "publish"]),
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
         | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" | "java"
         | "julia" | "groovy" | "scala" | "elixir" | "iex" | "irb" | "ghci" | "R" | "erl"
         | "tclsh" => Shape::Script,
-        "rm" | "rmdir" | "shred" | "dd" | "truncate" | "chmod" | "chown" | "chgrp" | "chattr"
-        | "mount" | "umount" | "fdisk" | "parted" | "sudo" | "doas" | "su" | "pkexec"
-        | "runuser" | "env" | "nohup" | "timeout" | "nice" | "ionice" | "setsid" | "stdbuf"
-        | "time" | "chroot" | "unshare" | "nsenter" | "flock" | "watch" | "entr" | "strace"
-        | "ltrace" | "gdb" | "lldb" | "script" | "expect" | "tmux" | "screen" | "xargs"
-        | "parallel" | "eval" | "exec" | "source" | "." | "command" | "builtin" | "trap"
-        | "alias" | "export" | "set" | "declare" | "find" | "fd" | "awk" | "gawk" | "mawk"
-        | "sed" | "tee" | "ed" | "ex" | "vi" | "vim" | "nvim" | "emacs" | "nano" | "ssh"
-        | "scp" | "sftp" | "rsync" | "curl" | "wget" | "nc" | "ncat" | "socat" | "telnet"
-        | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot" | "halt" | "poweroff"
-        | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh" | "powershell" | "cmd"
-        | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3" | "mongosh" | "redis-cli"
-        | "csh" | "tcsh" | "security" | "gpg" | "ln" | "tar" => Shape::Never,
+        "rm" | "rmdir" | "unlink" | "shred" | "dd" | "truncate" | "chmod" | "chown" | "chgrp"
+        | "chattr" | "mount" | "umount" | "fdisk" | "parted" | "sudo" | "doas" | "su"
+        | "pkexec" | "runuser" | "env" | "nohup" | "timeout" | "nice" | "ionice" | "setsid"
+        | "stdbuf" | "time" | "chroot" | "unshare" | "nsenter" | "flock" | "watch" | "entr"
+        | "strace" | "ltrace" | "gdb" | "lldb" | "script" | "expect" | "tmux" | "screen"
+        | "xargs" | "parallel" | "eval" | "exec" | "source" | "." | "command" | "builtin"
+        | "trap" | "alias" | "export" | "cd" | "pushd" | "popd" | "set" | "declare" | "find"
+        | "fd" | "awk" | "gawk" | "mawk" | "sed" | "tee" | "ed" | "ex" | "vi" | "vim" | "nvim"
+        | "emacs" | "nano" | "ssh" | "scp" | "sftp" | "rsync" | "curl" | "wget" | "nc" | "ncat"
+        | "socat" | "telnet" | "ftp" | "kill" | "pkill" | "killall" | "shutdown" | "reboot"
+        | "halt" | "poweroff" | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh"
+        | "powershell" | "cmd" | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3"
+        | "mongosh" | "redis-cli" | "csh" | "tcsh" | "ipython" | "bpython" | "ptpython"
+        | "security" | "gpg" | "ln" | "tar" => Shape::Never,
         _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
         _ => Shape::Program,
     }

@@ -2,11 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CallFacts, PermissionMode, RuleDecision};
+use super::{
+    CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::Setting,
+    policy::Containment,
+};
 use crate::{
-    tool::{Access, Effects, ToolCategory},
+    tool::{
+        Access, CommandLine, CommandMeaning, Depth, Effects, Redirect, Subject, ToolCategory, Touch,
+    },
     workspace::Workspace,
 };
+
+/// Why a command is asked about of which nothing else is to be said.
+pub(super) const RUNS_A_COMMAND: &str = "it runs a command";
 
 /// What a call does, as far as modes tell calls apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +31,13 @@ pub(super) enum Reach {
 
 impl Reach {
     /// Returns how far a call reaches.
-    pub(super) fn of(facts: &CallFacts<'_>, workspace: &Workspace, readable: &[PathBuf]) -> Self {
+    pub(super) fn of(facts: &CallFacts<'_>, setting: &Setting<'_>) -> Self {
+        let Setting { workspace, readable, .. } = *setting;
+        if let Subject::Command(line) = &facts.plan.subject
+            && is_read(line, setting)
+        {
+            return Self::ReadInside;
+        }
         let Effects::Paths(paths) = &facts.plan.effects else {
             return match (&facts.plan.effects, facts.category) {
                 (Effects::None, ToolCategory::Session | ToolCategory::Agent) => Self::Session,
@@ -51,6 +65,18 @@ impl Reach {
             (true, true) if protected => Self::WriteProtected,
             (true, true) => Self::WriteInside,
             (true, false) => Self::WriteOutside,
+        }
+    }
+
+    /// Returns how far it reaches when a command touches a file or folder.
+    pub(super) fn of_touch(touch: &Touch, workspace: &Workspace, readable: &[PathBuf]) -> Self {
+        let reach = Self::of_path(&touch.path, touch.access, workspace, readable);
+        // The protected folders are in it.
+        match (reach, touch.depth) {
+            (Self::WriteInside, Depth::Below) if workspace.roots().contains(&touch.path) => {
+                Self::WriteProtected
+            }
+            (reach, Depth::Itself | Depth::Below) => reach,
         }
     }
 
@@ -91,6 +117,7 @@ impl Reach {
 /// Returns what a mode says to a call of which no rule speaks, and why.
 pub(super) fn by_mode(
     mode: PermissionMode,
+    containment: Containment,
     reach: Reach,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
@@ -102,6 +129,11 @@ pub(super) fn by_mode(
         }
         (_, Reach::Session) => allow("it touches only the session"),
         (_, Reach::ReadInside) => allow("it reads in the workspace"),
+        (_, Reach::Anything)
+            if containment.is_missing && facts.category == ToolCategory::Execute =>
+        {
+            ask("no sandbox holds the command")
+        }
         (PermissionMode::FullAuto, _) => allow("everything passes"),
         (PermissionMode::AcceptEdits, Reach::WriteInside) => {
             allow("it changes files in the workspace")
@@ -116,8 +148,31 @@ pub(super) fn by_mode(
         (_, Reach::Anything) if facts.category == ToolCategory::Network => {
             ask("it uses the network")
         }
-        (_, Reach::Anything) => ask("it runs a command"),
+        (_, Reach::Anything) => ask(RUNS_A_COMMAND),
     }
+}
+
+/// Whether a shell line reads files in the workspace, and does nothing else.
+fn is_read(line: &CommandLine, setting: &Setting<'_>) -> bool {
+    let Setting { workspace, readable, .. } = *setting;
+    let CommandMeaning::Commands(commands) = &line.meaning else { return false };
+    let may_start = line.folder.as_ref().is_none_or(|folder| workspace.contains(folder));
+    let may_touch =
+        |touch: &Touch| Reach::of_touch(touch, workspace, readable) == Reach::ReadInside;
+    let may_redirect = |redirect: &Redirect| {
+        let reads = |path: &PathBuf| {
+            redirect.access == Access::Read
+                && Reach::of_path(path, Access::Read, workspace, readable) == Reach::ReadInside
+        };
+        redirect.is_device() || redirect.path.as_ref().is_some_and(reads)
+    };
+    may_start
+        && !commands.is_empty()
+        && commands.iter().all(|command| {
+            only_reads(command, setting.containment)
+                && command.touches.iter().all(may_touch)
+                && command.redirects.iter().all(may_redirect)
+        })
 }
 
 /// Whether a path lies in the workspace or may be read. One that is relative, or goes up again, may lie anywhere.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Access;
+
 /// A shell line, and what is understood of it. Permission rules match on its commands, never on its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandLine {
@@ -35,6 +37,17 @@ impl CommandLine {
             }
         }
     }
+
+    /// Returns whether all that it does is to read, as far as nothing is started that settings of the project name:
+    /// whether such a line may run in a sandbox in which nothing can be changed.
+    pub fn only_reads(&self) -> bool {
+        match &self.meaning {
+            CommandMeaning::Unclear(_) => false,
+            CommandMeaning::Commands(commands) => {
+                !commands.is_empty() && commands.iter().all(SimpleCommand::only_reads)
+            }
+        }
+    }
 }
 
 /// What a shell line would run.
@@ -62,6 +75,12 @@ pub struct SimpleCommand {
     /// Files that its output or input goes to or comes from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirects: Vec<Redirect>,
+    /// Files and folders that its words are known to name, as the program touches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<Touch>,
+    /// What it does beside that.
+    #[serde(default, skip_serializing_if = "Extent::is_anything")]
+    pub extent: Extent,
 }
 
 impl SimpleCommand {
@@ -69,6 +88,57 @@ impl SimpleCommand {
     pub fn literal_words(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map_while(Word::as_literal)
     }
+
+    fn only_reads(&self) -> bool {
+        let reads = match self.extent {
+            Extent::Reads | Extent::HeldReads => true,
+            Extent::Anything | Extent::Hidden => false,
+        };
+        reads && !self.redirects.iter().any(Redirect::writes)
+    }
+}
+
+/// What a command does beside touching what its words name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// Anything: it may be any program.
+    #[default]
+    Anything,
+    /// Anything, and what its words name is known only when the line runs: files that it changes, a folder it goes to.
+    Hidden,
+    /// Nothing: it reads what it touches, changes nothing and starts nothing.
+    Reads,
+    /// Nothing by itself, but settings of the project may name programs that it starts, as those of git do.
+    HeldReads,
+}
+
+impl Extent {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn is_anything(&self) -> bool {
+        *self == Self::Anything
+    }
+}
+
+/// A file or folder that a command touches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Touch {
+    /// How it is touched.
+    pub access: Access,
+    /// The absolute path, with links resolved as far as it exists.
+    pub path: PathBuf,
+    /// How much of it.
+    pub depth: Depth,
+}
+
+/// How much of a folder is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// The file or folder itself.
+    Itself,
+    /// All that is in it, too.
+    Below,
 }
 
 /// A word of a command.
@@ -95,7 +165,24 @@ impl Word {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Redirect {
     /// How the file is touched.
-    pub access: super::Access,
+    pub access: Access,
     /// The file. Copies of descriptors (`2>&1`) are left out.
     pub target: Word,
+    /// The absolute path of the file, with links resolved, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+}
+
+impl Redirect {
+    /// Returns whether it changes a file.
+    pub fn writes(&self) -> bool {
+        self.access == Access::Write && !self.is_device()
+    }
+
+    /// Returns whether it leads to a device that takes everything and gives nothing, or to what is open already.
+    pub fn is_device(&self) -> bool {
+        const DEVICES: [&str; 4] = ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
+
+        self.target.as_literal().is_some_and(|target| DEVICES.contains(&target))
+    }
 }

@@ -49,7 +49,9 @@ mod tests;
 mod traits;
 mod typed;
 
-pub use command_line::{CommandLine, CommandMeaning, Redirect, SimpleCommand, Word};
+pub use command_line::{
+    CommandLine, CommandMeaning, Depth, Extent, Redirect, SimpleCommand, Touch, Word,
+};
 pub use context::{AgentContext, CurrentModel, Progress, ToolContext};
 pub use outside::OutsideTool;
 pub use patch::{FileChange, FileDiff, Patch};

@@ -26,12 +26,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    effects::{is_widened, plan_command_line},
     folder::{Keeper, Moved, Start, carry},
     jobs::ended_detached,
     output::to_text,
-    parse::read_command_line,
 };
-use crate::paths::{self, shown};
+use crate::{
+    blocking::blocking_until_cancelled,
+    paths::{self, shown},
+};
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
@@ -110,12 +113,8 @@ impl TypedTool for Bash {
         }
         let start = Start::find(input.workdir.as_deref(), ctx).await?;
         let title = title(&input.command, &start.folder, ctx);
-        let folder = (start.folder != ctx.workspace.cwd()).then_some(start.folder);
-        Ok(CallPlan {
-            title,
-            effects: Effects::Unknown,
-            subject: Subject::Command(CommandLine { folder, ..read_command_line(&input.command) }),
-        })
+        let line = line(&input.command, &start.folder, ctx).await?;
+        Ok(CallPlan { title, effects: Effects::Unknown, subject: Subject::Command(line) })
     }
 
     async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
@@ -130,12 +129,16 @@ impl TypedTool for Bash {
                 shown(&start.folder, ctx)
             ));
         }
+        let line = match planned(&input.command, &start.folder, plan, ctx).await {
+            Ok(line) => line,
+            Err(error) => return error.to_result(),
+        };
         if input.run_in_background {
             return self.start_job(&input, plan, start, ctx).await;
         }
         let kept =
             ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
-        let keeper = Keeper::new(&read_command_line(&input.command), kept, ctx).await;
+        let keeper = Keeper::new(&line, kept, ctx).await;
         let spec = spec(&input, &start.folder, ctx);
         let timeout = spec.timeout;
         let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
@@ -220,6 +223,29 @@ impl Bash {
             ctx.processes.run(spec, ctx.cancellation.clone())
         })
         .await
+    }
+}
+
+async fn line(text: &str, folder: &Path, ctx: &ToolContext) -> Result<CommandLine, ToolError> {
+    let (text, folder, workspace) = (text.to_owned(), folder.to_owned(), ctx.workspace.clone());
+    let work = move || plan_command_line(&text, &folder, &workspace);
+    blocking_until_cancelled(ctx, work).await
+}
+
+/// Makes sure that the line touches no other places than those for which permission was given.
+async fn planned(
+    text: &str,
+    folder: &Path,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<CommandLine, ToolError> {
+    let now = line(text, folder, ctx).await?;
+    match &plan.subject {
+        Subject::Command(before) if !is_widened(before, &now, &ctx.workspace) => Ok(now),
+        Subject::Command(_) | Subject::Nothing | Subject::Path(_) => Err(ToolError::Model(
+            "the command was not run: it leads to other files than when it was allowed; make the call again"
+                .to_owned(),
+        )),
     }
 }
 

@@ -1,13 +1,14 @@
 //! `bash`: a command in a shell, and its output in a form that a model can read; and the jobs that it leaves running.
 
 mod bash;
+mod effects;
 mod folder;
 mod jobs;
 mod output;
 mod parse;
 mod terminal;
 
-pub use parse::read_command_line;
+pub use effects::plan_command_line;
 
 pub(crate) use {
     bash::Bash,

@@ -3,6 +3,7 @@
 
 mod bash;
 mod bench;
+mod corpus;
 mod definitions;
 mod edit_file;
 mod glob;
@@ -15,6 +16,7 @@ mod pdf;
 mod permission;
 #[cfg(feature = "pictures")]
 mod pictures;
+mod project;
 mod read_file;
 mod session;
 mod shell_folder;

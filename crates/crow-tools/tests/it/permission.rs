@@ -1,6 +1,6 @@
 //! Real shell lines before rules: what is read of a line is what rules decide about.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crow_core::{
     ids::{CallId, SessionId},
@@ -11,7 +11,7 @@ use crow_core::{
     tool::{CallPlan, Effects, Subject, ToolCategory},
     workspace::Workspace,
 };
-use crow_tools::read_command_line;
+use crow_tools::plan_command_line;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -46,7 +46,7 @@ fn of_line(mode: PermissionMode, rule: PermissionRule, line: &str) -> RuleDecisi
     let plan = CallPlan {
         title: String::new(),
         effects: Effects::Unknown,
-        subject: Subject::Command(read_command_line(line)),
+        subject: Subject::Command(plan_command_line(line, Path::new("/p"), &Workspace::new("/p"))),
     };
     outcome(&decide(&policy(mode, rule), &Workspace::new("/p"), &plan))
 }

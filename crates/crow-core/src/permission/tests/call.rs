@@ -122,15 +122,24 @@ impl Call {
 
 fn command(text: &str) -> SimpleCommand {
     let mut command = SimpleCommand::default();
+    let path = |file: &str| (!file.starts_with('$')).then(|| Workspace::new("/p").resolve(file));
     for word in text.split(' ') {
         let target = |file: &str| match file.strip_prefix('$') {
             Some(_) => Word::Computed(file.to_owned()),
             None => Word::Literal(file.to_owned()),
         };
         if let Some(file) = word.strip_prefix('>') {
-            command.redirects.push(Redirect { access: Access::Write, target: target(file) });
+            command.redirects.push(Redirect {
+                access: Access::Write,
+                target: target(file),
+                path: path(file),
+            });
         } else if let Some(file) = word.strip_prefix('<') {
-            command.redirects.push(Redirect { access: Access::Read, target: target(file) });
+            command.redirects.push(Redirect {
+                access: Access::Read,
+                target: target(file),
+                path: path(file),
+            });
         } else if let (Some((name, _)), true) = (word.split_once('='), command.words.is_empty()) {
             command.assignments.push(name.to_owned());
         } else {

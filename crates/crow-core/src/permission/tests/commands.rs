@@ -49,7 +49,12 @@ fn a_prefix_allows_only_what_it_says() {
 fn commands_without_effect_pass_beside_one_that_is_allowed() {
     let policy = policy([PermissionRule::allow_bash_prefix(["ls"])]);
     for (line, wanted) in [
-        ("cd /q ; ls", Allow),
+        ("cd sub/x ; ls", Allow),
+        ("cd /q ; ls", AskUser),
+        ("cd .. ; ls", AskUser),
+        ("cd - ; ls", AskUser),
+        ("cd $X ; ls", AskUser),
+        ("cd ; ls", AskUser),
         ("echo $X ; ls ; true", Allow),
         ("CI=1 ; ls", Allow),
         ("cd /q ; pwd", AskUser),

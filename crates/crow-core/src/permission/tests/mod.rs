@@ -2,6 +2,7 @@
 
 mod call;
 mod commands;
+mod extents;
 mod hostile;
 mod json;
 mod laws;

@@ -80,6 +80,33 @@ fn a_call_without_paths_is_decided_by_its_tool() {
 }
 
 #[test]
+fn no_mode_lets_a_command_pass_that_no_sandbox_holds() {
+    for mode in PermissionMode::ALL {
+        let policy = policy_in(mode, []).with_uncontained(true);
+        let wanted = match mode {
+            PermissionMode::ReadOnly => RuleDecision::Deny,
+            PermissionMode::Ask | PermissionMode::AcceptEdits | PermissionMode::FullAuto => {
+                RuleDecision::AskUser
+            }
+        };
+        for call in [Call::bash("cargo test"), Call::unclear("f() { ls; }")] {
+            assert_eq!(call.outcome(&policy), wanted, "{mode}");
+            let reason = call.explain(&policy).reason;
+            let is_told = reason.ends_with("no sandbox holds the command");
+            assert_eq!(is_told, wanted == RuleDecision::AskUser, "{mode}: {reason}");
+        }
+    }
+    let policy = policy_in(PermissionMode::FullAuto, []).with_uncontained(true);
+    assert_eq!(Call::write("/p/a").outcome(&policy), RuleDecision::Allow, "tools change files");
+    let ruled =
+        policy_in(PermissionMode::FullAuto, [PermissionRule::allow_bash_prefix(["cargo", "test"])]);
+    let mut ruled = ruled.with_uncontained(true);
+    assert_eq!(Call::bash("cargo test").outcome(&ruled), RuleDecision::Allow, "the user said so");
+    ruled.set_uncontained(false);
+    assert_eq!(Call::bash("ls").outcome(&ruled), RuleDecision::Allow);
+}
+
+#[test]
 fn a_permit_covers_no_other_call_and_no_other_input() {
     let permit = Permit::new(&CallId::new("a"), &json!({"x": 1}));
     assert!(!permit.covers(&CallId::new("b"), &json!({"x": 1})));

@@ -27,7 +27,7 @@ fn commands_are_offered_by_the_words_that_say_what_they_do() {
         ("./gradlew test", "`./gradlew`"),
         ("scripts/check.sh $X", "`scripts/check.sh`"),
         ("echo x", "`echo`"),
-        ("cd /q ; pytest ; cargo test ; cargo test -q", "`pytest` or `cargo test`"),
+        ("cd q ; pytest ; cargo test ; cargo test -q", "`pytest` or `cargo test`"),
         ("CI=1 make all", "`make all`"),
         ("bundle exec rspec", "`bundle exec rspec`"),
         ("npx eslint src", "`npx eslint`"),
@@ -73,7 +73,9 @@ fn what_can_run_or_destroy_anything_is_asked_about_every_time() {
         "npx -y x",
         "cargo +nightly test",
         "$X y",
-        "ls >out",
+        "ls >$OUT",
+        "ls >/q/out",
+        "cd /q ; ls",
         "PATH=/q ls",
         "ls ; rm x",
         "git_log",
@@ -131,6 +133,21 @@ fn files_are_offered_alone_and_with_their_folder() {
     ] {
         assert_eq!(labels(&call, rules), wanted, "{:?}", call.plan.effects);
     }
+}
+
+#[test]
+fn commands_are_offered_with_the_files_that_their_output_goes_to() {
+    for (line, wanted) in [
+        ("ls >out", "commands that begin with `ls`, and changes of `out`"),
+        (
+            "cargo test >a ; cargo test >b",
+            "commands that begin with `cargo test`, and changes of `a` and changes of `b`",
+        ),
+        ("ls </etc/hosts", "commands that begin with `ls`, and reads of `/etc/hosts`"),
+    ] {
+        assert_eq!(labels(&Call::bash(line), []), [wanted], "{line}");
+    }
+    assert_eq!(labels(&Call::bash("ls >.git/config"), []), [""; 0]);
 }
 
 #[test]

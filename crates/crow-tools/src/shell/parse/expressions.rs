@@ -32,6 +32,12 @@ impl Walk<'_, '_> {
 
     /// Notes that a variable is set for what comes after.
     pub(super) fn set(&mut self, name: &str) -> Result<(), Unclear> {
+        self.set_to(name, None)
+    }
+
+    /// Notes that a variable is set, and to what.
+    fn set_to(&mut self, name: &str, values: Option<Vec<Word>>) -> Result<(), Unclear> {
+        self.reading.bind(name, values.filter(|_| reach(name) == Reach::Shell));
         match reach(name) {
             Reach::Shell => {}
             Reach::Programs => self.reading.export(name),
@@ -55,7 +61,17 @@ impl Walk<'_, '_> {
 
     pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), Unclear> {
         let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
-        self.set(self.text_of(name))
+        let name = self.text_of(name);
+        self.reading.repeat();
+        let parts = children(node);
+        let values: Result<Vec<Word>, Unclear> = parts
+            .iter()
+            .skip_while(|part| part.kind() != "in")
+            .skip(1)
+            .take_while(|part| part.is_named() && part.kind() != "do_group")
+            .map(|part| self.word(*part))
+            .collect();
+        self.set_to(name, values.ok().filter(|values| !values.is_empty()))
     }
 
     pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), Unclear> {
@@ -63,11 +79,18 @@ impl Walk<'_, '_> {
         let is_index = name.kind() == "subscript";
         let text = self.text_of(name);
         if node.parent().is_some_and(|parent| parent.kind() == "command") {
+            self.reading.bind(text, None);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
         let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
         self.one_line(node)?;
-        self.set(name)
+        let is_set = children(node).iter().any(|part| part.kind() == "=");
+        let value = node.child_by_field_name("value").filter(|_| is_set && !is_index);
+        let value = value.and_then(|value| self.word(value).ok());
+        self.set_to(
+            name,
+            value.filter(|value| value.as_literal().is_some()).map(|value| vec![value]),
+        )
     }
 
     /// `export`, `local`, `unset` and the like.

@@ -1,8 +1,8 @@
 //! A whole line: limits, the parser, and the way back from what is not understood.
 
-use std::{cell::RefCell, ops::ControlFlow};
+use std::{cell::RefCell, collections::HashMap, ops::ControlFlow};
 
-use crow_core::tool::{CommandLine, CommandMeaning, SimpleCommand};
+use crow_core::tool::{CommandLine, CommandMeaning, SimpleCommand, Word};
 use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::walk::Walk;
@@ -30,14 +30,36 @@ thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
+/// What is to be known of a line beside its commands.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The command that goes to a folder before anything else runs, and in the same shell as all else.
+    pub(crate) lead: Option<usize>,
+    /// Whether what stands later may run before what stands earlier.
+    pub(crate) repeats: bool,
+    /// What variables stand for: those of loops, and those that are set once. None: for anything.
+    pub(crate) variables: HashMap<String, Option<Vec<Word>>>,
+}
+
 /// Reads a shell line. It always answers, and soon.
-pub fn read_command_line(text: &str) -> CommandLine {
-    let mut reading = Reading { commands: Vec::new(), nesting: 0, exported: Vec::new() };
+#[cfg(test)]
+pub(super) fn read_command_line(text: &str) -> CommandLine {
+    read_with_notes(text).0
+}
+
+/// Reads a shell line, and what is to be known of it beside its commands. It always answers, and soon.
+pub(crate) fn read_with_notes(text: &str) -> (CommandLine, Notes) {
+    let mut reading =
+        Reading { commands: Vec::new(), nesting: 0, exported: Vec::new(), notes: Notes::default() };
     let meaning = match reading.read(text) {
-        Ok(()) => CommandMeaning::Commands(reading.finish()),
+        Ok(()) => {
+            let (commands, notes) = reading.finish();
+            let line = CommandMeaning::Commands(commands);
+            return (CommandLine { text: text.to_owned(), folder: None, meaning: line }, notes);
+        }
         Err(Unclear(reason)) => CommandMeaning::Unclear(reason),
     };
-    CommandLine { text: text.to_owned(), folder: None, meaning }
+    (CommandLine { text: text.to_owned(), folder: None, meaning }, Notes::default())
 }
 
 /// What was found so far.
@@ -47,6 +69,7 @@ pub(super) struct Reading {
     nesting: usize,
     /// Variables that were set for the rest of the line, and that programs may see.
     exported: Vec<String>,
+    notes: Notes,
 }
 
 impl Reading {
@@ -88,7 +111,7 @@ impl Reading {
     }
 
     /// Gives each command the variables that stay set. What is written later may run earlier, in a loop.
-    fn finish(mut self) -> Vec<SimpleCommand> {
+    fn finish(mut self) -> (Vec<SimpleCommand>, Notes) {
         for command in &mut self.commands {
             let assigned = &mut command.assignments;
             for name in &self.exported {
@@ -97,7 +120,28 @@ impl Reading {
                 }
             }
         }
-        self.commands
+        (self.commands, self.notes)
+    }
+
+    /// Notes that the next command, a `cd`, comes before all others.
+    pub(super) fn lead(&mut self) {
+        self.notes.lead = Some(0);
+    }
+
+    /// Returns whether the next command is the first of all.
+    pub(super) fn may_lead(&self) -> bool {
+        self.commands.is_empty() && self.nesting == 1
+    }
+
+    /// Notes that commands may run in another order than that of writing.
+    pub(super) fn repeat(&mut self) {
+        self.notes.repeats = true;
+    }
+
+    /// Notes what a variable stands for. What is set twice may be anything.
+    pub(super) fn bind(&mut self, name: &str, values: Option<Vec<Word>>) {
+        let known = self.notes.variables.entry(name.to_owned());
+        known.and_modify(|known| *known = None).or_insert(values);
     }
 
     /// Notes a variable that stays set for other commands.

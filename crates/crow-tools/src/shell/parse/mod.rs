@@ -14,7 +14,10 @@ mod walk;
 mod words;
 mod wrappers;
 
-pub use line::read_command_line;
+pub(crate) use line::{Notes, read_with_notes};
+
+#[cfg(test)]
+use line::read_command_line;
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ pub(super) fn read(node: Node<'_>, text: &str) -> Result<(Option<Redirect>, Vec<
         _ => return Err("a redirection of an unknown kind".into()),
     };
     let (target, more) = first(words)?;
-    Ok((Some(Redirect { access, target }), more))
+    Ok((Some(Redirect { access, target, path: None }), more))
 }
 
 /// `2>&1` copies a descriptor; `>&file` writes to a file.
@@ -46,7 +46,7 @@ fn copy(operator: &str, words: Vec<Word>) -> Result<(Option<Redirect>, Vec<Word>
     if operator == "<&" {
         return Err("a descriptor that is not known".into());
     }
-    Ok((Some(Redirect { access: Access::Write, target }), more))
+    Ok((Some(Redirect { access: Access::Write, target, path: None }), more))
 }
 
 fn first(words: Vec<Word>) -> Result<(Word, Vec<Word>), Unclear> {

@@ -252,6 +252,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             "variable_assignment" => self.assignment(node)?,
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
+            "while_statement" => self.reading.repeat(),
             "redirected_statement" if place == Place::Statements => self.redirected(node)?,
             "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
@@ -324,6 +325,9 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         if let Some(attached) = self.attached.remove(&node.id()) {
             command.redirects.extend(attached.redirects);
             command.words.extend(attached.words);
+        }
+        if self.reading.may_lead() && is_lead(node) {
+            self.reading.lead();
         }
         wrappers::unwrap(command, self.reading)
     }
@@ -432,6 +436,27 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         }
         Ok(Place::Statements)
     }
+}
+
+/// Whether a command stands first in a line, in the shell that all of the line runs in, and nothing runs beside it.
+fn is_lead(node: Node<'_>) -> bool {
+    let mut inner = node;
+    while let Some(outer) = inner.parent() {
+        let is_beside = children(outer).iter().any(|part| part.kind() == "&");
+        let is_first = outer.named_child(0).is_some_and(|first| first.id() == inner.id());
+        let is_whole = match outer.kind() {
+            "program" | "list" | "redirected_statement" => true,
+            "subshell" => outer
+                .parent()
+                .is_some_and(|it| it.kind() == "program" && it.named_child_count() == 1),
+            _ => false,
+        };
+        if is_beside || !is_first || !is_whole {
+            return false;
+        }
+        inner = outer;
+    }
+    true
 }
 
 /// Whether the space before a here-document holds a `-`, as in `python -`.

@@ -335,10 +335,18 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         }
         "sh" | "bash" | "dash" | "ksh" | "ash" => shell(&words, reading),
         "eval" => line(words.get(1..).unwrap_or_default(), reading),
-        "trap" => trap(&words, reading),
+        "trap" => {
+            reading.repeat();
+            trap(&words, reading)
+        }
         "git" => git(&words),
         "set" => set(&words),
-        "read" | "mapfile" | "readarray" | "getopts" => sets_variables(&words),
+        "read" | "mapfile" | "readarray" | "getopts" => {
+            for name in words.iter().filter_map(Word::as_literal) {
+                reading.bind(name, None);
+            }
+            sets_variables(&words)
+        }
         "printf" => printf(&words),
         "wait" => wait(&words),
         "test" => test(words.get(1..).unwrap_or_default()),
@@ -401,7 +409,8 @@ fn xargs(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result
 fn replaced(word: &Word, mark: Option<&str>) -> Word {
     match word {
         Word::Literal(text) if mark.is_some_and(|mark| text.contains(mark)) => {
-            Word::Computed(text.clone())
+            // As braces that are no list: nothing takes it for a pattern of the shell.
+            Word::Computed(text.replace(mark.unwrap_or("{}"), "{}"))
         }
         Word::Literal(_) | Word::Computed(_) => word.clone(),
     }

@@ -1,0 +1,153 @@
+//! What is known of a command beside its words.
+
+use std::path::PathBuf;
+
+use super::call::{Call, policy, policy_in};
+use crate::{
+    permission::{PermissionMode, PermissionRule, RuleDecision},
+    tool::{Access, CommandMeaning, Depth, Extent, SimpleCommand, Subject, Touch, Word},
+};
+use RuleDecision::{Allow, AskUser, Deny};
+
+fn touch(access: Access, path: &str, depth: Depth) -> Touch {
+    Touch { access, path: PathBuf::from(path), depth }
+}
+
+/// A command of which that is known.
+fn known(words: &str, extent: Extent, touches: &[Touch]) -> Call {
+    let words = words.split(' ').map(|word| Word::Literal(word.to_owned())).collect();
+    let command =
+        SimpleCommand { words, extent, touches: touches.to_vec(), ..SimpleCommand::default() };
+    Call::shell("line", CommandMeaning::Commands(vec![command]))
+}
+
+fn reads(path: &str) -> Touch {
+    touch(Access::Read, path, Depth::Itself)
+}
+
+fn writes(path: &str) -> Touch {
+    touch(Access::Write, path, Depth::Itself)
+}
+
+#[test]
+fn a_command_that_only_reads_in_the_workspace_is_a_read_in_every_mode() {
+    for mode in PermissionMode::ALL {
+        for uncontained in [false, true] {
+            let policy = policy_in(mode, []).with_uncontained(uncontained);
+            let call = known("cat a", Extent::Reads, &[reads("/p/a"), reads("/scratch/x")]);
+            assert_eq!(call.outcome(&policy), Allow, "{mode}");
+        }
+    }
+    let denied = policy([PermissionRule::deny_path(Access::Read, "/p/a")]);
+    assert_eq!(known("cat a", Extent::Reads, &[reads("/p/a")]).outcome(&denied), Deny);
+    let asked = policy([PermissionRule::ask_for_bash_prefix(["cat"])]);
+    assert_eq!(known("cat a", Extent::Reads, &[reads("/p/a")]).outcome(&asked), AskUser);
+}
+
+#[test]
+fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
+    for (call, reason) in [
+        (
+            known("cat /etc/hosts", Extent::Reads, &[reads("/etc/hosts")]),
+            "it reads `/etc/hosts`, outside the workspace",
+        ),
+        (
+            known("touch x", Extent::Anything, &[writes("/q/x")]),
+            "it changes `/q/x`, outside the workspace",
+        ),
+        (
+            known("touch x", Extent::Anything, &[writes("/p/.git/hooks/x")]),
+            "it changes `.git/hooks/x`: settings of git, an editor, an agent or the CI start programs",
+        ),
+        (
+            known("touch x", Extent::Hidden, &[]),
+            "what `touch x` touches is known only when it runs",
+        ),
+        (known("touch x", Extent::Anything, &[writes("/p/x")]), "it runs a command"),
+        (known("git status", Extent::HeldReads, &[]), "it runs a command"),
+    ] {
+        for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits] {
+            assert_eq!(call.outcome(&policy_in(mode, [])), AskUser, "{reason}");
+            assert_eq!(call.explain(&policy_in(mode, [])).reason, reason);
+        }
+        assert_eq!(call.outcome(&policy_in(PermissionMode::FullAuto, [])), Allow, "{reason}");
+        let loose = policy_in(PermissionMode::FullAuto, []).with_uncontained(true);
+        assert_eq!(call.outcome(&loose), AskUser, "{reason}");
+        assert_eq!(call.outcome(&policy_in(PermissionMode::ReadOnly, [])), Deny, "{reason}");
+    }
+}
+
+#[test]
+fn what_settings_of_the_project_may_start_is_a_read_only_where_a_sandbox_holds_it() {
+    let call = known("git status", Extent::HeldReads, &[reads("/p")]);
+    assert_eq!(call.outcome(&policy([])), AskUser);
+    let held = policy([]).with_read_sandbox(true);
+    assert_eq!(call.outcome(&held), Allow);
+    let outside = known("git status", Extent::HeldReads, &[reads("/q")]);
+    assert_eq!(outside.outcome(&held), AskUser);
+    let Subject::Command(line) = &call.plan.subject else { panic!("a command") };
+    assert!(line.only_reads());
+}
+
+#[test]
+fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
+    let rules = || {
+        [PermissionRule::allow_bash_prefix(["touch"]), PermissionRule::allow_bash_prefix(["rm"])]
+    };
+    for (call, wanted) in [
+        (known("touch a", Extent::Anything, &[writes("/p/a")]), Allow),
+        (known("touch a", Extent::Anything, &[writes("/q/a")]), AskUser),
+        (known("touch a", Extent::Anything, &[writes("/p/.GIT/config")]), AskUser),
+        (known("touch a", Extent::Anything, &[reads("/etc/hosts")]), AskUser),
+        (known("touch a", Extent::Hidden, &[]), AskUser),
+        (known("rm -r .", Extent::Anything, &[touch(Access::Write, "/p", Depth::Below)]), AskUser),
+        (known("rm -r s", Extent::Anything, &[touch(Access::Write, "/p/s", Depth::Below)]), Allow),
+    ] {
+        assert_eq!(call.outcome(&policy(rules())), wanted, "{:?}", call.plan.subject);
+        let whole = policy([PermissionRule::allow_tool("bash")]);
+        let is_open = wanted == Allow || call.explain(&policy([])).reason.contains("only when");
+        assert_eq!(call.outcome(&whole) == Allow, is_open, "{:?}", call.plan.subject);
+    }
+    let opened = [PermissionRule::allow_path(Access::Write, "/q")];
+    let policy = policy(rules().into_iter().chain(opened));
+    assert_eq!(known("touch a", Extent::Anything, &[writes("/q/a")]).outcome(&policy), Allow);
+}
+
+#[test]
+fn output_goes_to_a_file_by_its_own_rule_or_where_edits_pass() {
+    let rules = || [PermissionRule::allow_bash_prefix(["ls"])];
+    assert_eq!(Call::bash("ls >out").outcome(&policy(rules())), AskUser);
+    let edits = policy_in(PermissionMode::AcceptEdits, rules());
+    assert_eq!(Call::bash("ls >out").outcome(&edits), Allow);
+    assert_eq!(Call::bash("ls >.git/x").outcome(&edits), AskUser);
+    assert_eq!(Call::bash("ls >/q/x").outcome(&edits), AskUser);
+    assert_eq!(Call::bash("ls </etc/passwd").outcome(&edits), AskUser);
+    assert_eq!(Call::bash("ls >/dev/null").outcome(&policy(rules())), Allow);
+    let file = PermissionRule::allow_path(Access::Write, "out");
+    let policy = policy(rules().into_iter().chain([file]));
+    assert_eq!(Call::bash("ls >out").outcome(&policy), Allow);
+}
+
+#[test]
+fn a_folder_that_is_touched_as_a_whole_may_hold_what_is_denied() {
+    let policy = policy_in(
+        PermissionMode::FullAuto,
+        [
+            PermissionRule::deny_path(Access::Read, "/p/keys/secret"),
+            PermissionRule::deny_path(Access::Write, "vault"),
+        ],
+    );
+    let below = |access, path| touch(access, path, Depth::Below);
+    for (touched, wanted) in [
+        (below(Access::Read, "/p"), AskUser),
+        (below(Access::Read, "/p/keys"), AskUser),
+        (below(Access::Read, "/p/keys/secret"), Deny),
+        (below(Access::Read, "/p/other"), Allow),
+        (below(Access::Write, "/p"), AskUser),
+        (below(Access::Write, "/p/keys"), Allow),
+        (reads("/p/keys"), Allow),
+    ] {
+        let call = known("grep x", Extent::Reads, std::slice::from_ref(&touched));
+        assert_eq!(call.outcome(&policy), wanted, "{touched:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! The arguments of a command as its program will get them, as far as that is known.
+
+use crow_core::tool::Word;
+
+use super::{globs, scene::Scene};
+
+/// The most arguments that patterns may turn into.
+const MAX_ARGUMENTS: usize = 1_000;
+
+/// An argument of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Argument {
+    Known(String),
+    /// A pipe from a command of the same line: `<(sort a)`.
+    Pipe,
+    /// One argument, several or none, which are known only when the line runs.
+    Unknown,
+}
+
+impl Argument {
+    pub(super) fn as_known(&self) -> Option<&str> {
+        match self {
+            Self::Known(text) => Some(text),
+            Self::Pipe | Self::Unknown => None,
+        }
+    }
+}
+
+/// Returns the arguments that words turn into.
+pub(super) fn arguments(words: &[Word], scene: &Scene<'_>) -> Vec<Argument> {
+    let mut arguments = Vec::new();
+    for word in words {
+        match word {
+            Word::Literal(text) => arguments.push(Argument::Known(text.clone())),
+            Word::Computed(text) => arguments.extend(computed(text, scene)),
+        }
+        if arguments.len() > MAX_ARGUMENTS {
+            return vec![Argument::Unknown];
+        }
+    }
+    arguments
+}
+
+fn computed(text: &str, scene: &Scene<'_>) -> Vec<Argument> {
+    if text.starts_with("<(") && text.ends_with(')') {
+        return vec![Argument::Pipe];
+    }
+    let values = variable(text, scene).or_else(|| expanded(text, scene));
+    match values {
+        Some(values) => values.into_iter().map(Argument::Known).collect(),
+        None => vec![Argument::Unknown],
+    }
+}
+
+/// The values of a variable that a loop goes through, or that is set once.
+fn variable(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
+    let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let inner = bare.unwrap_or(text).strip_prefix('$')?;
+    let name = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
+    let mut values = Vec::new();
+    for word in scene.notes.variables.get(name)?.as_ref()? {
+        match word {
+            Word::Literal(text) => values.push(text.clone()),
+            Word::Computed(text) => values.extend(expanded(text, scene)?),
+        }
+    }
+    let is_one_word = |value: &String| {
+        !value.is_empty() && !value.contains(|char: char| " \t\n*?[\\".contains(char))
+    };
+    let is_safe =
+        |value: &String| !value.starts_with('-') && (bare.is_some() || is_one_word(value));
+    values.iter().all(is_safe).then_some(values)
+}
+
+fn expanded(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
+    let [folder] = scene.folders? else { return None };
+    let values = globs::expand(text, folder)?;
+    // A file may have the name of an option; a pattern that nothing matches stays as it is.
+    let is_safe = |value: &String| !value.starts_with('-') || value == text;
+    values.iter().all(is_safe).then_some(values)
+}

@@ -1,0 +1,116 @@
+//! Filters that change files when they are told to: `sed -i`, `sort -o`, `tee`, `dd`.
+
+use crow_core::tool::{Access, Depth, Redirect, Touch, Word};
+
+use super::{
+    arguments::Argument,
+    options::Options,
+    scene::{Follow, Scene},
+    scripts::Language,
+};
+
+const SED: Options = Options {
+    flags: "nErsuz",
+    valued: "e",
+    long: "--quiet --silent --regexp-extended --expression --null-data --separate --posix",
+};
+
+const SORT: Options = Options {
+    flags: "bdfghiMnRrVcCmsuz",
+    valued: "kto",
+    long: "--output --reverse --numeric-sort --unique --key --field-separator --stable",
+};
+
+/// Returns whether `sed` changes the files that it is given.
+pub(super) fn is_in_place(arguments: &[Argument]) -> bool {
+    arguments.iter().filter_map(Argument::as_known).any(|text| in_place_suffix(text).is_some())
+}
+
+/// What is added to the names of the files that it keeps.
+fn in_place_suffix(text: &str) -> Option<&str> {
+    if let Some(rest) = text.strip_prefix("--in-place") {
+        return Some(rest.trim_start_matches('='));
+    }
+    let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+    letters.trim_start_matches(|letter| SED.flags.contains(letter)).strip_prefix('i')
+}
+
+pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '~' | '_');
+    let mut rest = Vec::new();
+    for argument in arguments {
+        match argument.as_known().and_then(in_place_suffix) {
+            Some(suffix) if suffix.chars().all(is_plain) => {}
+            Some(_) => return None,
+            None => rest.push(argument.clone()),
+        }
+    }
+    let given = SED.read(&rest)?;
+    let mut names: Vec<&str> =
+        given.operands.iter().map(|it| it.as_known()).collect::<Option<_>>()?;
+    let short = given.values.iter().map(|(_, value)| *value);
+    let long = given.long.iter().filter_map(|it| it.strip_prefix("--expression="));
+    let mut scripts: Vec<&str> = short.chain(long).collect();
+    if scripts.is_empty() && !names.is_empty() {
+        scripts.push(names.remove(0));
+    }
+    if !scripts.into_iter().all(|script| Language::Sed.only_reads(script)) {
+        return None;
+    }
+    let touches =
+        names.into_iter().map(|name| scene.touch(name, Access::Write, Depth::Itself, Follow::Yes));
+    Some(touches.collect::<Option<Vec<_>>>()?.concat())
+}
+
+/// The files that `tee` writes what it gets to, as if it went there by a redirection.
+pub(super) fn tee(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Redirect>> {
+    const OPTIONS: Options =
+        Options { flags: "ai", valued: "", long: "--append --ignore-interrupts" };
+    let given = OPTIONS.read(arguments)?;
+    let files = given.operands.iter().map(|operand| {
+        let name = operand.as_known()?;
+        let target = Word::Literal(name.to_owned());
+        let redirect = Redirect { access: Access::Write, target, path: None };
+        let path = if redirect.is_device() { None } else { Some(scene.only(name)?) };
+        Some(Redirect { path, ..redirect })
+    });
+    files.collect()
+}
+
+/// Returns whether `sort` writes its output to a file.
+pub(super) fn has_output(arguments: &[Argument]) -> bool {
+    SORT.read(arguments).is_some_and(|given| given.has('o', "--output"))
+}
+
+pub(super) fn sort(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let given = SORT.read(arguments)?;
+    let short = given.values.iter().filter(|(letter, _)| *letter == 'o').map(|(_, value)| *value);
+    let long: Vec<&str> = given
+        .long
+        .iter()
+        .filter(|it| it.starts_with("--output"))
+        .map(|it| it.strip_prefix("--output="))
+        .collect::<Option<_>>()?;
+    let written =
+        short.chain(long).map(|name| scene.touch(name, Access::Write, Depth::Itself, Follow::Yes));
+    let read = given.operands.iter().map(|it| match it {
+        Argument::Pipe => Some(Vec::new()),
+        Argument::Known(name) => scene.touch(name, Access::Read, Depth::Itself, Follow::Yes),
+        Argument::Unknown => None,
+    });
+    Some(written.chain(read).collect::<Option<Vec<_>>>()?.concat())
+}
+
+pub(super) fn dd(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let mut touches = Vec::new();
+    for argument in arguments {
+        let (key, value) = argument.as_known()?.split_once('=')?;
+        let access = match key {
+            "of" => Access::Write,
+            "if" => Access::Read,
+            _ => continue,
+        };
+        touches.extend(scene.touch(value, access, Depth::Itself, Follow::Yes)?);
+    }
+    Some(touches)
+}

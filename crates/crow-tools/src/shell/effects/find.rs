@@ -1,0 +1,115 @@
+//! `find`: what it looks at, and whether it only looks.
+
+use crow_core::tool::{Access, Depth, Touch};
+
+use super::{
+    arguments::Argument,
+    line::Known,
+    scene::{Follow, Scene},
+};
+
+/// Tests and actions without a value.
+const PLAIN: [&str; 25] = [
+    "-print",
+    "-print0",
+    "-ls",
+    "-depth",
+    "-d",
+    "-mount",
+    "-xdev",
+    "-noleaf",
+    "-daystart",
+    "-prune",
+    "-quit",
+    "-empty",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-true",
+    "-false",
+    "-nogroup",
+    "-nouser",
+    "-a",
+    "-o",
+    "-and",
+    "-or",
+    "-not",
+    "-ignore_readdir_race",
+];
+/// Those with one.
+const VALUED: [&str; 38] = [
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-iwholename",
+    "-regex",
+    "-iregex",
+    "-type",
+    "-xtype",
+    "-size",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-newer",
+    "-anewer",
+    "-cnewer",
+    "-newermt",
+    "-newerct",
+    "-perm",
+    "-maxdepth",
+    "-mindepth",
+    "-user",
+    "-group",
+    "-uid",
+    "-gid",
+    "-links",
+    "-inum",
+    "-lname",
+    "-ilname",
+    "-printf",
+    "-regextype",
+    "-samefile",
+    "-fstype",
+    "-used",
+];
+
+/// Returns what `find` touches. With `-delete` it changes what it finds; what it starts is a command of its own.
+pub(super) fn find(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+    let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
+    let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
+    let words: Vec<&str> = words.collect();
+    let is_expression = |word: &&str| word.starts_with(['-', '(', ')', '!', ',']);
+    let end = words.iter().position(is_expression).unwrap_or(words.len());
+    let (starts, expression) = words.split_at_checked(end)?;
+    let access = if expression.contains(&"-delete") { Access::Write } else { Access::Read };
+    let starts = if starts.is_empty() { &["."][..] } else { starts };
+    let mut touches: Vec<Touch> = Vec::new();
+    for start in starts {
+        touches.extend(scene.touch(start, access, Depth::Below, Follow::Yes)?);
+    }
+    let mut only_looks = access == Access::Read;
+    let mut expression = expression.iter();
+    while let Some(word) = expression.next() {
+        match *word {
+            "(" | ")" | "!" | "," | "-delete" => {}
+            word if PLAIN.contains(&word) => {}
+            "-newer" | "-anewer" | "-cnewer" | "-samefile" => {
+                let name = expression.next()?;
+                touches.extend(scene.touch(name, Access::Read, Depth::Itself, Follow::Yes)?);
+            }
+            word if VALUED.contains(&word) => drop(expression.next()?),
+            "-fprint" | "-fprint0" | "-fls" | "-fprintf" => {
+                only_looks = false;
+                let name = expression.next()?;
+                touches.extend(scene.touch(name, Access::Write, Depth::Itself, Follow::Yes)?);
+            }
+            _ => only_looks = false,
+        }
+    }
+    Some(if only_looks { Known::reads(touches) } else { Known::changes(touches) })
+}

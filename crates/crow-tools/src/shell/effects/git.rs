@@ -1,0 +1,160 @@
+//! `git`, as far as it only reads.
+//!
+//! Settings of a repository can name programs that even `git status` starts. So none of these commands is a read by
+//! itself: only where the kernel keeps what it starts from changing anything.
+
+use crow_core::tool::{Access, Depth, Extent, Touch};
+
+use super::{
+    arguments::Argument,
+    line::Known,
+    scene::{Follow, Scene},
+};
+
+/// Commands that only read, whatever follows, as long as [`IS_MORE`] does not.
+const READS: [&str; 29] = [
+    "blame",
+    "annotate",
+    "cat-file",
+    "check-ignore",
+    "check-attr",
+    "count-objects",
+    "describe",
+    "diff",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "for-each-ref",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "name-rev",
+    "range-diff",
+    "reflog",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "show-branch",
+    "status",
+    "var",
+    "whatchanged",
+];
+
+/// Options that write files, start programs or read elsewhere.
+const IS_MORE: [&str; 16] = [
+    "--output",
+    "--ext-diff",
+    "--textconv",
+    "--open-files-in-pager",
+    "--no-index",
+    "--contents",
+    "--exec",
+    "--upload-pack",
+    "--file",
+    "--global",
+    "--system",
+    "--blob",
+    "--git-dir",
+    "--work-tree",
+    "--exec-path",
+    "--resolve-git-dir",
+];
+
+/// Returns what git reads, if that is all it does.
+pub(super) fn git(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+    let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
+    let mut touches: Vec<Touch> = scene.touch(".", Access::Read, Depth::Below, Follow::Yes)?;
+    let mut rest = words.as_slice();
+    loop {
+        rest = match rest {
+            // Only harmless settings come this far: the others are not understood.
+            ["-c", _, rest @ ..] | ["--no-pager" | "-P" | "--no-optional-locks", rest @ ..] => rest,
+            ["-C", folder, rest @ ..] => {
+                touches = scene.touch(folder, Access::Read, Depth::Below, Follow::Yes)?;
+                rest
+            }
+            _ => break,
+        };
+    }
+    let (command, rest) = rest.split_first()?;
+    let is_more = |word: &&str| {
+        let name = word.split('=').next().unwrap_or_default();
+        // Names of options may be shortened.
+        let is_option = name.len() > 3 && IS_MORE.iter().any(|it| it.starts_with(name));
+        let leads_out = word.split(['=', ':']).any(|part| part.starts_with(['/', '~']));
+        let climbs = word.split(['/', ':', '=']).any(|part| part == "..");
+        let is_script = *command == "grep" && (word.starts_with("-O") || word.starts_with("-f"));
+        is_option || word.starts_with("-O") || leads_out || climbs || is_script
+    };
+    (!rest.iter().any(is_more) && only_reads(command, rest))
+        .then_some(Known { touches, extent: Extent::HeldReads })
+}
+
+fn only_reads(command: &str, rest: &[&str]) -> bool {
+    let is_option = |word: &&str| word.starts_with('-');
+    let only = |known: &[&str]| {
+        rest.iter().all(|word| known.contains(&word.split('=').next().unwrap_or_default()))
+    };
+    match command {
+        "branch" => {
+            const LISTS: [&str; 14] = [
+                "-a",
+                "-r",
+                "-v",
+                "-vv",
+                "-l",
+                "--all",
+                "--remotes",
+                "--list",
+                "--verbose",
+                "--show-current",
+                "--sort",
+                "--format",
+                "--column",
+                "--no-color",
+            ];
+            const ABOUT: [&str; 5] =
+                ["--merged", "--no-merged", "--contains", "--no-contains", "--points-at"];
+            only(&LISTS)
+                || rest.iter().any(|word| ABOUT.contains(word))
+                    && rest
+                        .iter()
+                        .filter(|word| is_option(word))
+                        .all(|word| LISTS.contains(word) || ABOUT.contains(word))
+        }
+        "tag" => {
+            let lists = [
+                "-l",
+                "--list",
+                "-n",
+                "--sort",
+                "--column",
+                "--contains",
+                "--merged",
+                "--points-at",
+            ];
+            rest.first()
+                .is_none_or(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
+                && rest
+                    .iter()
+                    .filter(|word| is_option(word))
+                    .all(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
+        }
+        "remote" => matches!(rest, [] | ["-v" | "--verbose"] | ["get-url", _]),
+        "stash" => matches!(rest, ["list" | "show", ..]),
+        "worktree" => matches!(rest, ["list", ..]),
+        "notes" => matches!(rest, ["show" | "list", ..]),
+        "config" => match rest {
+            ["--get" | "--get-all" | "--get-regexp" | "get", _, ..]
+            | ["--list" | "-l" | "list", ..] => true,
+            [key] => !key.starts_with('-') && key.contains('.'),
+            _ => false,
+        },
+        "reflog" => matches!(rest, [] | ["show", ..]) || rest.first().is_some_and(is_option),
+        command => READS.contains(&command),
+    }
+}

@@ -1,0 +1,207 @@
+//! What patterns and braces turn into: at least the words that the shell would make of them.
+
+use std::{fs, path::Path};
+
+/// The most words that one may turn into.
+const MAX_WORDS: usize = 500;
+/// The most entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 5_000;
+
+/// Returns the words that a pattern turns into in a folder. Files that do not match may be among them: brackets are
+/// taken for any character. None if it holds more than patterns and braces, or is too large.
+pub(super) fn expand(text: &str, folder: &Path) -> Option<Vec<String>> {
+    if text.contains(|char: char| "'\"\\$`()<>~!\n\t ".contains(char)) {
+        return None;
+    }
+    let mut words = Vec::new();
+    for word in braces(text)? {
+        if word.contains(['*', '?', '[']) {
+            let mut found = matches(&word, folder)?;
+            if found.is_empty() {
+                found.push(word);
+            }
+            words.extend(found);
+        } else {
+            words.push(word);
+        }
+        if words.len() > MAX_WORDS {
+            return None;
+        }
+    }
+    Some(words)
+}
+
+/// Takes braces apart, from the left. None where they lie in each other or hold no list.
+fn braces(text: &str) -> Option<Vec<String>> {
+    let Some((before, rest)) = text.split_once('{') else {
+        return (!text.contains('}')).then(|| vec![text.to_owned()]);
+    };
+    let (list, tail) = rest.split_once('}')?;
+    if list.contains('{') || before.contains('}') {
+        return None;
+    }
+    let choices: Vec<String> = match list.split_once("..") {
+        Some((low, high)) => numbers(low, high)?,
+        None if list.contains(',') => list.split(',').map(str::to_owned).collect(),
+        None => return None,
+    };
+    let ends = braces(tail)?;
+    let mut words = Vec::new();
+    for choice in &choices {
+        words.extend(ends.iter().map(|end| format!("{before}{choice}{end}")));
+        if words.len() > MAX_WORDS {
+            return None;
+        }
+    }
+    Some(words)
+}
+
+fn numbers(first: &str, last: &str) -> Option<Vec<String>> {
+    if [first, last].iter().any(|number| number.len() > 1 && number.starts_with('0')) {
+        return None;
+    }
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last && last - first < 200).then(|| (first..=last).map(|it| it.to_string()).collect())
+}
+
+fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
+    let is_absolute = pattern.starts_with('/');
+    let mut found = vec![String::new()];
+    let mut is_found = false;
+    for (at, part) in pattern.split('/').enumerate() {
+        let mut next = Vec::new();
+        for start in &found {
+            let glue = if at == 0 { "" } else { "/" };
+            if part.contains(['*', '?', '[']) {
+                let base = if is_absolute { Path::new("/") } else { folder };
+                for name in names(&base.join(start.trim_start_matches('/')), part)? {
+                    next.push(format!("{start}{glue}{name}"));
+                }
+            } else {
+                let name = format!("{start}{glue}{part}");
+                let base = if is_absolute { Path::new("/") } else { folder };
+                // Behind a pattern only what exists counts.
+                if !is_found
+                    || fs::symlink_metadata(base.join(name.trim_start_matches('/'))).is_ok()
+                {
+                    next.push(name);
+                }
+            }
+            if next.len() > MAX_WORDS {
+                return None;
+            }
+        }
+        is_found |= part.contains(['*', '?', '[']);
+        found = next;
+    }
+    Some(found)
+}
+
+/// The names in a folder that a pattern may stand for.
+fn names(folder: &Path, pattern: &str) -> Option<Vec<String>> {
+    let pattern = simple(pattern)?;
+    let Ok(entries) = fs::read_dir(folder) else { return Some(Vec::new()) };
+    let mut names = Vec::new();
+    for (at, entry) in entries.flatten().enumerate() {
+        if at > MAX_ENTRIES {
+            return None;
+        }
+        let name = entry.file_name().into_string().ok()?;
+        let is_hidden = name.starts_with('.') && pattern.first() != Some(&'.');
+        let letters: Vec<char> = name.chars().collect();
+        if !is_hidden && is_match(&pattern, &letters) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Some(names)
+}
+
+/// The pattern with `?` for what stands in brackets.
+fn simple(pattern: &str) -> Option<Vec<char>> {
+    let mut simple = Vec::new();
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        if char == '[' {
+            let mut inner = 0;
+            loop {
+                match chars.next()? {
+                    ']' if inner > 0 => break,
+                    '[' => return None,
+                    _ => inner += 1,
+                }
+            }
+            simple.push('?');
+        } else {
+            simple.push(char);
+        }
+    }
+    Some(simple)
+}
+
+/// Matches with `*` and `?`, in time that is bounded by the product of the lengths.
+fn is_match(pattern: &[char], name: &[char]) -> bool {
+    let mut reached = vec![false; name.len() + 1];
+    if let Some(first) = reached.first_mut() {
+        *first = true;
+    }
+    for wanted in pattern {
+        let mut next = vec![false; name.len() + 1];
+        let mut seen = false;
+        for (at, slot) in next.iter_mut().enumerate() {
+            let here = reached.get(at).copied().unwrap_or_default();
+            seen |= here;
+            let before = at.checked_sub(1);
+            let from = before.and_then(|before| reached.get(before)).copied().unwrap_or_default();
+            let letter = before.and_then(|before| name.get(before));
+            *slot = match wanted {
+                '*' => seen,
+                '?' => from,
+                wanted => from && letter == Some(wanted),
+            };
+        }
+        reached = next;
+    }
+    reached.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_and_braces_turn_into_names() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.rs", "b.rs", "c.txt", ".hidden", "sub/d.rs", "sub/e.rs", "other/d.rs"] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let words = |text: &str| expand(text, folder.path()).map(|words| words.join(" "));
+        for (text, wanted) in [
+            ("*.rs", "a.rs b.rs"),
+            ("*", "a.rs b.rs c.txt other sub"),
+            (".h*", ".hidden"),
+            ("*/d.rs", "other/d.rs sub/d.rs"),
+            ("sub/[de].rs", "sub/d.rs sub/e.rs"),
+            ("./?.rs", "./a.rs ./b.rs"),
+            ("none*", "none*"),
+            ("{a,b,x}.rs", "a.rs b.rs x.rs"),
+            ("{1..3}/{x,y}", "1/x 1/y 2/x 2/y 3/x 3/y"),
+            ("{a,c}.*", "a.rs c.txt"),
+        ] {
+            assert_eq!(words(text).as_deref(), Some(wanted), "{text}");
+        }
+        for text in ["$x*", "'a'*", "{a,{b,c}}", "{a}", "~/*", "[a", "!(a)", "{1..100000}"] {
+            assert_eq!(words(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_many_stars_ends_soon() {
+        let pattern: Vec<char> = "*a".repeat(200).chars().collect();
+        let name = vec!['a'; 199];
+        assert!(!is_match(&pattern, &name));
+        assert!(is_match(&['*'], &name));
+    }
+}

@@ -1,0 +1,167 @@
+//! From a line that is read to one of which it is known what it touches.
+
+use std::path::Path;
+
+use crow_core::{
+    tool::{CommandLine, CommandMeaning, Depth, Extent, SimpleCommand, Touch, Word},
+    workspace::Workspace,
+};
+
+use super::{
+    arguments::{Argument, arguments},
+    filters, find,
+    folders::Folders,
+    git, readers,
+    scene::{Follow, Scene},
+    secrets::is_secret,
+    switches, versions, writers,
+};
+use crate::shell::parse::{Notes, read_with_notes};
+
+/// What is known of a command.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub touches: Vec<Touch>,
+    pub extent: Extent,
+}
+
+impl Known {
+    pub(super) fn reads(touches: Vec<Touch>) -> Self {
+        Self { touches, extent: Extent::Reads }
+    }
+
+    pub(super) fn changes(touches: Vec<Touch>) -> Self {
+        Self { touches, extent: Extent::Anything }
+    }
+
+    pub(super) fn hidden() -> Self {
+        Self { touches: Vec::new(), extent: Extent::Hidden }
+    }
+}
+
+/// Reads a shell line that starts in a folder, and finds out what it touches. It looks at the file system, and blocks
+/// while it does.
+///
+/// The folder must be absolute and resolved. What a line touches is as true as the file system is still: what another
+/// process changes meanwhile is left to the sandbox.
+pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
+    let (mut line, notes) = read_with_notes(text);
+    if folder != workspace.cwd() {
+        line.folder = Some(folder.to_owned());
+    }
+    if let CommandMeaning::Commands(commands) = &mut line.meaning {
+        locate(commands, folder, workspace, &notes);
+    }
+    line
+}
+
+fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &Notes) {
+    let mut folders = Folders::new(start, commands, notes);
+    for (at, command) in commands.iter_mut().enumerate() {
+        let here = folders.known();
+        let scene = Scene { folders: here.as_deref(), workspace, notes };
+        for redirect in &mut command.redirects {
+            redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
+        }
+        let known = match command.words.first() {
+            None => Known::reads(Vec::new()),
+            Some(Word::Computed(_)) => Known::changes(Vec::new()),
+            Some(Word::Literal(program)) if program == "tee" => {
+                let words = command.words.get(1..).unwrap_or_default();
+                match filters::tee(&arguments(words, &scene), &scene) {
+                    Some(files) => {
+                        command.redirects.extend(files);
+                        Known::reads(Vec::new())
+                    }
+                    None => Known::hidden(),
+                }
+            }
+            Some(Word::Literal(program)) => {
+                let program = program.clone();
+                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
+                folder_change(&program, &arguments, &mut folders, at)
+                    .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+            }
+        };
+        command.touches = known.touches;
+        command.extent = known.extent;
+        let names_secret = command.touches.iter().any(|touch| is_secret(&touch.path))
+            || command
+                .redirects
+                .iter()
+                .filter_map(|redirect| redirect.path.as_ref())
+                .any(|path| is_secret(path));
+        let is_wrapped = command
+            .wrappers
+            .iter()
+            .any(|word| !matches!(word, Word::Literal(text) if text != "env"));
+        let is_read = matches!(command.extent, Extent::Reads | Extent::HeldReads);
+        if is_read && (names_secret || is_wrapped) {
+            command.extent = Extent::Anything;
+        }
+    }
+}
+
+/// What a command does that changes the folder.
+fn folder_change(
+    program: &str,
+    arguments: &[Argument],
+    folders: &mut Folders,
+    at: usize,
+) -> Option<Known> {
+    if !matches!(program, "cd" | "pushd" | "popd") {
+        return None;
+    }
+    let operands: Vec<&Argument> = arguments
+        .iter()
+        .filter(|argument| !matches!(argument, Argument::Known(text) if matches!(text.as_str(), "--" | "-L" | "-P")))
+        .collect();
+    let [Argument::Known(target)] = operands.as_slice() else {
+        folders.lose();
+        return Some(Known::hidden());
+    };
+    let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
+    let reached = if is_plain { folders.go(at, target) } else { None };
+    let Some(reached) = reached else {
+        folders.lose();
+        return Some(Known::hidden());
+    };
+    let touch = |path| Touch { access: crow_core::tool::Access::Read, path, depth: Depth::Itself };
+    let touches = reached.into_iter().map(touch).collect();
+    Some(if program == "cd" { Known::reads(touches) } else { Known::changes(touches) })
+}
+
+fn of_program(
+    program: &str,
+    arguments: &[Argument],
+    command: &SimpleCommand,
+    scene: &Scene<'_>,
+) -> Known {
+    // Only the name stands for the program that is known: a path may lead to another one of that name.
+    let name = ["/bin/", "/usr/bin/"]
+        .iter()
+        .find_map(|folder| program.strip_prefix(folder))
+        .unwrap_or(program);
+    let known = versions::version(name, arguments)
+        .or_else(|| match name {
+            "find" => find::find(arguments, scene),
+            "git" => git::git(arguments, scene),
+            _ => readers::read(name, arguments, &command.words, scene),
+        })
+        .or_else(|| writers::change(name, arguments, scene));
+    let mut known = known.unwrap_or_else(|| switches::unknown(name, arguments, scene));
+    if program.contains('/') {
+        known.touches.extend(
+            scene
+                .touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes)
+                .unwrap_or_default(),
+        );
+        if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
+            known.touches.retain(|touch| touch.path.to_str() != Some(program));
+        }
+        if matches!(known.extent, Extent::Reads | Extent::HeldReads) {
+            known.extent = Extent::Anything;
+        }
+    }
+    known
+}

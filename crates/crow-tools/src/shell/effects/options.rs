@@ -1,0 +1,89 @@
+//! Options as a program reads them, by a list of those that are known.
+
+use super::arguments::Argument;
+
+/// The options of a program that change nothing and start nothing, or that do what is said of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    /// Letters without a value.
+    pub flags: &'static str,
+    /// Letters with a value, in the same word or in the next one. One that is listed here wrongly hides an operand.
+    pub valued: &'static str,
+    /// Long names, divided by blanks, with or without a value after `=`. A value in the next word counts as an operand, which is one too
+    /// many and none too few.
+    pub long: &'static str,
+}
+
+/// What is given to a program.
+#[derive(Debug, Default)]
+pub(super) struct Given<'a> {
+    pub operands: Vec<&'a Argument>,
+    pub letters: String,
+    pub long: Vec<&'a str>,
+    pub values: Vec<(char, &'a str)>,
+}
+
+impl Given<'_> {
+    /// Returns whether an option is given, by its letter or its name.
+    pub(super) fn has(&self, letter: char, name: &str) -> bool {
+        self.letters.contains(letter)
+            || self.values.iter().any(|(it, _)| *it == letter)
+            || self.long.iter().any(|it| it.split('=').next() == Some(name))
+    }
+}
+
+impl Options {
+    /// Reads arguments. None if one of them is not known.
+    pub(super) fn read<'a>(&self, arguments: &'a [Argument]) -> Option<Given<'a>> {
+        let mut given = Given::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let text = match argument {
+                Argument::Known(text) => text.as_str(),
+                Argument::Pipe => {
+                    given.operands.push(argument);
+                    continue;
+                }
+                Argument::Unknown => return None,
+            };
+            if text == "--" {
+                given.operands.extend(arguments);
+                break;
+            }
+            if text.starts_with("--") {
+                let name = text.split('=').next().unwrap_or_default();
+                if !self.long.split(' ').any(|known| known == name) {
+                    return None;
+                }
+                given.long.push(text);
+            } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+                self.letters(letters, &mut arguments, &mut given)?;
+            } else {
+                given.operands.push(argument);
+            }
+        }
+        let is_known = |operand: &&Argument| **operand != Argument::Unknown;
+        given.operands.iter().all(is_known).then_some(given)
+    }
+
+    fn letters<'a>(
+        &self,
+        letters: &'a str,
+        arguments: &mut std::slice::Iter<'a, Argument>,
+        given: &mut Given<'a>,
+    ) -> Option<()> {
+        for (at, letter) in letters.char_indices() {
+            if self.valued.contains(letter) {
+                let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+                let value = if rest.is_empty() { arguments.next()?.as_known()? } else { rest };
+                given.values.push((letter, value));
+                return Some(());
+            }
+            if !self.flags.contains(letter) {
+                return None;
+            }
+            given.letters.push(letter);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,131 @@
+//! What programs read that do nothing else.
+
+use crow_core::tool::{Access, Depth, Touch, Word};
+
+use super::{
+    arguments::Argument,
+    line::Known,
+    options::Given,
+    reader_table::{INERT, Operands, READERS},
+    scene::{Follow, Scene},
+};
+
+/// Returns what a program reads, if that is all it does.
+pub(super) fn read(
+    name: &str,
+    arguments: &[Argument],
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<Known> {
+    if INERT.contains(&name) {
+        return Some(Known::reads(Vec::new()));
+    }
+    if let Some(is_read) = by_words(name, arguments, words) {
+        return is_read.then(|| Known::reads(Vec::new()));
+    }
+    let reader = READERS.iter().find(|reader| reader.name == name)?;
+    let given = reader.options.read(arguments)?;
+    files(reader.operands, &given, scene).map(Known::reads)
+}
+
+/// Those of which single words decide.
+fn by_words(name: &str, arguments: &[Argument], words: &[Word]) -> Option<bool> {
+    let texts: Option<Vec<&str>> = arguments.iter().map(Argument::as_known).collect();
+    let first = texts.as_ref().and_then(|texts| texts.first().copied());
+    Some(match name {
+        // What may name a variable or evaluate an index was turned down when the line was read.
+        "test" | "[" | "printf" => {
+            let hides = |word: &Word| {
+                word.as_literal().is_some_and(|word| word.contains("$(") || word.contains('`'))
+            };
+            !words.iter().any(hides) && first.is_none_or(|first| !first.starts_with("-v"))
+        }
+        "wait" | "hostname" => arguments.is_empty(),
+        "command" => matches!(first, Some("-v" | "-V")),
+        "date" => texts.is_some_and(|texts| {
+            let mut texts = texts.into_iter();
+            let mut is_read = true;
+            while let Some(text) = texts.next() {
+                is_read &= match text {
+                    "-d" | "--date" => texts.next().is_some(),
+                    "-u" | "-R" | "-I" | "--utc" => true,
+                    text => ["+", "--date=", "--iso-8601", "--rfc-3339="]
+                        .iter()
+                        .any(|it| text.starts_with(it)),
+                };
+            }
+            is_read
+        }),
+        _ => return None,
+    })
+}
+
+fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let is_recursive = given.has('r', "--recursive");
+    let depth = match operands {
+        Operands::Trees | Operands::PatternTrees => Depth::Below,
+        Operands::Pattern | Operands::Compared if is_recursive => Depth::Below,
+        Operands::Files
+        | Operands::OneFile
+        | Operands::Listed
+        | Operands::Pattern
+        | Operands::Compared
+        | Operands::Script(_) => Depth::Itself,
+    };
+    let mut names = given.operands.as_slice();
+    match operands {
+        Operands::OneFile if names.len() > 1 => return None,
+        Operands::Pattern | Operands::PatternTrees => {
+            let lists = ["--files", "--type-list"].iter().any(|it| given.long.contains(it));
+            if !given.has('e', "--regexp") && !lists {
+                names = names.get(1..).unwrap_or_default();
+            }
+        }
+        Operands::Script(language) => {
+            let is_safe = |script: &str| language.only_reads(script);
+            let scripts: Vec<&str> = scripts_of(given);
+            if scripts.is_empty() {
+                let (script, rest) = names.split_first()?;
+                if !is_safe(script.as_known()?) {
+                    return None;
+                }
+                names = rest;
+            } else if !scripts.into_iter().all(is_safe) {
+                return None;
+            }
+        }
+        Operands::Files
+        | Operands::OneFile
+        | Operands::Listed
+        | Operands::Trees
+        | Operands::Compared => {}
+    }
+    let takes_here =
+        matches!(operands, Operands::Listed | Operands::Trees | Operands::PatternTrees)
+            || operands == Operands::Pattern && is_recursive;
+    if names.is_empty() && takes_here {
+        return scene.touch(".", Access::Read, depth, Follow::Yes);
+    }
+    let mut touches = Vec::new();
+    for name in names {
+        match name {
+            Argument::Pipe => {}
+            Argument::Unknown => return None,
+            Argument::Known(name) if name == "-" => {}
+            Argument::Known(name) => {
+                touches.extend(scene.touch(name, Access::Read, depth, Follow::Yes)?);
+            }
+        }
+    }
+    // Where links are followed on the way, none may lead out.
+    let follows = operands == Operands::Compared && depth == Depth::Below;
+    let stays = |touch: &Touch| !follows || scene.holds_all_below(&touch.path);
+    touches.iter().all(stays).then_some(touches)
+}
+
+/// The scripts that options give: `-e` of sed. The other programs have no such option, or `-v` is none.
+fn scripts_of<'a>(given: &Given<'a>) -> Vec<&'a str> {
+    let short = given.values.iter().filter(|(letter, _)| *letter == 'e').map(|(_, value)| *value);
+    let long = given.long.iter().filter_map(|it| it.strip_prefix("--expression="));
+    short.chain(long).collect()
+}

@@ -1,0 +1,151 @@
+//! Where a command stands: the folders that it may run in, and what a path means there.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use crow_core::{
+    tool::{Access, Depth, Touch},
+    workspace::Workspace,
+};
+
+use crate::shell::parse::Notes;
+
+/// How many links are followed before a path counts as one that leads nowhere.
+const MAX_LINKS: usize = 40;
+/// How long a path may be, as the systems have it.
+const MAX_BYTES: usize = 4096;
+/// How many entries of a folder are looked at, when it matters where its links lead.
+const MAX_ENTRIES: usize = 5_000;
+
+/// Whether the last name of a path is followed if it is a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    Yes,
+    /// The link itself is meant, as when it is removed.
+    No,
+}
+
+/// Where a command stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    /// The folders that it may run in, if they are known.
+    pub folders: Option<&'a [PathBuf]>,
+    pub workspace: &'a Workspace,
+    pub notes: &'a Notes,
+}
+
+impl Scene<'_> {
+    /// Returns what is touched by a command that a path is given to. None if that is not known.
+    pub(super) fn touch(
+        &self,
+        given: &str,
+        access: Access,
+        depth: Depth,
+        follow: Follow,
+    ) -> Option<Vec<Touch>> {
+        if matches!(given, "/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr") {
+            return Some(Vec::new());
+        }
+        let paths = self.resolve(given, follow)?;
+        Some(paths.into_iter().map(|path| Touch { access, path, depth }).collect())
+    }
+
+    /// Returns the file that a path leads to, if it is a single one.
+    pub(super) fn only(&self, given: &str) -> Option<PathBuf> {
+        match self.resolve(given, Follow::Yes)?.as_slice() {
+            [path] => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    fn resolve(&self, given: &str, follow: Follow) -> Option<Vec<PathBuf>> {
+        if given.is_empty() || given.len() > MAX_BYTES || given.contains('\0') {
+            return None;
+        }
+        if given.starts_with('/') {
+            return Some(vec![resolve(Path::new("/"), given, follow)?]);
+        }
+        let mut paths = Vec::new();
+        for folder in self.folders? {
+            let path = resolve(folder, given, follow)?;
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        Some(paths)
+    }
+
+    /// Returns whether all that can be reached from a folder, also over links, lies in the workspace.
+    pub(super) fn holds_all_below(&self, path: &Path) -> bool {
+        let mut left = MAX_ENTRIES;
+        let mut folders = vec![path.to_owned()];
+        while let Some(folder) = folders.pop() {
+            // What is no folder, or cannot be read, has nothing below it.
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                left = left.saturating_sub(1);
+                let Ok(kind) = entry.file_type() else { return false };
+                if left == 0 || kind.is_symlink() && !self.leads_inside(&entry.path()) {
+                    return false;
+                }
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        true
+    }
+
+    fn leads_inside(&self, link: &Path) -> bool {
+        match fs::canonicalize(link) {
+            Ok(path) => self.workspace.contains(&path),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Goes from a folder along a path as the kernel does: links are followed where they stand, so that `..` after one
+/// leads out of where it led to. What does not exist stays as it is written.
+pub(super) fn resolve(folder: &Path, given: &str, follow: Follow) -> Option<PathBuf> {
+    let mut at = folder.to_owned();
+    let mut links = 0;
+    let ends_in_name = !given.ends_with('/') && !given.ends_with("/.") && given != ".";
+    let mut parts: Vec<OsString> = Path::new(given)
+        .components()
+        .rev()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    while let Some(part) = parts.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&part);
+        let is_followed = follow == Follow::Yes || !parts.is_empty() || !ends_in_name;
+        match fs::read_link(&next) {
+            Ok(target) if is_followed => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return None;
+                }
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                parts.extend(target.components().rev().filter_map(|part| match part {
+                    Component::Normal(name) => Some(name.to_owned()),
+                    Component::ParentDir => Some("..".into()),
+                    Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+                }));
+            }
+            Ok(_) | Err(_) => at = next,
+        }
+    }
+    Some(at)
+}

@@ -1,0 +1,188 @@
+//! Small programs on the command line: those of which it is plain that they only read what they are given.
+
+/// What such a program is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Awk,
+    Jq,
+    Sed,
+}
+
+impl Language {
+    /// Returns whether a program has no way to another file or program.
+    pub(super) fn only_reads(self, script: &str) -> bool {
+        match self {
+            Self::Awk => awk_only_reads(script),
+            Self::Jq => jq_only_reads(script),
+            Self::Sed => sed_only_reads(script),
+        }
+    }
+}
+
+/// Whether a script of sed prints, deletes and replaces, and neither reads nor writes other files nor starts anything.
+fn sed_only_reads(script: &str) -> bool {
+    let mut chars = script.chars().peekable();
+    loop {
+        while chars.next_if(|char| matches!(char, ' ' | ';' | '\n')).is_some() {}
+        if chars.peek().is_none() {
+            return true;
+        }
+        if skip_address(&mut chars).is_none() {
+            return false;
+        }
+        while chars.next_if(|char| matches!(char, ' ' | '!')).is_some() {}
+        match chars.next() {
+            Some('p' | 'd' | '=' | 'n' | 'N' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x') => {}
+            Some('q') => while chars.next_if(char::is_ascii_digit).is_some() {},
+            Some('{' | '}') => continue,
+            Some('s') => {
+                if skip_replacement(&mut chars).is_none() {
+                    return false;
+                }
+            }
+            // Blocks, labels, text, files and commands.
+            Some(_) | None => return false,
+        }
+        while chars.next_if_eq(&' ').is_some() {}
+        if !matches!(chars.peek(), None | Some(';' | '\n' | '}')) {
+            return false;
+        }
+    }
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn skip_address(chars: &mut Chars<'_>) -> Option<()> {
+    loop {
+        match chars.peek() {
+            Some('0'..='9' | '$' | '~' | '+') => drop(chars.next()),
+            Some('/') => {
+                chars.next();
+                skip_to('/', chars)?;
+                chars.next_if_eq(&'I');
+            }
+            Some(_) | None => return Some(()),
+        }
+        while chars.next_if_eq(&' ').is_some() {}
+        if chars.next_if_eq(&',').is_some() {
+            while chars.next_if_eq(&' ').is_some() {}
+        }
+    }
+}
+
+fn skip_replacement(chars: &mut Chars<'_>) -> Option<()> {
+    let mark = chars.next().filter(|mark| mark.is_ascii_punctuation() && *mark != '\\')?;
+    skip_to(mark, chars)?;
+    skip_to(mark, chars)?;
+    // `e` would run what comes out, `w` write it.
+    while chars.next_if(|flag| flag.is_ascii_digit() || "gpIi".contains(*flag)).is_some() {}
+    Some(())
+}
+
+/// Goes behind the next mark that is not escaped. In brackets a mark may stand for itself, to some of the programs.
+fn skip_to(mark: char, chars: &mut Chars<'_>) -> Option<()> {
+    let (mut in_brackets, mut in_class) = (false, false);
+    loop {
+        match chars.next()? {
+            '\\' => drop(chars.next()?),
+            '\n' => return None,
+            '[' if in_brackets => in_class = true,
+            '[' if matches!(chars.peek(), Some(']' | '^')) => return None,
+            '[' => in_brackets = true,
+            ']' if in_class => in_class = false,
+            ']' => in_brackets = false,
+            char if char == mark => return (!in_brackets).then_some(()),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a program of awk has no way to another file or program.
+fn awk_only_reads(program: &str) -> bool {
+    const WAYS: [&str; 9] =
+        ["system", "getline", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "include"];
+    let alone = program.replace("||", "");
+    !alone.contains(['|', '@', '\n'])
+        && !WAYS.iter().any(|way| program.contains(way))
+        && !writes(program)
+}
+
+/// A `>` may compare, but only where nothing is printed: `$3 > 5`.
+fn writes(program: &str) -> bool {
+    program.contains('>') && program.contains("print")
+}
+
+/// Whether a filter of jq takes in no other file and shows no variable.
+fn jq_only_reads(filter: &str) -> bool {
+    const WAYS: [&str; 6] = ["import", "include", "env", "ENV", "modulemeta", "get_search_list"];
+    !WAYS.iter().any(|way| filter.contains(way))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_do_more_than_read_are_found() {
+        for (script, wanted) in [
+            ("1,20p", true),
+            ("$p", true),
+            ("/a/,/b/p", true),
+            ("/a\\/b/d", true),
+            ("s/a/b/g", true),
+            ("s|a|b|;s#c#d#p", true),
+            ("10q", true),
+            ("5!d", true),
+            ("$!N;P;D", true),
+            ("w out", false),
+            ("s/a/b/w out", false),
+            ("s/a/b/e", false),
+            ("s/a/b/ge", false),
+            ("e", false),
+            ("1e id", false),
+            ("r /etc/passwd", false),
+            ("R x", false),
+            ("/a/w x", false),
+            ("{p;w x\n}", false),
+            ("/x/{p;q}", true),
+            ("/x/{=;p}", true),
+            ("s/[[:alpha:]/]/x/;w out/", false),
+            ("s/[]/]/x/w out", false),
+            ("s/[[:alpha:]]/x/g", true),
+            ("a text", false),
+            ("s/[/]/x/w out", false),
+            ("s/[/]/x/;w out/", false),
+            ("s/a/b/\nw out", false),
+            ("y/abc/def/", false),
+            ("", true),
+        ] {
+            assert_eq!(sed_only_reads(script), wanted, "{script}");
+        }
+        for (program, wanted) in [
+            ("{print $1}", true),
+            ("NR==1 || /x/ {print}", true),
+            ("$3 > 5", true),
+            ("$3 > 5 {print}", false),
+            ("{print > \"out\"}", false),
+            ("{print | \"sh\"}", false),
+            ("BEGIN{system(\"id\")}", false),
+            ("{getline < \"/etc/passwd\"}", false),
+            ("BEGIN{while((\"id\"|getline x)>0) x}", false),
+            ("BEGIN{ARGV[1]=\"/etc/passwd\"}", false),
+            ("{sum+=$2} END {print sum}", true),
+            ("@load \"x\"", false),
+            ("{sy\\\nstem(\"id\")}", false),
+        ] {
+            assert_eq!(awk_only_reads(program), wanted, "{program}");
+        }
+        for (filter, wanted) in [
+            (".a.b", true),
+            (".[] | select(.x > 1)", true),
+            ("env", false),
+            ("$ENV.HOME", false),
+            ("import \"/etc/x\" as $x; $x", false),
+        ] {
+            assert_eq!(jq_only_reads(filter), wanted, "{filter}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What lines touch, on a real file system.
+
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
+
+use crow_core::{
+    tool::{Access, CommandMeaning, Depth, Extent},
+    workspace::Workspace,
+};
+
+use super::{is_widened, plan_command_line};
+
+struct Place {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    workspace: Workspace,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    let root = top.join("p");
+    for name in ["p/a.txt", "p/sub/b.txt", "p/sub/deep/c.txt", "out/secret", "p/-rf", "p/glob/x.c"]
+    {
+        let path = top.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    symlink("../out", root.join("link")).unwrap();
+    symlink("sub/deep", root.join("inner")).unwrap();
+    symlink("../out/new", root.join("nowhere")).unwrap();
+    symlink("../../out/secret", root.join("glob/y.c")).unwrap();
+    Place { _folder: folder, workspace: Workspace::new(root.clone()), root }
+}
+
+/// The touches and files of all commands: `r` and `w`, with `+` for all below. Paths as seen from the root.
+fn told(place: &Place, text: &str) -> String {
+    let line = plan_command_line(text, &place.root, &place.workspace);
+    let CommandMeaning::Commands(commands) = line.meaning else { return "unclear".to_owned() };
+    let mut told = Vec::new();
+    let top = place.root.parent().unwrap();
+    let shown = |path: &std::path::Path| match path.strip_prefix(&place.root) {
+        Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+        Ok(rest) => rest.display().to_string(),
+        Err(_) => match path.strip_prefix(top) {
+            Ok(rest) => format!("../{}", rest.display()),
+            Err(_) => path.display().to_string(),
+        },
+    };
+    let letter = |access| match access {
+        Access::Read => 'r',
+        Access::Write => 'w',
+    };
+    for command in commands {
+        for touch in &command.touches {
+            let depth = if touch.depth == Depth::Below { "+" } else { "" };
+            told.push(format!("{}{depth} {}", letter(touch.access), shown(&touch.path)));
+        }
+        for redirect in command.redirects.iter().filter(|it| !it.is_device()) {
+            let path = redirect.path.as_deref().map_or("?".to_owned(), shown);
+            told.push(format!("{} {path}", letter(redirect.access)));
+        }
+        match command.extent {
+            Extent::Anything => told.push("anything".to_owned()),
+            Extent::Hidden => told.push("hidden".to_owned()),
+            Extent::Reads => {}
+            Extent::HeldReads => told.push("held".to_owned()),
+        }
+    }
+    told.join(", ")
+}
+
+#[test]
+fn what_a_line_touches_is_resolved() {
+    let place = place();
+    for (line, wanted) in [
+        ("cat a.txt", "r a.txt"),
+        ("cat sub/../a.txt", "r a.txt"),
+        ("cat link/secret", "r ../out/secret"),
+        ("cat link/../p/a.txt", "r a.txt"),
+        ("cat inner/../b.txt", "r sub/b.txt"),
+        ("cat inner/../../a.txt", "r a.txt"),
+        ("cat inner/../../../out/secret", "r ../out/secret"),
+        ("cat nowhere", "r ../out/new"),
+        ("cat 'no such'", "r no such"),
+        ("cat glob/*.c", "r glob/x.c, r ../out/secret"),
+        ("cat sub/{b,d}.txt", "r sub/b.txt, r sub/d.txt"),
+        ("cat *", "anything"),
+        ("cat -- *", "anything"),
+        ("cat ./*.txt", "r a.txt"),
+        ("cat $X", "anything"),
+        ("cat ~/x", "anything"),
+        ("ls", "r ."),
+        ("grep -r x sub", "r+ sub"),
+        ("grep -r x", "r+ ."),
+        ("find . -name x", "r+ ."),
+        ("find sub -delete", "w+ sub, anything"),
+        ("echo x > out.txt", "w out.txt"),
+        ("echo x > link/new", "w ../out/new"),
+        ("echo x > nowhere", "w ../out/new"),
+        ("echo x > $F", "w ?"),
+        ("cat < sub/b.txt", "r sub/b.txt"),
+        ("echo x | tee -a out.txt", "w out.txt"),
+        ("tee $X", "hidden"),
+        ("mkdir -p x/y", "w x/y, anything"),
+        ("mkdir $X", "hidden"),
+        ("rm -r sub", "w+ sub, anything"),
+        ("rm link", "w link, anything"),
+        ("rm -r link/", "w+ ../out, anything"),
+        ("mv a.txt link", "w+ a.txt, w+ link, w+ ../out, w+ ../out/a.txt, anything"),
+        ("cp a.txt sub", "r a.txt, w sub, w sub/a.txt, anything"),
+        ("cp a.txt nowhere", "r a.txt, w ../out/new, anything"),
+        ("ln -s ../out x", "r ../out, r out, w x, anything"),
+        ("chmod +x link/secret", "w ../out/secret, anything"),
+        ("sed -i s/a/b/ a.txt", "w a.txt, anything"),
+        ("sed -i 's/a/b/w x' a.txt", "hidden"),
+        ("sort -o s.txt a.txt", "w s.txt, r a.txt, anything"),
+        ("dd if=a.txt of=link/x", "r a.txt, w ../out/x, anything"),
+        ("make -C link", "r ../out, anything"),
+        ("cargo test --manifest-path=../out/Cargo.toml", "r ../out/Cargo.toml, anything"),
+        ("cargo test --config x", "hidden"),
+        ("git status", "r+ ., held"),
+        ("git -C link log", "r+ ../out, held"),
+        ("cat .env", "r .env, anything"),
+        ("cargo --version", "held"),
+        ("git --version", ""),
+        ("env cat a.txt", "r a.txt, anything"),
+        ("./ls", "r ls, anything"),
+    ] {
+        assert_eq!(told(&place, line), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
+    let place = place();
+    for (line, wanted) in [
+        ("cd sub && cat ../a.txt", "r sub, r a.txt"),
+        ("cd sub; cat b.txt", "r sub, r sub/b.txt"),
+        ("(cd sub && cat ../a.txt)", "r sub, r a.txt"),
+        ("(cd sub); cat ../a.txt", "r sub, r a.txt, r ../a.txt"),
+        ("cd sub & cat ../a.txt", "r sub, r a.txt, r ../a.txt"),
+        ("cd sub | cat ../a.txt", "r sub, r a.txt, r ../a.txt"),
+        ("true && cd sub; cat ../a.txt", "r sub, r a.txt, r ../a.txt"),
+        ("cd none && cat ../a.txt", "r none, r a.txt, r ../a.txt"),
+        ("cd link && cat secret", "r ../out, r ../out/secret"),
+        ("cd inner && cd .. && ls", "r sub/deep, r ., r sub, r ., r sub, r sub/deep"),
+        ("cd inner && cd ../.. && ls", "r sub/deep, r ../, r ., r ../, r ., r sub/deep"),
+        ("cd -P inner && ls", "r sub/deep, r sub/deep"),
+        ("cd ..; cat x", "r ../, r ../x"),
+        ("cd $X; cat a.txt", "hidden, anything"),
+        ("cd; cat a.txt", "hidden, anything"),
+        ("cd -; cat a.txt", "hidden, anything"),
+        ("for x in 1 2; do cat a.txt; cd ..; done", "anything, hidden"),
+        ("sh -c 'cd sub'; cat ../a.txt", "anything, r sub, r a.txt, r ../a.txt"),
+        ("pushd sub && cat b.txt", "r sub, anything, r sub/b.txt, r b.txt"),
+        ("for f in a.txt sub/b.txt; do cat \"$f\"; done", "r a.txt, r sub/b.txt"),
+        ("for f in ./*.txt; do cat \"$f\"; done", "r a.txt"),
+        ("for f in a.txt; do read f; cat \"$f\"; done", ", anything"),
+        ("x=a.txt; cat $x", "r a.txt"),
+        ("x=a.txt; x=/etc/passwd; cat $x", "anything"),
+        ("x='a.txt /etc/passwd'; cat $x", "anything"),
+        ("x=a.txt; x=/etc/passwd eval 'cat $x'", "anything, anything"),
+    ] {
+        assert_eq!(
+            told(&place, line).trim_start_matches(", "),
+            wanted.trim_start_matches(", "),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_line_that_leads_elsewhere_by_the_time_it_runs_is_noticed() {
+    let place = place();
+    let plan = |text| plan_command_line(text, &place.root, &place.workspace);
+    let lines = ["cat a.txt", "echo x > new.txt", "cp a.txt new", "ls sub", "mkdir made"];
+    let before: Vec<_> = lines.iter().map(|line| plan(line)).collect();
+    let widened = || -> Vec<bool> {
+        let pairs = before.iter().zip(lines);
+        pairs.map(|(before, line)| is_widened(before, &plan(line), &place.workspace)).collect()
+    };
+    assert_eq!(widened(), [false; 5]);
+    // A call before it made the target a folder.
+    fs::create_dir(place.root.join("new")).unwrap();
+    assert_eq!(widened(), [false; 5]);
+    fs::remove_file(place.root.join("a.txt")).unwrap();
+    symlink("../out/secret", place.root.join("a.txt")).unwrap();
+    symlink("../out/new", place.root.join("new.txt")).unwrap();
+    assert_eq!(widened(), [true, true, true, false, false]);
+}

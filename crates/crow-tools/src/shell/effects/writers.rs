@@ -1,0 +1,212 @@
+//! Programs that change the files that they are given, as far as it is known which.
+
+use crow_core::tool::{Access, Depth, Touch};
+
+use super::{
+    arguments::Argument,
+    filters,
+    line::Known,
+    options::{Given, Options},
+    scene::{Follow, Scene},
+};
+
+/// What a program does with its operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It changes all of them.
+    All,
+    /// It takes names away: a link is meant itself.
+    Removal,
+    /// It changes all but the first, which says how.
+    AfterFirst,
+    /// It copies all but the last to the last.
+    Copy,
+    /// It moves all but the last to the last.
+    Move,
+    /// It makes the last a name of the first.
+    Link,
+}
+
+struct Writer {
+    name: &'static str,
+    change: Change,
+    options: Options,
+}
+
+const fn writer(
+    name: &'static str,
+    change: Change,
+    flags: &'static str,
+    valued: &'static str,
+    long: &'static str,
+) -> Writer {
+    Writer { name, change, options: Options { flags, valued, long } }
+}
+
+const WRITERS: [Writer; 15] = [
+    writer(
+        "rm",
+        Change::Removal,
+        "fiIrRdv",
+        "",
+        "--force --recursive --interactive --dir --verbose --one-file-system --preserve-root",
+    ),
+    writer("rmdir", Change::Removal, "pv", "", "--parents --verbose --ignore-fail-on-non-empty"),
+    writer("unlink", Change::Removal, "", "", ""),
+    writer("shred", Change::All, "fuvxz", "ns", "--force --remove --verbose --zero --iterations"),
+    writer("mkdir", Change::All, "pv", "m", "--parents --verbose --mode"),
+    writer("touch", Change::All, "acmh", "dt", "--no-create --date --time"),
+    writer("truncate", Change::All, "co", "s", "--size --no-create"),
+    writer("mkfifo", Change::All, "", "m", ""),
+    writer(
+        "chmod",
+        Change::AfterFirst,
+        "Rvcf",
+        "",
+        "--recursive --verbose --changes --quiet --silent",
+    ),
+    writer(
+        "chown",
+        Change::AfterFirst,
+        "Rvcfh",
+        "",
+        "--recursive --verbose --changes --quiet --silent --no-dereference",
+    ),
+    writer(
+        "chgrp",
+        Change::AfterFirst,
+        "Rvcfh",
+        "",
+        "--recursive --verbose --changes --quiet --silent --no-dereference",
+    ),
+    writer(
+        "cp",
+        Change::Copy,
+        "abdfilLnpPrRTuvx",
+        "",
+        "--archive --force --interactive --link --no-clobber --parents --preserve \
+--no-preserve --recursive --symbolic-link --update --verbose --backup --reflink \
+--no-target-directory",
+    ),
+    writer(
+        "install",
+        Change::Copy,
+        "bcCdDpsv",
+        "mog",
+        "--mode --directory --preserve-timestamps --verbose",
+    ),
+    writer(
+        "mv",
+        Change::Move,
+        "bfinTuv",
+        "",
+        "--force --interactive --no-clobber --update --verbose --backup --no-target-directory",
+    ),
+    writer(
+        "ln",
+        Change::Link,
+        "bfinrsTvPL",
+        "",
+        "--symbolic --force --relative --verbose --no-dereference --interactive \
+--no-target-directory",
+    ),
+];
+
+/// Returns what a program changes, if it is one that changes files that it is given.
+pub(super) fn change(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+    let known = match name {
+        "sed" if filters::is_in_place(arguments) => filters::sed(arguments, scene),
+        "sort" if filters::has_output(arguments) => filters::sort(arguments, scene),
+        "dd" => filters::dd(arguments, scene),
+        _ => {
+            let writer = WRITERS.iter().find(|writer| writer.name == name)?;
+            writer.options.read(arguments).and_then(|given| files(writer.change, &given, scene))
+        }
+    };
+    Some(known.map_or_else(Known::hidden, Known::changes))
+}
+
+fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let names: Vec<&str> =
+        given.operands.iter().map(|operand| operand.as_known()).collect::<Option<_>>()?;
+    let is_recursive = given.has('r', "--recursive")
+        || given.has('R', "--recursive")
+        || given.has('a', "--archive");
+    let depth = if is_recursive || change == Change::Move { Depth::Below } else { Depth::Itself };
+    let follow =
+        if matches!(change, Change::Removal | Change::Move) { Follow::No } else { Follow::Yes };
+    let mut touches = Vec::new();
+    let mut touch = |name: &str, access, follow| {
+        touches.extend(scene.touch(name, access, depth, follow)?);
+        Some(())
+    };
+    match change {
+        Change::All | Change::Removal => {
+            for name in names {
+                touch(name, Access::Write, follow)?;
+            }
+        }
+        Change::AfterFirst => {
+            for name in names.iter().skip(1) {
+                touch(name, Access::Write, follow)?;
+            }
+        }
+        Change::Copy | Change::Move | Change::Link => {
+            let (target, sources) = names.split_last()?;
+            let access = if change == Change::Move { Access::Write } else { Access::Read };
+            for source in sources {
+                if change == Change::Link {
+                    linked(source, target, given, scene, &mut touches)?;
+                } else {
+                    touches.extend(scene.touch(source, access, depth, follow)?);
+                }
+            }
+            let end = if change == Change::Copy { Follow::Yes } else { Follow::No };
+            touches.extend(scene.touch(target, Access::Write, depth, end)?);
+            touches.extend(scene.touch(target, Access::Write, depth, Follow::Yes)?);
+            // Where the target is a folder, it is what lies in it.
+            for source in sources {
+                let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                let inner = format!("{}/{name}", target.trim_end_matches('/'));
+                let is_name = !matches!(name, "" | "." | "..") && !target.is_empty();
+                if is_name && scene.only(target).is_none_or(|target| target.is_dir()) {
+                    touches.extend(scene.touch(&inner, Access::Write, depth, end)?);
+                }
+            }
+        }
+    }
+    let mut distinct: Vec<Touch> = Vec::new();
+    for touch in touches {
+        if !distinct.contains(&touch) {
+            distinct.push(touch);
+        }
+    }
+    Some(distinct)
+}
+
+/// What a link leads to: a later command could reach it by the link's name. A symbolic one is seen from its folder.
+fn linked(
+    source: &str,
+    target: &str,
+    given: &Given<'_>,
+    scene: &Scene<'_>,
+    touches: &mut Vec<Touch>,
+) -> Option<()> {
+    let is_symbolic = given.has('s', "--symbolic");
+    let access = if is_symbolic { Access::Read } else { Access::Write };
+    touches.extend(scene.touch(source, access, Depth::Itself, Follow::Yes)?);
+    if is_symbolic && !source.starts_with('/') {
+        let folder = match target.trim_end_matches('/').rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{source}"),
+            None => source.to_owned(),
+        };
+        touches.extend(scene.touch(&folder, access, Depth::Itself, Follow::Yes)?);
+        touches.extend(scene.touch(
+            &format!("{target}/{source}"),
+            access,
+            Depth::Itself,
+            Follow::Yes,
+        )?);
+    }
+    Some(())
+}
