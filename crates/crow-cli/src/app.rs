@@ -84,6 +84,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Permissions(PermissionsCommand::Explain(args)) => {
             command::explain(&args, environment)
         }
+        Command::Trust(args) => command::trust(&args, environment),
         Command::Completions { shell } => command::completions(shell),
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
@@ -124,6 +125,7 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Models(_)
         | Command::Sessions(_)
         | Command::Permissions(_)
+        | Command::Trust(_)
         | Command::Completions { .. }
         | Command::Man => OutputForm::Text,
     }

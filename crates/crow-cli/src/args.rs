@@ -46,6 +46,8 @@ pub(crate) enum Command {
     /// Show the permission rules, and what they say about a call
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// Look at the configuration that a project brings along, and trust it
+    Trust(TrustArgs),
     /// List providers and their models
     Models(ModelsArgs),
     /// Print a completion script for a shell
@@ -254,6 +256,23 @@ pub(crate) struct ExplainArgs {
     /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+}
+
+/// Arguments of `trust`.
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Trust it as it is, without a question
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    pub yes: bool,
+    /// List the projects that are trusted
+    #[arg(long, conflicts_with_all = ["revoke", "cwd"])]
+    pub list: bool,
+    /// Trust it no longer
+    #[arg(long)]
+    pub revoke: bool,
+    /// A directory of the project [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
 }
 
 /// Arguments of `models`.

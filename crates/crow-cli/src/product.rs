@@ -41,9 +41,18 @@ pub(crate) fn rule_store(environment: &Environment) -> Result<RuleStore, CliErro
     Ok(RuleStore::new(user).with_managed(MANAGED_RULES))
 }
 
-/// Returns the providers: the built-in ones and those in `providers/*.toml`.
-pub(crate) fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
-    let configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+/// Returns the providers: the built-in ones, those in `providers/*.toml`, and those of a trusted project under names that
+/// no other one has.
+pub(crate) fn models(
+    environment: &Environment,
+    of_project: &[ProviderConfig],
+) -> Result<ProviderModels, CliError> {
+    let mut configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+    for provider in of_project {
+        if configs.iter().all(|own| own.name() != provider.name()) {
+            configs.push(provider.clone());
+        }
+    }
     let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
     Ok(ProviderModels::new(configs, move |name| lookup.var(name), client)?)

@@ -27,7 +27,7 @@ mod secret;
 mod sse;
 mod stand_in;
 
-pub use config::{ConfigError, ProviderConfig};
+pub use config::{ConfigError, ProviderConfig, ProviderReach, is_built_in};
 pub use dialect::Dialect;
 pub use discovery::{FoundModel, FoundServer, discover};
 pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};

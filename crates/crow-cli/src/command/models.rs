@@ -12,6 +12,8 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
+    run::say,
+    trust,
 };
 
 /// `models`.
@@ -19,7 +21,9 @@ pub(crate) async fn models(
     args: &ModelsArgs,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
-    let models = product::models(environment)?;
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    let models = product::models(environment, &project.providers)?;
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use crow_agent::{BaseAgent, Surroundings, serve_latest};
 use crow_core::{
     capability::Answerer,
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models, ResolvedModel},
     permission::{PermissionMode, PermissionPolicy},
@@ -30,7 +32,13 @@ use super::{
     directory::still_there,
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
-use crate::{Environment, render::ConsoleStyle, run::console_style, undo::remove};
+use crate::{
+    Environment,
+    render::ConsoleStyle,
+    run::console_style,
+    trust::{self, Project},
+    undo::remove,
+};
 
 /// How long an agent may take to end when its session is closed.
 const CLOSE: Duration = Duration::from_secs(3);
@@ -49,6 +57,8 @@ pub(crate) struct HostParts {
     pub answerer: Arc<dyn Answerer>,
     pub permissions: PermissionMode,
     pub rules: StoredRules,
+    /// What the project adds in which sessions work at first, and where that is.
+    pub project: (PathBuf, Project),
     pub snapshots: Arc<SnapshotStores>,
     /// The most model calls of a run, or the default.
     pub max_steps: Option<u32>,
@@ -58,6 +68,7 @@ pub(crate) struct HostParts {
 pub(crate) struct ProductHost {
     store: Arc<dyn SessionStore>,
     environment: Environment,
+    project: (PathBuf, Project),
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
@@ -95,6 +106,7 @@ impl ProductHost {
         Self {
             store: parts.store,
             environment: parts.environment,
+            project: parts.project,
             snapshots: parts.snapshots,
             models: parts.models,
             providers: parts.providers,
@@ -154,20 +166,49 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
-    fn start(&self, session: AgentSession, model: ResolvedModel) -> AgentHandle {
+    fn start(
+        &self,
+        mut session: AgentSession,
+        model: ResolvedModel,
+    ) -> Result<AgentHandle, HostError> {
         let cwd = session.metadata().crow().cwd;
         let id = session.id().clone();
+        let Project { rules, notice, .. } = self.project_in(&cwd)?;
+        session.add_rules(rules);
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
         let (agent, agents) = watch::channel(builder(model, self.max_steps));
-        let handle =
-            self.runtime.spawn(session, |internals| serve_latest(agents, surroundings, internals));
+        let handle = self.runtime.spawn(session, |mut internals| async move {
+            if let Some(text) = notice {
+                let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+                internals.emit(AgentEvent::Notice { level, audience, text }).await?;
+            }
+            serve_latest(agents, surroundings, internals).await
+        });
         let mut open = self.opened();
         open.retain(|_, open| !open.handle.state().is_end());
         open.insert(id, OpenSession { handle: handle.clone(), agent });
-        handle
+        Ok(handle)
+    }
+
+    /// Returns what the project of a directory adds. Its providers are known only if the program was started there.
+    fn project_in(&self, cwd: &Path) -> Result<Project, HostError> {
+        let (known, project) = &self.project;
+        if known == cwd {
+            return Ok(project.clone());
+        }
+        let mut project = trust::project_of(cwd, &self.environment).map_err(|error| {
+            HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
+        })?;
+        if !project.providers.is_empty() {
+            project.notice = Some(format!(
+                "the providers of the project in {} are known only to a crow-agent that is started there",
+                cwd.display()
+            ));
+        }
+        Ok(project)
     }
 
     /// Finds the model to ask when nobody names one: that of the first provider with a key, else a local server's.
@@ -249,7 +290,7 @@ impl AgentHost for ProductHost {
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
     async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
@@ -285,7 +326,7 @@ impl AgentHost for ProductHost {
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
         let abilities = model.info.abilities;
         let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {

@@ -19,5 +19,6 @@ mod program;
 mod sessions;
 mod signals;
 mod terminal;
+mod trust;
 mod undo;
 mod undo_mishaps;
