@@ -6,6 +6,7 @@ mod chat;
 mod child_environment;
 mod command;
 mod confirm;
+mod credentials;
 mod environment;
 mod error;
 mod host;

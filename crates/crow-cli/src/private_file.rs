@@ -3,7 +3,9 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -102,6 +104,22 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     Ok(())
 }
 
+/// Keeps others out of the folder of a file, also where it was open to them. Blocks.
+pub(crate) fn close_folder(path: &Path) -> Result<(), PrivateFileError> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let unwritable = |source| PrivateFileError::Write { path: folder.to_path_buf(), source };
+    create_folder(folder).map_err(unwritable)?;
+    let metadata = fs::metadata(folder).map_err(unwritable)?;
+    if metadata.uid() != geteuid().as_raw() {
+        let (path, owner) = (folder.to_path_buf(), metadata.uid());
+        return Err(PrivateFileError::Foreign { path, owner });
+    }
+    if metadata.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(unwritable)?;
+    }
+    Ok(())
+}
+
 /// Makes a folder that only the user can enter, and those above it.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -125,7 +143,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, PrivateFileError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 

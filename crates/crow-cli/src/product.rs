@@ -11,7 +11,10 @@ use crow_core::tool::{ToolRegistry, Typed};
 use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
 use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotStores};
 
-use crate::{CliError, Environment};
+use crate::{
+    CliError, Environment,
+    credentials::{CredentialFile, StoredKeys},
+};
 
 /// Returns where the user's sessions are kept.
 pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
@@ -55,7 +58,14 @@ pub(crate) fn models(
     }
     let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
-    Ok(ProviderModels::new(configs, move |name| lookup.var(name), client)?)
+    let stored = StoredKeys::new(credential_file(environment)?);
+    let models = ProviderModels::new(configs, move |name| lookup.var(name), client)?;
+    Ok(models.with_stored_keys(Arc::new(stored)))
+}
+
+/// Returns the file that keeps the keys which the user stored.
+pub(crate) fn credential_file(environment: &Environment) -> Result<CredentialFile, CliError> {
+    Ok(CredentialFile::new(&environment.config_dir()?))
 }
 
 /// Returns every tool that there is.

@@ -54,11 +54,14 @@ fn describe(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mu
     let state = match (&provider.credentials, served) {
         (_, Some(models)) => format!("running, {} models", models.len()),
         (Credentials::Present, None) => "key found".to_owned(),
+        (Credentials::Stored, None) => "key stored".to_owned(),
         (Credentials::NotNeeded, None) if provider.models.is_empty() && !address.is_empty() => {
             "not running".to_owned()
         }
         (Credentials::NotNeeded, None) => "no key needed".to_owned(),
-        (Credentials::Missing { variable }, None) => format!("no key: set {variable}"),
+        (Credentials::Missing { variable }, None) => {
+            format!("no key: set {variable}, or `crow-agent login {}`", provider.name)
+        }
         (Credentials::Unusable { reason }, None) => format!("key unusable: {reason}"),
     };
     // Writing to a string cannot fail.
@@ -94,6 +97,7 @@ fn facts(model: &ModelSummary) -> String {
 fn describe_json(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mut String) {
     let (credentials, missing) = match &provider.credentials {
         Credentials::Present => ("present", None),
+        Credentials::Stored => ("stored", None),
         Credentials::NotNeeded => ("not_needed", None),
         Credentials::Missing { variable } => ("missing", Some(variable)),
         Credentials::Unusable { .. } => ("unusable", None),

@@ -17,7 +17,7 @@ use crow_core::{
     model::{ModelRef, ModelRefError, Models, ResolvedModel},
     permission::{PermissionMode, PermissionPolicy},
 };
-use crow_providers::{ProviderModels, discover};
+use crow_providers::{Credentials, ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
     RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec, SessionStore,
@@ -220,6 +220,19 @@ impl ProductHost {
         if let Some(model) = providers.default_model() {
             return Ok(model);
         }
+        // A key that is there and cannot be used is not passed over in silence.
+        if let Some(reason) =
+            providers.list().into_iter().find_map(|provider| match provider.credentials {
+                Credentials::Unusable { reason } => Some(format!("{}: {reason}", provider.name)),
+                Credentials::Present
+                | Credentials::Stored
+                | Credentials::NotNeeded
+                | Credentials::Missing { .. } => None,
+            })
+        {
+            let hint = "mend this, or name a model with --model".to_owned();
+            return Err(HostError::Refused { message: reason, hint });
+        }
         let found = discover(providers).await;
         let first = found.into_iter().find_map(|server| {
             let model = server.models.into_iter().next()?;
@@ -396,7 +409,7 @@ impl AgentHost for ProductHost {
         self.default_model().await.map(drop)
     }
 
-    /// Keys come from the environment, and nothing of them is stored.
+    /// Keys come from the environment, or were stored by the user's own command, which also forgets them.
     async fn logout(&self) -> Result<(), HostError> {
         Err(HostError::Unsupported { what: "logout" })
     }
@@ -439,7 +452,7 @@ fn no_model() -> HostError {
 Give a provider's key, for example one of
   export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
   export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
-and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
+or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
 
   crow-agent models              shows providers, models and what is missing
   crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself

@@ -14,6 +14,7 @@ mod dialects;
 mod errors;
 mod examples;
 mod jobs;
+mod login;
 mod permissions;
 mod program;
 mod sessions;
