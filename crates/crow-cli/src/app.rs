@@ -15,7 +15,7 @@ use crate::{
         ChatArgs, Cli, Command, DiffArgs, OutputForm, PermissionsCommand, RedoArgs, RestoreArgs,
         RunOptions, SessionsCommand, UndoArgs,
     },
-    chat, command,
+    chat, command, credentials,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
 };
@@ -84,6 +84,9 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Permissions(PermissionsCommand::Explain(args)) => {
             command::explain(&args, environment)
         }
+        Command::Login(args) => credentials::login(&args, environment),
+        Command::Logout(args) => credentials::logout(&args, environment),
+        Command::Trust(args) => command::trust(&args, environment),
         Command::Completions { shell } => command::completions(shell),
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
@@ -124,6 +127,9 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Models(_)
         | Command::Sessions(_)
         | Command::Permissions(_)
+        | Command::Trust(_)
+        | Command::Login(_)
+        | Command::Logout(_)
         | Command::Completions { .. }
         | Command::Man => OutputForm::Text,
     }

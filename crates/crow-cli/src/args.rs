@@ -46,6 +46,12 @@ pub(crate) enum Command {
     /// Show the permission rules, and what they say about a call
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// Look at the configuration that a project brings along, and trust it
+    Trust(TrustArgs),
+    /// Store the key of a provider, or see which keys there are
+    Login(LoginArgs),
+    /// Forget the stored key of a provider
+    Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
     /// Print a completion script for a shell
@@ -254,6 +260,47 @@ pub(crate) struct ExplainArgs {
     /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+}
+
+/// Arguments of `trust`.
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Trust it as it is, without a question
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    pub yes: bool,
+    /// List the projects that are trusted
+    #[arg(long, conflicts_with_all = ["revoke", "cwd"])]
+    pub list: bool,
+    /// Trust it no longer
+    #[arg(long)]
+    pub revoke: bool,
+    /// A directory of the project [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+}
+
+/// Arguments of `login`.
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The provider; its key is typed unseen, or comes on standard input
+    pub provider: Option<String>,
+    /// Store it without a question
+    #[arg(long)]
+    pub yes: bool,
+    /// Store it in the keyring of the system instead of a file
+    #[cfg(feature = "keyring")]
+    #[arg(long, conflicts_with = "status")]
+    pub keyring: bool,
+    /// Show where each provider's key is, and no key
+    #[arg(long, conflicts_with_all = ["provider", "yes"])]
+    pub status: bool,
+}
+
+/// Arguments of `logout`.
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The provider [default: the only one with a stored key]
+    pub provider: Option<String>,
 }
 
 /// Arguments of `models`.

@@ -127,11 +127,13 @@ impl From<ModelsError> for CliError {
     fn from(error: ModelsError) -> Self {
         let message = error.to_string();
         match error {
-            ModelsError::NoCredentials { variable, .. } => Self {
+            ModelsError::NoCredentials { variable, provider } => Self {
                 exit: ExitCode::Credentials,
                 code: "no_credentials",
                 message,
-                hint: Some(format!("export {variable}=… and try again")),
+                hint: Some(format!(
+                    "export {variable}=…, or `crow-agent login {provider}`, and try again"
+                )),
             },
             ModelsError::UnknownProvider { .. } => {
                 Self { code: "unknown_provider", ..Self::usage(message) }

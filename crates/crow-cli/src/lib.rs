@@ -5,13 +5,17 @@ mod args;
 mod chat;
 mod child_environment;
 mod command;
+mod confirm;
+mod credentials;
 mod environment;
 mod error;
 mod host;
 pub mod output;
+mod private_file;
 mod product;
 pub mod render;
 mod run;
+mod trust;
 mod undo;
 
 pub use app::main;

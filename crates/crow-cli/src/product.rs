@@ -11,7 +11,10 @@ use crow_core::tool::{ToolRegistry, Typed};
 use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
 use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotStores};
 
-use crate::{CliError, Environment};
+use crate::{
+    CliError, Environment,
+    credentials::{CredentialFile, StoredKeys},
+};
 
 /// Returns where the user's sessions are kept.
 pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
@@ -41,12 +44,28 @@ pub(crate) fn rule_store(environment: &Environment) -> Result<RuleStore, CliErro
     Ok(RuleStore::new(user).with_managed(MANAGED_RULES))
 }
 
-/// Returns the providers: the built-in ones and those in `providers/*.toml`.
-pub(crate) fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
-    let configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+/// Returns the providers: the built-in ones, those in `providers/*.toml`, and those of a trusted project under names that
+/// no other one has.
+pub(crate) fn models(
+    environment: &Environment,
+    of_project: &[ProviderConfig],
+) -> Result<ProviderModels, CliError> {
+    let mut configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+    for provider in of_project {
+        if configs.iter().all(|own| own.name() != provider.name()) {
+            configs.push(provider.clone());
+        }
+    }
     let client = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let lookup = environment.clone();
-    Ok(ProviderModels::new(configs, move |name| lookup.var(name), client)?)
+    let stored = StoredKeys::new(credential_file(environment)?);
+    let models = ProviderModels::new(configs, move |name| lookup.var(name), client)?;
+    Ok(models.with_stored_keys(Arc::new(stored)))
+}
+
+/// Returns the file that keeps the keys which the user stored.
+pub(crate) fn credential_file(environment: &Environment) -> Result<CredentialFile, CliError> {
+    Ok(CredentialFile::new(&environment.config_dir()?))
 }
 
 /// Returns every tool that there is.

@@ -13,15 +13,15 @@ use crate::{
     Timeouts,
     catalogue::{KnownModel, Vendor},
     config::{
-        self, Address, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings, PriceSettings,
-        ProviderConfig, ProviderKind,
+        self, Address, BUILT_IN, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings,
+        PriceSettings, ProviderConfig, ProviderKind,
     },
     defaults::WithDefaults,
     http::shown,
     models::{Credentials, ModelSummary, ProviderSummary},
+    provider::is_secret,
+    stored::{self, KeyHome, Sources},
 };
-
-type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// One provider.
 #[derive(Debug)]
@@ -102,19 +102,18 @@ impl Configured {
     }
 
     /// The file names the address, or a variable, or it is where it always is. The error is a sentence.
-    pub(crate) fn base_url(&self, lookup: Look<'_>) -> Result<String, String> {
+    pub(crate) fn base_url(&self, sources: &Sources) -> Result<String, String> {
         if let Some(url) = &self.config.base_url {
             return Ok(url.clone());
         }
-        let look = |variable: &str| lookup(variable).filter(|value| !value.trim().is_empty());
         match self.address() {
-            Some(Address::Cloud { url, variable }) => match look(variable) {
+            Some(Address::Cloud { url, variable }) => match sources.variable(variable) {
                 Some(value) => config::base_url(&value)
                     .map_err(|reason| format!("{variable} cannot be used: {reason}")),
                 None => Ok(url.to_owned()),
             },
             Some(Address::Local { port, variable }) => {
-                let value = look(variable).unwrap_or_else(|| "127.0.0.1".to_owned());
+                let value = sources.variable(variable).unwrap_or_else(|| "127.0.0.1".to_owned());
                 config::host(&value, port)
                     .map_err(|reason| format!("{variable} cannot be used: {reason}"))
             }
@@ -133,8 +132,90 @@ impl Configured {
         }
     }
 
-    pub(crate) fn key(&self, lookup: Look<'_>) -> FoundKey {
-        config::find_key(&self.config.key, self.key_rule(), lookup)
+    /// Looks for the key: in the environment or where the file says, then where keys are kept.
+    pub(crate) fn key(&self, sources: &Sources) -> FoundKey {
+        let found = config::find_key(&self.config.key, self.key_rule(), &*sources.lookup);
+        match found {
+            FoundKey::Missing { .. } | FoundKey::NotNeeded if !self.is_replay() => {
+                self.stored_key(sources, found)
+            }
+            FoundKey::Missing { .. }
+            | FoundKey::NotNeeded
+            | FoundKey::Key(_)
+            | FoundKey::Stored(_)
+            | FoundKey::Unusable { .. } => found,
+        }
+    }
+
+    /// Takes the key that is kept, unless it was given for another place than the one that requests go to.
+    fn stored_key(&self, sources: &Sources, found: FoundKey) -> FoundKey {
+        let stored = match (sources.stored.find(self.key_name()), &found) {
+            (Ok(Some(stored)), _) => stored,
+            (Err(reason), FoundKey::Missing { .. }) => return FoundKey::Unusable { reason },
+            // What needs no key works without knowing of any.
+            (Ok(None) | Err(_), _) => return found,
+        };
+        // An address that is none is told by whoever makes the provider.
+        let Ok(url) = self.base_url(sources) else { return FoundKey::Stored(stored.key) };
+        let origin = stored::origin(&url).unwrap_or_default();
+        if origin == stored.origin {
+            return FoundKey::Stored(stored.key);
+        }
+        let by = match self.redirected_by(sources) {
+            Some(variable) => format!(" ({variable} says so)"),
+            None => String::new(),
+        };
+        let reason = format!(
+            "its stored key was given for {}, and requests go to {origin}{by}; the key is not sent there. \
+             `crow-agent login {}` stores one for that place",
+            stored.origin, self.config.name
+        );
+        FoundKey::Unusable { reason }
+    }
+
+    /// Returns the name under which a key is kept: built-in providers that share a variable share a key.
+    fn key_name(&self) -> &str {
+        let of_built_in = (self.source == Source::BuiltIn).then(|| {
+            let rule = self.key_rule();
+            BUILT_IN.iter().find(|other| other.key == rule).map(|other| other.name)
+        });
+        of_built_in.flatten().unwrap_or(&self.config.name)
+    }
+
+    /// Returns the variable that names another place than the provider's own one.
+    fn redirected_by(&self, sources: &Sources) -> Option<String> {
+        match (&self.config.base_url, self.address()) {
+            (None, Some(Address::Cloud { variable, .. } | Address::Local { variable, .. })) => {
+                sources.variable(variable).map(|_| variable.to_owned())
+            }
+            (None, Some(Address::File) | None) | (Some(_), _) => None,
+        }
+    }
+
+    /// Says where the key is kept and sent to.
+    pub(crate) fn key_home(&self, sources: &Sources) -> Result<KeyHome, ModelsError> {
+        let unusable =
+            |reason: String| ModelsError::Unusable { provider: self.config.name.clone(), reason };
+        let url = self.base_url(sources).map_err(unusable)?;
+        let origin = stored::origin(&url).ok_or_else(|| unusable("it takes no key".to_owned()))?;
+        Ok(KeyHome {
+            name: self.key_name().to_owned(),
+            origin,
+            redirected_by: self.redirected_by(sources),
+            variable: self.key_variable(),
+        })
+    }
+
+    /// Returns what may not show anywhere: keys, and what secret headers say.
+    pub(crate) fn secrets(&self, sources: &Sources) -> Vec<String> {
+        let key = match self.key(sources) {
+            FoundKey::Key(key) | FoundKey::Stored(key) => Some(key.reveal().to_owned()),
+            FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
+        };
+        let headers = self.config.headers.iter().filter(|header| is_secret(&header.name));
+        let headers = headers
+            .map(|header| header.value.strip_prefix("Bearer ").unwrap_or(&header.value).to_owned());
+        key.into_iter().chain(headers).collect()
     }
 
     pub(crate) fn default_model(&self) -> Option<ModelRef> {
@@ -149,26 +230,26 @@ impl Configured {
     /// Makes the provider, once.
     pub(crate) fn provider(
         &self,
-        lookup: Look<'_>,
+        sources: &Sources,
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
         if let Some(provider) = self.provider.get() {
             return Ok(Arc::clone(provider));
         }
-        let made = self.make_provider(lookup, client)?;
+        let made = self.make_provider(sources, client)?;
         Ok(Arc::clone(self.provider.get_or_init(|| made)))
     }
 
     fn make_provider(
         &self,
-        lookup: Look<'_>,
+        sources: &Sources,
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
         let name = || self.config.name.clone();
         let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
         let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
-        let key = match self.key(lookup) {
-            FoundKey::Key(key) => Some(key),
+        let key = match self.key(sources) {
+            FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
             FoundKey::NotNeeded => None,
             FoundKey::Missing { variable } => {
                 return Err(ModelsError::NoCredentials { provider: name(), variable });
@@ -178,7 +259,7 @@ impl Configured {
         let endpoint = Endpoint {
             provider: name(),
             dialect,
-            base_url: self.base_url(lookup).map_err(unusable)?,
+            base_url: self.base_url(sources).map_err(unusable)?,
             key,
             headers: self.config.headers.clone(),
         };
@@ -243,7 +324,7 @@ impl Configured {
         ))
     }
 
-    pub(crate) fn summary(&self, lookup: Look<'_>) -> ProviderSummary {
+    pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
         let models = self.known_ids().map(|id| {
             let reference = ModelRef { provider: self.config.name.clone(), model: id.to_owned() };
             ModelSummary { info: self.info(&reference), price: self.price(id) }
@@ -251,9 +332,10 @@ impl Configured {
         ProviderSummary {
             name: self.config.name.clone(),
             dialect: self.dialect().map_or("replay", Dialect::name),
-            base_url: self.base_url(lookup).map(|url| without_secret(&url)),
-            credentials: match self.key(lookup) {
+            base_url: self.base_url(sources).map(|url| without_secret(&url)),
+            credentials: match self.key(sources) {
                 FoundKey::Key(_) => Credentials::Present,
+                FoundKey::Stored(_) => Credentials::Stored,
                 FoundKey::NotNeeded => Credentials::NotNeeded,
                 FoundKey::Missing { variable } => Credentials::Missing { variable },
                 FoundKey::Unusable { reason } => Credentials::Unusable { reason },

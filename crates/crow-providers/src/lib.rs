@@ -26,8 +26,9 @@ mod retry;
 mod secret;
 mod sse;
 mod stand_in;
+mod stored;
 
-pub use config::{ConfigError, ProviderConfig};
+pub use config::{ConfigError, ProviderConfig, ProviderReach, is_built_in};
 pub use dialect::Dialect;
 pub use discovery::{FoundModel, FoundServer, discover};
 pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};
@@ -38,3 +39,4 @@ pub use provider::{Endpoint, EndpointError, ExtraHeader, HttpProvider};
 pub use replay::{RecordingError, ReplayProvider};
 pub use retry::RetryPolicy;
 pub use secret::ApiKey;
+pub use stored::{KeyHome, KeyStore, StoredKey};

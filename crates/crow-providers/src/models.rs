@@ -11,10 +11,8 @@ use crate::{
     configured::Configured,
     replay::ReplayProvider,
     secret::ApiKey,
+    stored::{KeyHome, KeyStore, NoKeys, Sources},
 };
-
-/// Finds the value of an environment variable, or of what stands in its place.
-pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The providers that are built in and those that were configured.
 ///
@@ -22,7 +20,7 @@ pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// model is resolved.
 pub struct ProviderModels {
     providers: Vec<Configured>,
-    lookup: Lookup,
+    sources: Sources,
     client: HttpClient,
 }
 
@@ -48,6 +46,8 @@ pub struct ProviderSummary {
 pub enum Credentials {
     /// It is, and can be sent.
     Present,
+    /// It is kept for the place that requests go to.
+    Stored,
     /// None is needed.
     NotNeeded,
     /// It is looked for here, and is not there.
@@ -95,16 +95,23 @@ impl ProviderModels {
                 None => providers.push(configured),
             }
         }
-        Ok(Self { providers, lookup: Arc::new(lookup), client })
+        let sources = Sources { lookup: Arc::new(lookup), stored: Arc::new(NoKeys) };
+        Ok(Self { providers, sources, client })
+    }
+
+    /// Takes keys from there where no variable holds one.
+    #[must_use]
+    pub fn with_stored_keys(mut self, stored: Arc<dyn KeyStore>) -> Self {
+        self.sources.stored = stored;
+        self
     }
 
     /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
     /// providers come before built-in ones, and what needs no key comes last.
     pub fn default_model(&self) -> Option<ModelRef> {
-        let with_key =
-            |provider: &&Configured| matches!(provider.key(&*self.lookup), FoundKey::Key(_));
+        let with_key = |provider: &&Configured| provider.key(&self.sources).is_there();
         let without =
-            |provider: &&Configured| matches!(provider.key(&*self.lookup), FoundKey::NotNeeded);
+            |provider: &&Configured| matches!(provider.key(&self.sources), FoundKey::NotNeeded);
         let configured = || self.providers.iter().filter(|provider| provider.is_configured());
         let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
         configured()
@@ -131,7 +138,17 @@ impl ProviderModels {
 
     /// Returns all providers with what is known about them, the built-in ones first. Asks nobody.
     pub fn list(&self) -> Vec<ProviderSummary> {
-        self.providers.iter().map(|provider| provider.summary(&*self.lookup)).collect()
+        self.providers.iter().map(|provider| provider.summary(&self.sources)).collect()
+    }
+
+    /// Says where the key of a provider is kept and sent to.
+    pub fn key_home(&self, provider: &str) -> Result<KeyHome, ModelsError> {
+        self.find(provider)?.key_home(&self.sources)
+    }
+
+    /// Returns what may not show anywhere: the keys of all providers, and what their secret headers say.
+    pub fn secrets(&self) -> Vec<String> {
+        self.providers.iter().flat_map(|provider| provider.secrets(&self.sources)).collect()
     }
 
     fn find(&self, name: &str) -> Result<&Configured, ModelsError> {
@@ -149,9 +166,9 @@ impl ProviderModels {
     /// asking it will say what is wrong.
     pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Option<ApiKey>)> {
         self.providers.iter().filter(|provider| provider.is_local()).filter_map(|provider| {
-            let base_url = provider.base_url(&*self.lookup).ok()?;
-            let key = match provider.key(&*self.lookup) {
-                FoundKey::Key(key) => Some(key),
+            let base_url = provider.base_url(&self.sources).ok()?;
+            let key = match provider.key(&self.sources) {
+                FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
                 FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
             };
             Some((provider.name(), base_url, key))
@@ -171,7 +188,7 @@ impl Models for ProviderModels {
             let info = configured.info(reference);
             return Ok(ResolvedModel { provider: Arc::new(provider), info, warning: None });
         }
-        let provider: Arc<dyn Provider> = configured.provider(&*self.lookup, &self.client)?;
+        let provider: Arc<dyn Provider> = configured.provider(&self.sources, &self.client)?;
         let info = configured.info(reference);
         Ok(ResolvedModel { provider, info, warning: configured.warning(&reference.model) })
     }

@@ -222,7 +222,9 @@ fn headers(endpoint: &Endpoint, secrets: &mut Secrets) -> Result<HeaderMap, Endp
     Ok(headers)
 }
 
-fn is_secret(header: &str) -> bool {
+/// Whether the name of a header, in any case, says that a secret follows.
+pub(crate) fn is_secret(header: &str) -> bool {
+    let header = header.to_ascii_lowercase();
     ["authorization", "cookie", "key", "token", "secret"].iter().any(|word| header.contains(word))
 }
 

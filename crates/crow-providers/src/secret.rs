@@ -13,6 +13,11 @@ impl ApiKey {
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
+    /// Takes what was typed or copied for a key. The error says what is wrong with it, without showing it.
+    pub fn check(text: &str) -> Result<Self, String> {
+        crate::config::check_key(text)
+    }
+
     /// Returns the key itself.
     pub(crate) fn reveal(&self) -> &str {
         &self.0

@@ -19,6 +19,17 @@ pub fn resolve_rules(policy: PermissionPolicy, workspace: &Workspace) -> Permiss
     further.into_iter().fold(policy, PermissionPolicy::with_rules)
 }
 
+/// Adds rules as [`resolve_rules`] does.
+pub(crate) fn add_resolved(
+    policy: PermissionPolicy,
+    rules: RuleSet,
+    workspace: &Workspace,
+) -> PermissionPolicy {
+    let further: Vec<RuleSet> =
+        rules.rules().iter().flat_map(|rule| resolved_forms(rule, workspace)).collect();
+    further.into_iter().fold(policy.with_rules(rules), PermissionPolicy::with_rules)
+}
+
 fn resolved_forms(rule: &PermissionRule, workspace: &Workspace) -> Vec<RuleSet> {
     let RuleMatcher::Path { access, path } = &rule.matcher else { return Vec::new() };
     let written: Vec<PathBuf> = if path.is_absolute() {

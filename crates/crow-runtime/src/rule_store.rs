@@ -110,6 +110,12 @@ impl RuleStore {
         Ok(StoredRules { managed, user })
     }
 
+    /// Understands rules that were read elsewhere. The path serves only to say where an error is.
+    pub fn parse(path: &Path, text: &str) -> Result<RuleSet, RuleStoreError> {
+        let rules = RuleSet::from_json(text);
+        rules.map_err(|source| RuleStoreError::Rules { path: path.to_path_buf(), source })
+    }
+
     /// Replaces the user's rules in one go. A rule that holds a function cannot be saved. Blocks.
     pub fn save(&self, rules: &RuleSet) -> Result<(), RuleStoreError> {
         let text = rules.to_json().map_err(|source| RuleStoreError::Save { source })?;
@@ -124,8 +130,7 @@ fn read(path: &Path) -> Result<RuleSet, RuleStoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RuleSet::default()),
         Err(source) => return Err(RuleStoreError::Read { path: path.to_path_buf(), source }),
     };
-    let rules = RuleSet::from_json(&text);
-    rules.map_err(|source| RuleStoreError::Rules { path: path.to_path_buf(), source })
+    RuleStore::parse(path, &text)
 }
 
 /// Reads a file that is one, and no more of it than rules can be.

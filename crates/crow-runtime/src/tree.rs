@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use crow_core::{ids::SessionId, permission::PermissionPolicy};
@@ -21,6 +21,8 @@ pub(crate) struct Tree {
     pub(crate) undone: Notify,
     /// What holds the processes of its agents.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
+    /// Whether the user was told what holds processes.
+    pub(crate) told_of_sandbox: AtomicBool,
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
@@ -52,6 +54,7 @@ impl Tree {
             answers: Answers::default(),
             undone: Notify::new(),
             sandbox,
+            told_of_sandbox: AtomicBool::new(false),
             policy: RwLock::new(policy),
             sessions: Mutex::default(),
             running: AtomicUsize::new(0),

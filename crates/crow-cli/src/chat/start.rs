@@ -14,15 +14,20 @@ use crate::{
     output::ExitCode,
     product,
     run::{AgentRequest, Audience, Launch, SHUTDOWN, Sink, console_style, launch},
+    trust,
 };
 
 /// Opens the chat and returns how the process exits.
 pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let request = AgentRequest::from(args);
-    let providers = Arc::new(product::models(environment)?);
-    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let store = product::session_store(environment)?;
+    let cwd = request.directory(store.as_ref(), environment)?;
+    let project = trust::admit(&cwd, environment, Audience::Person)?;
+    let providers = Arc::new(product::models(environment, &project.providers)?);
+    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let launched = launch(Launch {
+        cwd,
+        project,
         rules: product::rule_store(environment)?.load()?,
         snapshots: product::snapshot_stores(environment)?,
         request: &request,

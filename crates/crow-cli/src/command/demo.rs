@@ -24,6 +24,7 @@ use crate::{
     output::ExitCode,
     product,
     run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
+    trust::Project,
 };
 
 const RECORDING: &str = include_str!("../../demo/recording.json");
@@ -58,6 +59,8 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     let fallback = Some(ModelRef { provider: "replay".to_owned(), model: "demo".to_owned() });
     let launched = launch(Launch {
         request: &request,
+        cwd: project.canonicalize().unwrap_or_else(|_| project.clone()),
+        project: Project::default(),
         audience: Audience::of(args.output, environment),
         environment,
         store,
@@ -111,6 +114,7 @@ async fn check_passes(project: &Path, environment: &Environment) -> Result<bool,
         timeout: CHECK_TIME,
         output: OutputLimits { head: 4096, tail: 0, spill: None, spill_cap: 0 },
         progress: Progress::default(),
+        only_reads: false,
     };
     let runner = ProcessRunner::new(environment.for_children(&[]));
     let outcome = runner

@@ -6,6 +6,7 @@ mod models;
 mod permissions;
 mod run;
 mod sessions;
+mod trust;
 mod undo;
 
 pub(crate) use demo::demo;
@@ -14,4 +15,5 @@ pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};
 pub(crate) use sessions::{list, remove, show};
+pub(crate) use trust::trust;
 pub(crate) use undo::{diff, redo, restore, show_changes, undo};

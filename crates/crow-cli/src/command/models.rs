@@ -12,6 +12,8 @@ use crate::{
     output::ExitCode,
     product,
     render::one_line,
+    run::say,
+    trust,
 };
 
 /// `models`.
@@ -19,7 +21,9 @@ pub(crate) async fn models(
     args: &ModelsArgs,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
-    let models = product::models(environment)?;
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    let models = product::models(environment, &project.providers)?;
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;
     }
@@ -50,11 +54,14 @@ fn describe(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mu
     let state = match (&provider.credentials, served) {
         (_, Some(models)) => format!("running, {} models", models.len()),
         (Credentials::Present, None) => "key found".to_owned(),
+        (Credentials::Stored, None) => "key stored".to_owned(),
         (Credentials::NotNeeded, None) if provider.models.is_empty() && !address.is_empty() => {
             "not running".to_owned()
         }
         (Credentials::NotNeeded, None) => "no key needed".to_owned(),
-        (Credentials::Missing { variable }, None) => format!("no key: set {variable}"),
+        (Credentials::Missing { variable }, None) => {
+            format!("no key: set {variable}, or `crow-agent login {}`", provider.name)
+        }
         (Credentials::Unusable { reason }, None) => format!("key unusable: {reason}"),
     };
     // Writing to a string cannot fail.
@@ -90,6 +97,7 @@ fn facts(model: &ModelSummary) -> String {
 fn describe_json(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mut String) {
     let (credentials, missing) = match &provider.credentials {
         Credentials::Present => ("present", None),
+        Credentials::Stored => ("stored", None),
         Credentials::NotNeeded => ("not_needed", None),
         Credentials::Missing { variable } => ("missing", Some(variable)),
         Credentials::Unusable { .. } => ("unusable", None),

@@ -6,7 +6,7 @@ use crow_core::{
     ids::{CallId, SessionId},
     permission::{
         CallFacts, Cause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
-        PermissionRule, RuleDecision, RuleMatcher, RuleScope,
+        PermissionRule, RuleDecision, RuleScope,
     },
     tool::{
         Access, CallPlan, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
@@ -25,7 +25,9 @@ use crate::{
     host::working_directory,
     output::ExitCode,
     product,
-    render::one_line,
+    render::{one_line, rule_subject, rule_verb as verb},
+    run::say,
+    trust,
 };
 
 /// `permissions list`.
@@ -35,7 +37,10 @@ pub(crate) fn list_rules(
 ) -> Result<ExitCode, CliError> {
     let store = product::rule_store(environment)?;
     let StoredRules { managed, user } = store.load()?;
-    let mut rules: Vec<_> = managed.rules().iter().chain(user.rules()).collect();
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    tell_notice(&project);
+    let all = managed.rules().iter().chain(user.rules()).chain(project.rules.rules());
+    let mut rules: Vec<_> = all.collect();
     rules.sort_by_key(|rule| {
         (rule.decision, scope_order(&rule.scope), Reverse(rule.priority), rule.id.clone())
     });
@@ -61,6 +66,11 @@ pub(crate) fn list_rules(
     write_out(text.as_bytes())
 }
 
+/// Says why rules of the project are not among those that count.
+fn tell_notice(project: &trust::Project) {
+    project.notice.iter().for_each(|notice| say(notice));
+}
+
 fn scope_order(scope: &RuleScope) -> u8 {
     match scope {
         RuleScope::Managed => 0,
@@ -77,7 +87,7 @@ fn describe(rule: &PermissionRule, text: &mut String) {
         text,
         "{:<6} {}  ({}, {}",
         verb(rule.decision),
-        one_line(&subject(&rule.matcher)),
+        one_line(&rule_subject(&rule.matcher)),
         one_line(&rule.id),
         scope_name(&rule.scope)
     );
@@ -91,14 +101,6 @@ fn describe(rule: &PermissionRule, text: &mut String) {
     text.push('\n');
 }
 
-fn verb(decision: RuleDecision) -> &'static str {
-    match decision {
-        RuleDecision::Deny => "deny",
-        RuleDecision::AskUser => "ask",
-        RuleDecision::Allow => "allow",
-    }
-}
-
 fn scope_name(scope: &RuleScope) -> String {
     match scope {
         RuleScope::Managed => "managed".to_owned(),
@@ -106,35 +108,6 @@ fn scope_name(scope: &RuleScope) -> String {
         RuleScope::User => "user".to_owned(),
         RuleScope::Agent(name) => format!("agent {}", one_line(name)),
         RuleScope::Session(id) => format!("session {id}"),
-    }
-}
-
-fn subject(matcher: &RuleMatcher) -> String {
-    match matcher {
-        RuleMatcher::ToolName(name) => name.clone(),
-        RuleMatcher::ToolCategory(category) => format!("tools that {}", purpose(*category)),
-        RuleMatcher::CommandPrefix(words) => format!("`{} …`", words.join(" ")),
-        RuleMatcher::Regex(pattern) => format!("/{}/", pattern.as_str()),
-        RuleMatcher::Path { access, path } => {
-            let access = match access {
-                Access::Read => "reading",
-                Access::Write => "writing",
-            };
-            format!("{access} {}", path.display())
-        }
-        RuleMatcher::Custom(custom) => format!("what {} says", custom.name()),
-        RuleMatcher::All => "every call".to_owned(),
-    }
-}
-
-fn purpose(category: ToolCategory) -> &'static str {
-    match category {
-        ToolCategory::Read => "read",
-        ToolCategory::Write => "write files",
-        ToolCategory::Execute => "run programs",
-        ToolCategory::Network => "use the network",
-        ToolCategory::Session => "keep the session's own state",
-        ToolCategory::Agent => "start agents",
     }
 }
 
@@ -146,8 +119,12 @@ pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<E
     }
     let StoredRules { managed, user } = product::rule_store(environment)?.load()?;
     let mode = PermissionMode::from(args.permissions);
-    let policy = PermissionPolicy::new(mode).with_rules(managed).with_rules(user);
-    let workspace = Workspace::new(working_directory(args.cwd.as_deref(), environment)?);
+    let cwd = working_directory(args.cwd.as_deref(), environment)?;
+    let project = trust::project_of(&cwd, environment)?;
+    tell_notice(&project);
+    let policy =
+        PermissionPolicy::new(mode).with_rules(managed).with_rules(user).with_rules(project.rules);
+    let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
     let call = Call::read(&args.call, &workspace);
     let facts = CallFacts {

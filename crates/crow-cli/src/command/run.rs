@@ -6,10 +6,11 @@ use crow_core::model::Models;
 
 use crate::{
     CliError, Environment,
-    args::{RunArgs, RunOptions},
+    args::{OutputForm, RunArgs, RunOptions},
     output::ExitCode,
     product,
-    run::{Audience, Launch, RunRequest, Show, drive, launch},
+    run::{Audience, Launch, RunRequest, Show, drive, launch, say},
+    trust,
 };
 
 /// `run`.
@@ -28,12 +29,21 @@ pub(crate) async fn resume(
 }
 
 async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCode, CliError> {
-    let providers = Arc::new(product::models(environment)?);
-    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     let store = product::session_store(environment)?;
+    let audience = Audience::of(request.output, environment);
+    let cwd = request.agent.directory(store.as_ref(), environment)?;
+    let project = trust::admit(&cwd, environment, audience)?;
+    let providers = Arc::new(product::models(environment, &project.providers)?);
+    let models: Arc<dyn Models> = Arc::clone(&providers) as _;
+    if let (Some(notice), OutputForm::Json) = (&project.notice, request.output) {
+        // In text it is shown with the other events.
+        say(notice);
+    }
     let launched = launch(Launch {
         request: &request.agent,
-        audience: Audience::of(request.output, environment),
+        cwd,
+        project,
+        audience,
         environment,
         store,
         models: Arc::clone(&models),

@@ -72,7 +72,10 @@ fn meaning(mode: PermissionMode) -> &'static str {
 fn usable_models(models: &ProviderModels) -> Vec<OptionChoice> {
     let providers = models.list();
     let usable = providers.iter().filter(|provider| {
-        matches!(provider.credentials, Credentials::Present | Credentials::NotNeeded)
+        matches!(
+            provider.credentials,
+            Credentials::Present | Credentials::Stored | Credentials::NotNeeded
+        )
     });
     let choice = |reference: String| OptionChoice { value: reference, description: String::new() };
     usable

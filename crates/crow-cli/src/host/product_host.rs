@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,11 +12,12 @@ use async_trait::async_trait;
 use crow_agent::{BaseAgent, Surroundings, serve_latest};
 use crow_core::{
     capability::Answerer,
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models, ResolvedModel},
     permission::{PermissionMode, PermissionPolicy},
 };
-use crow_providers::{ProviderModels, discover};
+use crow_providers::{Credentials, ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
     RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec, SessionStore,
@@ -30,7 +32,13 @@ use super::{
     directory::still_there,
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
-use crate::{Environment, render::ConsoleStyle, run::console_style, undo::remove};
+use crate::{
+    Environment,
+    render::ConsoleStyle,
+    run::console_style,
+    trust::{self, Project},
+    undo::remove,
+};
 
 /// How long an agent may take to end when its session is closed.
 const CLOSE: Duration = Duration::from_secs(3);
@@ -49,6 +57,8 @@ pub(crate) struct HostParts {
     pub answerer: Arc<dyn Answerer>,
     pub permissions: PermissionMode,
     pub rules: StoredRules,
+    /// What the project adds in which sessions work at first, and where that is.
+    pub project: (PathBuf, Project),
     pub snapshots: Arc<SnapshotStores>,
     /// The most model calls of a run, or the default.
     pub max_steps: Option<u32>,
@@ -58,6 +68,7 @@ pub(crate) struct HostParts {
 pub(crate) struct ProductHost {
     store: Arc<dyn SessionStore>,
     environment: Environment,
+    project: (PathBuf, Project),
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
@@ -95,6 +106,7 @@ impl ProductHost {
         Self {
             store: parts.store,
             environment: parts.environment,
+            project: parts.project,
             snapshots: parts.snapshots,
             models: parts.models,
             providers: parts.providers,
@@ -154,20 +166,49 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
-    fn start(&self, session: AgentSession, model: ResolvedModel) -> AgentHandle {
+    fn start(
+        &self,
+        mut session: AgentSession,
+        model: ResolvedModel,
+    ) -> Result<AgentHandle, HostError> {
         let cwd = session.metadata().crow().cwd;
         let id = session.id().clone();
+        let Project { rules, notice, .. } = self.project_in(&cwd)?;
+        session.add_rules(rules);
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
         let (agent, agents) = watch::channel(builder(model, self.max_steps));
-        let handle =
-            self.runtime.spawn(session, |internals| serve_latest(agents, surroundings, internals));
+        let handle = self.runtime.spawn(session, |mut internals| async move {
+            if let Some(text) = notice {
+                let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+                internals.emit(AgentEvent::Notice { level, audience, text }).await?;
+            }
+            serve_latest(agents, surroundings, internals).await
+        });
         let mut open = self.opened();
         open.retain(|_, open| !open.handle.state().is_end());
         open.insert(id, OpenSession { handle: handle.clone(), agent });
-        handle
+        Ok(handle)
+    }
+
+    /// Returns what the project of a directory adds. Its providers are known only if the program was started there.
+    fn project_in(&self, cwd: &Path) -> Result<Project, HostError> {
+        let (known, project) = &self.project;
+        if known == cwd {
+            return Ok(project.clone());
+        }
+        let mut project = trust::project_of(cwd, &self.environment).map_err(|error| {
+            HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
+        })?;
+        if !project.providers.is_empty() {
+            project.notice = Some(format!(
+                "the providers of the project in {} are known only to a crow-agent that is started there",
+                cwd.display()
+            ));
+        }
+        Ok(project)
     }
 
     /// Finds the model to ask when nobody names one: that of the first provider with a key, else a local server's.
@@ -178,6 +219,19 @@ impl ProductHost {
         let Some(providers) = &self.providers else { return Err(no_model()) };
         if let Some(model) = providers.default_model() {
             return Ok(model);
+        }
+        // A key that is there and cannot be used is not passed over in silence.
+        if let Some(reason) =
+            providers.list().into_iter().find_map(|provider| match provider.credentials {
+                Credentials::Unusable { reason } => Some(format!("{}: {reason}", provider.name)),
+                Credentials::Present
+                | Credentials::Stored
+                | Credentials::NotNeeded
+                | Credentials::Missing { .. } => None,
+            })
+        {
+            let hint = "mend this, or name a model with --model".to_owned();
+            return Err(HostError::Refused { message: reason, hint });
         }
         let found = discover(providers).await;
         let first = found.into_iter().find_map(|server| {
@@ -249,7 +303,7 @@ impl AgentHost for ProductHost {
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
     async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
@@ -285,7 +339,7 @@ impl AgentHost for ProductHost {
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
         let abilities = model.info.abilities;
         let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;
-        Ok(self.start(session, model))
+        self.start(session, model)
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
@@ -355,7 +409,7 @@ impl AgentHost for ProductHost {
         self.default_model().await.map(drop)
     }
 
-    /// Keys come from the environment, and nothing of them is stored.
+    /// Keys come from the environment, or were stored by the user's own command, which also forgets them.
     async fn logout(&self) -> Result<(), HostError> {
         Err(HostError::Unsupported { what: "logout" })
     }
@@ -398,7 +452,7 @@ fn no_model() -> HostError {
 Give a provider's key, for example one of
   export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
   export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
-and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
+or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
 
   crow-agent models              shows providers, models and what is missing
   crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself

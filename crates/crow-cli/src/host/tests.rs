@@ -24,6 +24,7 @@ fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         answerer: Arc::new(crow_core::capability::NoAnswerer),
         permissions: PermissionMode::Ask,
         rules: StoredRules::default(),
+        project: Default::default(),
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
         max_steps: None,
     })

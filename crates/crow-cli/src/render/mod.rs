@@ -17,6 +17,7 @@ mod paint;
 mod patch_text;
 mod phrase;
 mod reply;
+mod rule;
 mod screen;
 mod session_table;
 mod style;
@@ -39,6 +40,7 @@ pub(crate) use neutral::is_unseen;
 pub(crate) use patch_text::{Destination, unified};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
+pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
 pub(crate) use undo_report::{Prompting, UndoReporter};
 
 pub use console::ConsoleRenderer;

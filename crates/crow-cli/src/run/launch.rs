@@ -1,6 +1,6 @@
 //! Starting the agent of a run.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{capability::Answerer, ids::SessionId, model::ModelRef, model::Models};
 use crow_providers::ProviderModels;
@@ -13,12 +13,17 @@ use super::{AgentRequest, answerer::HeadlessAnswerer, say};
 use crate::{
     CliError, Environment,
     args::OutputForm,
-    host::{HostParts, ProductHost, working_directory},
+    host::{HostParts, ProductHost},
+    trust::Project,
 };
 
 /// What an agent is started from.
 pub(crate) struct Launch<'a> {
     pub request: &'a AgentRequest,
+    /// The directory in which the session works.
+    pub cwd: PathBuf,
+    /// What the project there adds.
+    pub project: Project,
     pub audience: Audience,
     pub environment: &'a Environment,
     pub store: Arc<dyn SessionStore>,
@@ -54,6 +59,8 @@ pub(crate) enum Audience {
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let Launch {
         request,
+        cwd,
+        project,
         audience,
         environment,
         store,
@@ -76,6 +83,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         answerer,
         permissions: request.permissions.into(),
         rules,
+        project: (cwd.clone(), project),
         snapshots,
         max_steps: request.max_steps,
     });
@@ -87,7 +95,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         }
         None => {
             host.create(NewSession {
-                cwd: working_directory(request.cwd.as_deref(), environment)?,
+                cwd,
                 model: request.model.clone(),
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
                 ..NewSession::default()

@@ -5,9 +5,12 @@ use std::{
     path::PathBuf,
 };
 
+use crow_runtime::SessionStore;
+
 use crate::{
     CliError, Environment,
     args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
+    host::working_directory,
 };
 
 /// The longest prompt that is taken from standard input, in bytes.
@@ -36,6 +39,20 @@ impl AgentRequest {
     fn new(options: AgentOptions) -> Self {
         let AgentOptions { model, permissions } = options;
         Self { model, permissions, max_steps: None, resume: None, session_id: None, cwd: None }
+    }
+}
+
+impl AgentRequest {
+    /// Finds the directory in which the session works: a new one where the user says, an old one where it began. Blocks.
+    pub(crate) fn directory(
+        &self,
+        store: &dyn SessionStore,
+        environment: &Environment,
+    ) -> Result<PathBuf, CliError> {
+        match &self.resume {
+            Some(prefix) => Ok(store.read(&store.find(prefix)?)?.metadata.crow().cwd),
+            None => working_directory(self.cwd.as_deref(), environment),
+        }
     }
 }
 

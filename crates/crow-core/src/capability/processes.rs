@@ -23,6 +23,8 @@ pub struct ProcessSpec {
     pub output: OutputLimits,
     /// Takes output while it runs.
     pub progress: Progress,
+    /// It needs to change nothing in the workspace: where there is a sandbox, it cannot.
+    pub only_reads: bool,
 }
 
 /// How much of a process's output is kept. What it prints beyond is read and counted.

@@ -124,6 +124,11 @@ pub(super) fn by_mode(
     let allow = |reason| (RuleDecision::Allow, reason);
     let ask = |reason| (RuleDecision::AskUser, reason);
     match (mode, reach) {
+        (PermissionMode::ReadOnly, Reach::Anything)
+            if containment.holds_reads && facts.category == ToolCategory::Execute =>
+        {
+            allow("the sandbox lets it change nothing")
+        }
         (PermissionMode::ReadOnly, reach) if reach.changes() => {
             (RuleDecision::Deny, "it is not a read")
         }

@@ -81,6 +81,13 @@ pub enum Subject {
     Command(CommandLine),
 }
 
+impl Subject {
+    /// Returns whether it is a shell line that changes nothing.
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Self::Command(line) if line.only_reads())
+    }
+}
+
 /// What the user is shown before allowing a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {

@@ -18,6 +18,8 @@ pub(crate) enum KeySource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FoundKey {
     Key(ApiKey),
+    /// One that is kept for the place that requests go to.
+    Stored(ApiKey),
     /// None is needed.
     NotNeeded,
     /// One is needed and this variable does not hold it.
@@ -28,6 +30,13 @@ pub(crate) enum FoundKey {
     Unusable {
         reason: String,
     },
+}
+
+impl FoundKey {
+    /// Returns whether a key is there.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self, Self::Key(_) | Self::Stored(_))
+    }
 }
 
 /// Looks for a key.
@@ -55,7 +64,7 @@ pub(crate) fn find(
 }
 
 /// Checks that a key can stand in a header. White space around it is cut off: copying brings it along.
-pub(super) fn check(text: &str) -> Result<ApiKey, String> {
+pub(crate) fn check(text: &str) -> Result<ApiKey, String> {
     let key = ApiKey::new(text).ok_or("is empty")?;
     let odd = text.trim().chars().find(|c| !c.is_ascii_graphic());
     match odd {

@@ -8,12 +8,15 @@ mod error;
 mod key;
 mod provider;
 mod raw;
+mod reach;
 mod resolve;
 
 pub(crate) use address::{base_url, host};
 pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
 pub use error::ConfigError;
 pub(crate) use error::nearest;
+pub(crate) use key::check as check_key;
 pub(crate) use key::{FoundKey, KeySource, find as find_key};
-pub use provider::ProviderConfig;
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};
+pub use provider::{ProviderConfig, is_built_in};
+pub use reach::ProviderReach;

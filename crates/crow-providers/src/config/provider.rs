@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use super::{BuiltIn, ConfigError, KeySource, error::Source, raw::RawProvider};
+use super::{BuiltIn, ConfigError, KeySource, built_in, error::Source, raw::RawProvider};
 use crate::{Dialect, ExtraHeader, RateLimits};
 
 /// A provider that a file describes.
@@ -114,6 +114,11 @@ impl ProviderConfig {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// Returns whether a provider of that name is built in.
+pub fn is_built_in(name: &str) -> bool {
+    built_in::find(name).is_some()
 }
 
 #[cfg(test)]

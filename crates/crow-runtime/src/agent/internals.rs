@@ -38,6 +38,8 @@ pub struct AgentInternals {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
     pub(crate) reach: Reach,
+    /// Runs the processes of its calls, too.
+    pub(crate) runner: ProcessRunner,
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
@@ -102,6 +104,7 @@ impl AgentInternals {
         if let Some(sandbox) = sandbox {
             runner = runner.in_sandbox(sandbox);
         }
+        let own_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
             runner.clone(),
@@ -133,6 +136,7 @@ impl AgentInternals {
             recorder: parts.recorder,
             context: Arc::new(context),
             reach: Reach::default(),
+            runner: own_runner,
             history: parts.history,
             input: parts.input,
             conversation: None,

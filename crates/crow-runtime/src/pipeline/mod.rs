@@ -5,5 +5,6 @@ mod call;
 mod changes;
 mod prepare;
 mod run;
+mod sandbox;
 
 pub use call::ExecutedCall;

@@ -8,7 +8,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
-    tool::{CallPlan, Preview, Progress, ToolContext, ToolError, ToolResult},
+    tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
 };
 use futures_util::FutureExt as _;
@@ -114,6 +114,9 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Result<Permit, Refused>, AgentError> {
         let tool = &resolved.tool;
+        if tool.category() == ToolCategory::Execute {
+            self.look_at_sandbox().await?;
+        }
         let facts = CallFacts {
             call_id: &ctx.call_id,
             session_id: &self.context.root_id,

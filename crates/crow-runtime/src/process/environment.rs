@@ -100,6 +100,7 @@ impl LoginShell {
             timeout: self.time,
             output: OutputLimits { head: SIZE, tail: 0, spill: None, spill_cap: 0 },
             progress: Progress::default(),
+            only_reads: false,
         };
         let buffer = OutputBuffer::new(spec.output.clone());
         // The profile is the user's own, and may read whatever it reads.

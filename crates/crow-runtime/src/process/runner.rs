@@ -59,10 +59,11 @@ impl ProcessRunner {
         self.is_read_only.store(profile == SandboxProfile::ReadOnly, Ordering::Relaxed);
     }
 
-    fn profile(&self) -> SandboxProfile {
-        match self.is_read_only.load(Ordering::Relaxed) {
-            true => SandboxProfile::ReadOnly,
-            false => SandboxProfile::Workspace,
+    fn profile(&self, spec: &ProcessSpec) -> SandboxProfile {
+        if spec.only_reads || self.is_read_only.load(Ordering::Relaxed) {
+            SandboxProfile::ReadOnly
+        } else {
+            SandboxProfile::Workspace
         }
     }
 
@@ -75,7 +76,7 @@ impl ProcessRunner {
         let prepare = async {
             let env = self.env.variables().await;
             let confined = match &self.sandbox {
-                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile()).await?),
+                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile(spec)).await?),
                 None => None,
             };
             Ok(Prepared { env, confined })

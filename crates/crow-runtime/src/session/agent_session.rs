@@ -11,7 +11,7 @@ use crow_core::{
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
-    permission::{PermissionMode, PermissionPolicy},
+    permission::{PermissionMode, PermissionPolicy, RuleSet},
     usage::TokenUsage,
     workspace::Workspace,
 };
@@ -21,7 +21,7 @@ use super::{
     CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
     StoredSession, ToolState,
 };
-use crate::{RuntimeConfig, resolve_rules, undo::snapshots_of};
+use crate::{RuntimeConfig, resolve_rules, rule_links::add_resolved, undo::snapshots_of};
 
 /// What a new session is to be.
 #[derive(Debug, Clone)]
@@ -246,6 +246,13 @@ impl AgentSession {
     /// Returns how many bytes of a torn last line were cut off when the session was opened.
     pub fn torn_bytes(&self) -> usize {
         self.torn_bytes
+    }
+
+    /// Adds rules that hold in this session, beside those of the configuration. They are not kept: whoever opens the
+    /// session again adds them again. Blocks.
+    pub fn add_rules(&mut self, rules: RuleSet) {
+        let workspace = Workspace::new(self.metadata.crow().cwd);
+        self.policy = add_resolved(std::mem::take(&mut self.policy), rules, &workspace);
     }
 
     /// Keeps a permission mode in the session's header, or leaves it to the configuration. Blocks.

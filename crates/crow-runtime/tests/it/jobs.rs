@@ -37,6 +37,7 @@ fn spec(script: &str) -> ProcessSpec {
         timeout: Duration::MAX,
         output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
         progress: Progress::default(),
+        only_reads: false,
     }
 }
 

@@ -49,6 +49,7 @@ fn spec() -> ProcessSpec {
         timeout: Duration::from_secs(20),
         output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
         progress: Progress::default(),
+        only_reads: false,
     }
 }
 

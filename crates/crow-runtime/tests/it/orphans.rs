@@ -56,6 +56,7 @@ impl Place {
             timeout: LONG,
             output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
             progress: Progress::default(),
+            only_reads: false,
         }
     }
 

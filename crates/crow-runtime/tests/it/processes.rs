@@ -26,6 +26,7 @@ fn spec(script: &str) -> ProcessSpec {
         timeout: Duration::from_mins(1),
         output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
         progress: Progress::default(),
+        only_reads: false,
     }
 }
 

@@ -64,6 +64,7 @@ impl Tool for Shell {
             timeout: Duration::from_mins(1),
             output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
             progress: Progress::default(),
+            only_reads: false,
         };
         ctx.processes.run(spec, ctx.cancellation.clone()).await.unwrap();
         ToolResult::cancelled()

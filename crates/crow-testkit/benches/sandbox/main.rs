@@ -114,6 +114,7 @@ async fn time(runner: &ProcessRunner, command: &[&str], cwd: &Path) -> Duration 
         timeout: Duration::from_mins(1),
         output: OutputLimits { head: 1024, tail: 1024, spill: None, spill_cap: 0 },
         progress: Progress::default(),
+        only_reads: false,
     };
     let started = Instant::now();
     let outcome = runner.run(spec, CancellationToken::new()).await.unwrap();

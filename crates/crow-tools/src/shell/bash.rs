@@ -30,6 +30,7 @@ use super::{
     folder::{Keeper, Moved, Start, carry},
     jobs::ended_detached,
     output::to_text,
+    sandbox,
 };
 use crate::{
     blocking::blocking_until_cancelled,
@@ -136,10 +137,11 @@ impl TypedTool for Bash {
         if input.run_in_background {
             return self.start_job(&input, plan, start, ctx).await;
         }
-        let kept =
-            ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
+        // Commands in a sandbox write to their own folder alone.
+        let kept = ctx.temp.as_ref().or(ctx.scratch.as_ref());
+        let kept = kept.map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
         let keeper = Keeper::new(&line, kept, ctx).await;
-        let spec = spec(&input, &start.folder, ctx);
+        let spec = spec(&input, plan, &start.folder, ctx);
         let timeout = spec.timeout;
         let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
             Ok(outcome) => outcome,
@@ -171,7 +173,7 @@ impl Bash {
             timeout: input.timeout.map_or(Duration::MAX, Duration::from_millis),
             // Nobody takes what it prints once the call is over.
             progress: Progress::default(),
-            ..spec(input, &start.folder, ctx)
+            ..spec(input, plan, &start.folder, ctx)
         };
         let started = self
             .in_shell(|shell| {
@@ -268,7 +270,7 @@ fn arguments(shell: &str, command: &str, keeper: Option<&Keeper>) -> Vec<String>
         .unwrap_or_else(|| [shell, "-c", command].map(str::to_owned).to_vec())
 }
 
-fn spec(input: &Input, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
+fn spec(input: &Input, plan: &CallPlan, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
     let spill = ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "log")));
     ProcessSpec {
         argv: Vec::new(),
@@ -282,6 +284,7 @@ fn spec(input: &Input, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
         ),
         output: OutputLimits { head: HEAD_BYTES, tail: TAIL_BYTES, spill, spill_cap: SPILL_BYTES },
         progress: ctx.progress.clone(),
+        only_reads: plan.subject.only_reads(),
     }
 }
 
@@ -355,12 +358,17 @@ fn result(
             "\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]",
         );
     }
+    let put_aside = sandbox::tell(outcome, &mut output, &mut extra, ctx);
     if let Some(Moved { note, kept }) = moved {
         let _ = write!(output, "\n[{note}]");
         if let Some(kept) = kept {
             extra.insert(ShellFolder::EXTRA_KEY.to_owned(), json!(kept));
         }
     }
+    let (status, error) = match put_aside {
+        Some(error) if status == ToolStatus::Success => (ToolStatus::Error, Some(error)),
+        Some(_) | None => (status, error),
+    };
     let mut result = ToolResult { status, error, ..ToolResult::success(output) };
     if !extra.is_empty() {
         result.metadata.extra = Value::Object(extra);

@@ -6,6 +6,7 @@ mod folder;
 mod jobs;
 mod output;
 mod parse;
+mod sandbox;
 mod terminal;
 
 pub use effects::plan_command_line;

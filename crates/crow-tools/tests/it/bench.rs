@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{
-        CapturedOutput, JobError, JobInfo, JobOutput, Jobs, ProcessEnd, ProcessError,
+        CapturedOutput, Containment, JobError, JobInfo, JobOutput, Jobs, ProcessEnd, ProcessError,
         ProcessOutcome, ProcessSpec, Processes, Since,
     },
     file_views::FileViews,

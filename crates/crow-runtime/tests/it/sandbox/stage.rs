@@ -59,6 +59,7 @@ impl Stage {
             timeout: Duration::from_mins(1),
             output: OutputLimits { head: 64 * 1024, tail: 1024, spill: None, spill_cap: 0 },
             progress: Progress::default(),
+            only_reads: false,
         }
     }
 

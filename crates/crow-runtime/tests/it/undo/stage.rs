@@ -152,6 +152,7 @@ fn spec(line: &str, timeout: Duration, ctx: &ToolContext) -> ProcessSpec {
         timeout,
         output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
         progress: ctx.progress.clone(),
+        only_reads: false,
     }
 }
 

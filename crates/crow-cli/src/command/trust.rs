@@ -1,0 +1,91 @@
+//! `trust`.
+
+use std::path::{Path, PathBuf};
+
+use super::write_out;
+use crate::{
+    CliError, Environment,
+    args::TrustArgs,
+    confirm::confirm,
+    host::working_directory,
+    output::ExitCode,
+    render::one_line,
+    trust::{ProjectConfig, Standing, Untrusted, project_root, standing, trust_store},
+};
+
+/// `trust`.
+pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    if args.list {
+        return list(environment);
+    }
+    if args.revoke {
+        return revoke(args.cwd.as_deref(), environment);
+    }
+    let cwd = working_directory(args.cwd.as_deref(), environment)?;
+    let untrusted = match standing(&cwd, environment)? {
+        Standing::Untrusted(untrusted) => untrusted,
+        Standing::Nothing => {
+            let root = project_root(&cwd);
+            return say(&format!("{} brings no configuration along", root.display()));
+        }
+        Standing::Trusted(contents) => {
+            return say(&format!("{} is trusted as it is", contents.root().display()));
+        }
+        Standing::Refused { reason } => return Err(CliError::usage(reason)),
+    };
+    ask(untrusted, args, environment)
+}
+
+fn ask(
+    untrusted: Untrusted,
+    args: &TrustArgs,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    write_out(untrusted.description().as_bytes())?;
+    // What would stop every run is not trusted.
+    ProjectConfig::parse(&untrusted.contents)?;
+    if !args.yes {
+        if !environment.stdin_is_terminal {
+            return Err(CliError::usage("there is no terminal to ask at")
+                .hint("read the above, and say --yes if you trust it"));
+        }
+        if !confirm("Trust it?")? {
+            return say("not trusted");
+        }
+    }
+    let root = untrusted.contents.root().to_path_buf();
+    trust_store(environment)?.add(&root, untrusted.fingerprint)?;
+    say(&format!("{} is trusted until it changes", root.display()))
+}
+
+fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, CliError> {
+    // A project that is gone can be forgotten by the path that the list shows.
+    let root = match working_directory(given, environment) {
+        Ok(cwd) => project_root(&cwd),
+        Err(error) => given.filter(|path| path.is_absolute()).map(PathBuf::from).ok_or(error)?,
+    };
+    let was_trusted = trust_store(environment)?.remove(&root)?;
+    let what = if was_trusted { "is trusted no longer" } else { "was not trusted" };
+    say(&format!("{} {what}", root.display()))
+}
+
+fn list(environment: &Environment) -> Result<ExitCode, CliError> {
+    let projects = trust_store(environment)?.load()?;
+    if projects.is_empty() {
+        return say("no project is trusted");
+    }
+    for (root, trusted) in projects {
+        let state = match standing(Path::new(&root), environment)? {
+            Standing::Trusted(_) => "trusted",
+            Standing::Untrusted(_) => "changed since",
+            Standing::Nothing => "has no configuration any more",
+            Standing::Refused { .. } => "cannot be read",
+        };
+        say(&format!("{}  {state}  {root}", trusted.as_of.strftime("%Y-%m-%d %H:%M")))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+fn say(text: &str) -> Result<ExitCode, CliError> {
+    write_out(format!("{}\n", one_line(text)).as_bytes())
+}

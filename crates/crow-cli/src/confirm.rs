@@ -1,0 +1,49 @@
+//! Questions to the person at the terminal before an agent runs.
+
+use std::io::{self, Write as _};
+
+use rustix::termios::{QueueSelector, tcflush};
+
+use crate::CliError;
+
+/// Asks a question that is answered with yes or no. Everything but a yes is a no, and so is the end of input. Blocks.
+pub(crate) fn confirm(question: &str) -> Result<bool, CliError> {
+    // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    let mut err = io::stderr().lock();
+    err.write_all(question.as_bytes())
+        .and_then(|()| err.write_all(b" [y/N] "))
+        .and_then(|()| err.flush())
+        .map_err(|error| CliError::failed(format!("the question cannot be shown: {error}")))?;
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| CliError::failed(format!("the terminal cannot be read: {error}")))?;
+    if !line.ends_with('\n') {
+        drop(err.write_all(b"\n"));
+    }
+    Ok(is_yes(&line))
+}
+
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_is_one() {
+        for (line, expected) in [
+            ("y\n", true),
+            ("YES\n", true),
+            ("", false),
+            ("\n", false),
+            ("n\n", false),
+            ("yep\n", false),
+        ] {
+            assert_eq!(is_yes(line), expected, "{line:?}");
+        }
+    }
+}

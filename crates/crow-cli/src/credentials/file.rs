@@ -1,0 +1,168 @@
+//! The file that keeps keys.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::private_file::{self, Privacy, PrivateFileError};
+
+/// The version of the file.
+const VERSION: u32 = 1;
+
+/// The file that keeps keys, readable by the user alone.
+#[derive(Debug, Clone)]
+pub(crate) struct CredentialFile {
+    path: PathBuf,
+}
+
+/// A key, and the one place that it may be sent to.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Credential {
+    pub(crate) origin: String,
+    pub(crate) key: String,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credential(*** for {})", self.origin)
+    }
+}
+
+/// Keys by the names under which they are kept.
+pub(crate) type Credentials = BTreeMap<String, Credential>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    keys: Credentials,
+}
+
+/// Only what says whether the rest can be read.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
+/// Why the keys cannot be read or written. The file is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CredentialError {
+    #[error(transparent)]
+    File(#[from] PrivateFileError),
+    /// Without what the parser says: it would quote a key.
+    #[error("{}:{line}:{column}: this is not what crow-agent writes there; mend the file, or move it away and log in again", .path.display())]
+    Broken { path: PathBuf, line: usize, column: usize },
+    #[error("{} has version {found}, and only version {VERSION} is known; update crow-agent", .path.display())]
+    Version { path: PathBuf, found: u32 },
+}
+
+impl CredentialFile {
+    /// Keeps keys in a folder.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { path: folder.join("credentials.json") }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the keys. Blocks.
+    pub(crate) fn load(&self) -> Result<Credentials, CredentialError> {
+        let Some(text) = private_file::read(&self.path, Privacy::Secret)? else {
+            return Ok(Credentials::new());
+        };
+        let broken = |error: serde_json::Error| CredentialError::Broken {
+            path: self.path.clone(),
+            line: error.line(),
+            column: error.column(),
+        };
+        let head: Head = serde_json::from_str(&text).map_err(broken)?;
+        if head.version != VERSION {
+            return Err(CredentialError::Version { path: self.path.clone(), found: head.version });
+        }
+        let document: Document = serde_json::from_str(&text).map_err(broken)?;
+        Ok(document.keys)
+    }
+
+    /// Keeps a key in the place of the one before. Blocks.
+    pub(crate) fn add(&self, name: &str, credential: Credential) -> Result<(), CredentialError> {
+        self.change(|keys| keys.insert(name.to_owned(), credential)).map(drop)
+    }
+
+    /// Forgets a key. Returns whether there was one. Blocks.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool, CredentialError> {
+        Ok(self.change(|keys| keys.remove(name))?.is_some())
+    }
+
+    /// Changes what is there now, which another process may have changed since it was last read.
+    fn change<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> Result<T, CredentialError> {
+        let _alone = private_file::lock(&self.path)?;
+        let mut keys = self.load()?;
+        let changed = change(&mut keys);
+        let path = || self.path.clone();
+        let text = serde_json::to_string_pretty(&Document { version: VERSION, keys })
+            .map_err(|_| CredentialError::Broken { path: path(), line: 0, column: 0 })?;
+        private_file::close_folder(&self.path)?;
+        private_file::replace(&self.path, &text)?;
+        Ok(changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    fn credential(key: &str) -> Credential {
+        Credential { origin: "https://api.example.com".to_owned(), key: key.to_owned() }
+    }
+
+    #[test]
+    fn keys_are_kept_replaced_and_forgotten_in_a_folder_of_the_users_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("config");
+        fs::create_dir(&config).unwrap();
+        fs::set_permissions(&config, fs::Permissions::from_mode(0o755)).unwrap();
+        let file = CredentialFile::new(&config);
+        file.add("one", credential("sk-1")).unwrap();
+        file.add("two", credential("sk-2")).unwrap();
+        file.add("one", credential("sk-3")).unwrap();
+        assert_eq!(file.load().unwrap()["one"].key, "sk-3");
+        assert!(file.remove("one").unwrap());
+        assert!(!file.remove("one").unwrap());
+        assert_eq!(file.load().unwrap().len(), 1);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(file.path()), mode(&config)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_broken_file_is_left_as_it_is_and_its_keys_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CredentialFile::new(folder.path());
+        for text in [
+            "",
+            "{\"version\": 1, \"keys\": \"sk-very-secret\"}",
+            "{\"version\": 1, \"keys\": {\"a\": {\"origin\": \"x\", \"key\": \"k\", \"sk-very-secret\": 1}}}",
+            "{\"version\": 1}",
+            "{\"version\": 2, \"sk-very-secret\": 1}",
+            "\"sk-very-secret\"",
+        ] {
+            fs::write(file.path(), text).unwrap();
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+            let refused = file.add("one", credential("sk-1")).unwrap_err();
+            assert!(!format!("{refused} {refused:?}").contains("sk-"), "{refused}");
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_credential_does_not_show_its_key() {
+        assert!(!format!("{:?}", credential("sk-very-secret")).contains("sk-"));
+    }
+}

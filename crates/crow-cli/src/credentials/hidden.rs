@@ -1,0 +1,109 @@
+//! A line that is typed without being seen.
+
+use std::{
+    io::{self, Write as _},
+    os::fd::AsFd as _,
+};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+
+/// The longest line, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// What was typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Hidden {
+    Line(String),
+    /// Ctrl-c, or the end of input.
+    Nothing,
+}
+
+/// Asks for a line and reads it without showing it. The terminal is left as it was. Blocks.
+pub(super) fn ask_hidden(prompt: &str) -> io::Result<Hidden> {
+    let terminal = io::stdin();
+    let original = tcgetattr(terminal.as_fd())?;
+    let mut hidden = original.clone();
+    // Ctrl-c comes as a key, so that no signal leaves the terminal blind.
+    hidden.local_modes -=
+        LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+    hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
+    hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
+    let _restore = Restore(original);
+    tcsetattr(terminal.as_fd(), OptionalActions::Flush, &hidden)?;
+    let mut err = io::stderr().lock();
+    err.write_all(prompt.as_bytes())?;
+    err.flush()?;
+    let mut line = Line::default();
+    let typed = loop {
+        let mut bytes = [0; 1024];
+        let length = match rustix::io::read(terminal.as_fd(), &mut bytes) {
+            Ok(length) => length,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let read = bytes.get(..length).unwrap_or_default();
+        if read.is_empty() {
+            break Hidden::Nothing;
+        }
+        if let Some(typed) = read.iter().find_map(|byte| line.push(*byte)) {
+            break typed;
+        }
+    };
+    err.write_all(b"\n")?;
+    Ok(typed)
+}
+
+/// Puts the terminal right. What was pasted behind the line is thrown away: a shell would run it.
+struct Restore(Termios);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Flush, &self.0);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Line(Vec<u8>);
+
+impl Line {
+    fn push(&mut self, byte: u8) -> Option<Hidden> {
+        match byte {
+            b'\r' | b'\n' => {
+                let bytes = std::mem::take(&mut self.0);
+                return Some(Hidden::Line(String::from_utf8_lossy(&bytes).into_owned()));
+            }
+            0x03 => return Some(Hidden::Nothing),
+            0x04 if self.0.is_empty() => return Some(Hidden::Nothing),
+            0x08 | 0x7f => drop(self.0.pop()),
+            0x15 => self.0.clear(),
+            _ if self.0.len() < LONGEST => self.0.push(byte),
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_typed_mended_or_given_up() {
+        let line = |text: &str| Some(Hidden::Line(text.to_owned()));
+        for (keys, expected) in [
+            ("sk-1\r", line("sk-1")),
+            ("sk-2\n", line("sk-2")),
+            ("sx\u{7f}k\r", line("sk")),
+            ("wrong\u{15}sk\r", line("sk")),
+            ("sk\u{3}", Some(Hidden::Nothing)),
+            ("\u{4}", Some(Hidden::Nothing)),
+            ("s\u{4}\r", line("s\u{4}")),
+            ("sk", None),
+        ] {
+            let mut typed = Line::default();
+            assert_eq!(keys.bytes().find_map(|byte| typed.push(byte)), expected, "{keys:?}");
+        }
+    }
+}

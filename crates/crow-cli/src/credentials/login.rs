@@ -1,0 +1,232 @@
+//! `login` and `logout`.
+
+use std::{
+    fmt::{self, Write as _},
+    io::{self, Read as _},
+};
+
+use crow_providers::{ApiKey, Credentials, KeyHome, ProviderModels};
+
+use super::{
+    file::{Credential, CredentialError, CredentialFile},
+    hidden::{Hidden, ask_hidden},
+};
+use crate::{
+    CliError, Environment,
+    args::{LoginArgs, LogoutArgs},
+    command::write_out,
+    confirm::confirm,
+    output::ExitCode,
+    product,
+    render::one_line,
+    run::say,
+    trust,
+};
+
+/// The longest key that is read, in bytes.
+const LONGEST: u64 = 64 * 1024;
+
+/// `login`.
+pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let file = product::credential_file(environment)?;
+    let models = models(environment)?;
+    if args.status {
+        return status(&models, &file);
+    }
+    let provider = args.provider.as_deref().ok_or_else(|| no_provider(&models))?;
+    let home = models.key_home(provider)?;
+    // What cannot be kept is not asked for.
+    file.load()?;
+    tell(provider, &home, Keeper::of(args, &file));
+    if !args.yes {
+        if !environment.stdin_is_terminal {
+            return Err(CliError::usage("a key from standard input is stored only with --yes")
+                .hint("read the above, and say --yes if you want that"));
+        }
+        if !confirm("Store it?")? {
+            return done("not stored");
+        }
+    }
+    let key = if environment.stdin_is_terminal {
+        let asked = ask_hidden(&format!("key of {provider} (it is not shown): "));
+        match asked.map_err(|error| unreadable(&error))? {
+            Hidden::Line(line) => line,
+            Hidden::Nothing => return Ok(ExitCode::Interrupted),
+        }
+    } else {
+        piped()?
+    };
+    let key = ApiKey::check(&key)
+        .map_err(|reason| CliError::usage(format!("this cannot be a key: it {reason}")))
+        .map(|_| key.trim().to_owned())?;
+    Keeper::of(args, &file).add(&home.name, Credential { origin: home.origin.clone(), key })?;
+    done(&format!("stored; `crow-agent logout {}` forgets it", home.name))
+}
+
+/// What keeps a key.
+#[derive(Debug, Clone, Copy)]
+enum Keeper<'a> {
+    File(&'a CredentialFile),
+    #[cfg(feature = "keyring")]
+    Keyring,
+}
+
+impl<'a> Keeper<'a> {
+    #[cfg_attr(
+        not(feature = "keyring"),
+        expect(unused_variables, reason = "without the feature there is nothing to choose")
+    )]
+    fn of(args: &LoginArgs, file: &'a CredentialFile) -> Self {
+        #[cfg(feature = "keyring")]
+        if args.keyring {
+            return Self::Keyring;
+        }
+        Self::File(file)
+    }
+
+    fn add(self, name: &str, credential: Credential) -> Result<(), CliError> {
+        match self {
+            Self::File(file) => Ok(file.add(name, credential)?),
+            #[cfg(feature = "keyring")]
+            Self::Keyring => super::keyring::add(name, &credential).map_err(CliError::failed),
+        }
+    }
+}
+
+impl fmt::Display for Keeper<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => {
+                let path = file.path().display().to_string();
+                write!(f, "{}, readable by you alone", one_line(&path))
+            }
+            #[cfg(feature = "keyring")]
+            Self::Keyring => f.write_str("the keyring of the system"),
+        }
+    }
+}
+
+/// Says what will happen to the key.
+fn tell(provider: &str, home: &KeyHome, keeper: Keeper<'_>) {
+    if let Some(variable) = &home.redirected_by {
+        say(&format!(
+            "{variable} names another place than {provider}'s own: the key will be good for {} alone",
+            one_line(&home.origin)
+        ));
+    }
+    say(&format!(
+        "the key of {provider} will be stored in {keeper}, and sent to {} and nowhere else",
+        one_line(&home.origin)
+    ));
+    if let Some(variable) = &home.variable {
+        say(&format!("where {variable} is set, it goes before the stored key"));
+    }
+}
+
+fn piped() -> Result<String, CliError> {
+    let mut text = String::new();
+    let read = io::stdin().lock().take(LONGEST + 1).read_to_string(&mut text);
+    read.map_err(|error| unreadable(&error))?;
+    if text.len() as u64 > LONGEST {
+        return Err(CliError::usage("what stands on standard input is too long for a key"));
+    }
+    Ok(text)
+}
+
+/// `logout`.
+pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let file = product::credential_file(environment)?;
+    let known = file.load()?;
+    let name = match (&args.provider, known.keys().next(), known.len()) {
+        (Some(provider), _, _) => {
+            // A provider that is configured no longer can have left a key.
+            models(environment)?
+                .key_home(provider)
+                .map_or_else(|_| provider.clone(), |home| home.name)
+        }
+        (None, Some(only), 1) => only.clone(),
+        (None, None, _) => return done("no key is stored"),
+        (None, Some(_), _) => {
+            let names: Vec<_> = known.keys().map(String::as_str).collect();
+            return Err(CliError::usage("several keys are stored")
+                .hint(format!("name one of {}", names.join(", "))));
+        }
+    };
+    if !forget(&file, &name)? {
+        return done(&format!("no key of {name} is stored"));
+    }
+    done(&format!("the key of {name} is forgotten"))?;
+    let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
+    if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
+        say(&format!("{variable} is still set, and its key is used"));
+    }
+    Ok(ExitCode::Done)
+}
+
+fn forget(file: &CredentialFile, name: &str) -> Result<bool, CliError> {
+    let was_in_file = file.remove(name)?;
+    #[cfg(feature = "keyring")]
+    let was_in_keyring = super::keyring::remove(name).map_err(CliError::failed)?;
+    #[cfg(not(feature = "keyring"))]
+    let was_in_keyring = false;
+    Ok(was_in_file || was_in_keyring)
+}
+
+fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, CliError> {
+    let mut text = String::new();
+    for provider in models.list() {
+        let home = models.key_home(&provider.name).ok();
+        let variable = home.as_ref().and_then(|home| home.variable.as_deref());
+        let state = match &provider.credentials {
+            Credentials::Present => match variable {
+                Some(variable) => format!("key in {variable}"),
+                None => "key in its file".to_owned(),
+            },
+            Credentials::Stored => "key stored".to_owned(),
+            Credentials::NotNeeded => "no key needed".to_owned(),
+            Credentials::Missing { variable } => format!("no key; {variable} is not set"),
+            Credentials::Unusable { reason } => reason.clone(),
+        };
+        let origin = home.map_or_else(String::new, |home| home.origin);
+        let (state, origin) = (one_line(&state), one_line(&origin));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<12} {origin:<44} {state}", provider.name);
+    }
+    let _ = writeln!(text, "stored keys are in {}", one_line(&file.path().display().to_string()));
+    write_out(text.as_bytes())
+}
+
+/// The providers as they are here, with those of a trusted project.
+fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
+    let providers = match environment.current_dir() {
+        Ok(cwd) => trust::project_of(cwd, environment)?.providers,
+        Err(_) => Vec::new(),
+    };
+    product::models(environment, &providers)
+}
+
+fn no_provider(models: &ProviderModels) -> CliError {
+    let wants = |credentials: &Credentials| !matches!(credentials, Credentials::NotNeeded);
+    let providers = models.list();
+    let names: Vec<_> = providers
+        .iter()
+        .filter(|provider| wants(&provider.credentials))
+        .map(|provider| provider.name.as_str())
+        .collect();
+    CliError::usage("which provider's key is it?")
+        .hint(format!("crow-agent login PROVIDER, with one of {}", names.join(", ")))
+}
+
+fn unreadable(error: &io::Error) -> CliError {
+    CliError::failed(format!("the key cannot be read: {error}"))
+}
+
+fn done(text: &str) -> Result<ExitCode, CliError> {
+    write_out(format!("{}\n", one_line(text)).as_bytes())
+}
+
+impl From<CredentialError> for CliError {
+    fn from(error: CredentialError) -> Self {
+        Self { code: "credentials", ..Self::usage(error.to_string()) }
+    }
+}

@@ -1,0 +1,184 @@
+//! Whether a project's configuration counts.
+
+use std::{fmt::Write as _, path::Path};
+
+use crow_core::permission::RuleSet;
+use crow_providers::ProviderConfig;
+
+use super::{
+    contents::{Contents, project_root},
+    fingerprint::{Difference, Fingerprint},
+    project::{ProjectConfig, folder_of, powers},
+    store::{TrustError, TrustStore, name},
+};
+use crate::{CliError, Environment, confirm::confirm, render::one_line, run::Audience};
+
+/// What a project adds to the user's own configuration: nothing, unless it is trusted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Project {
+    /// Rules that only deny or ask.
+    pub(crate) rules: RuleSet,
+    pub(crate) providers: Vec<ProviderConfig>,
+    /// What the user is to know of it.
+    pub(crate) notice: Option<String>,
+}
+
+/// How a project's configuration stands.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// It has none.
+    Nothing,
+    /// The user trusts it as it is.
+    Trusted(Contents),
+    /// The user does not trust it, or not as it is now.
+    Untrusted(Untrusted),
+    /// It is not even looked at, or it is not known whether it is trusted.
+    Refused { reason: String },
+}
+
+/// Configuration that the user does not trust.
+#[derive(Debug)]
+pub(crate) struct Untrusted {
+    pub(crate) contents: Contents,
+    pub(crate) fingerprint: Fingerprint,
+    /// As what it was trusted before, if it was.
+    pub(crate) before: Option<Fingerprint>,
+}
+
+/// Finds out how the configuration counts that holds for a working directory. Blocks.
+pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing, CliError> {
+    let root = project_root(cwd);
+    let contents = match Contents::read(&root) {
+        Ok(Some(contents)) => contents,
+        Ok(None) => return Ok(Standing::Nothing),
+        Err(error) => return Ok(Standing::Refused { reason: error.to_string() }),
+    };
+    let fingerprint = Fingerprint::of(&contents);
+    let store = trust_store(environment)?;
+    let known = match store.load().and_then(|projects| Ok((projects, name(&root)?))) {
+        Ok((mut projects, name)) => projects.remove(&name),
+        Err(error) => return Ok(Standing::Refused { reason: error.to_string() }),
+    };
+    Ok(match known.map(|trusted| trusted.what) {
+        Some(before) if before == fingerprint => Standing::Trusted(contents),
+        before => Standing::Untrusted(Untrusted { contents, fingerprint, before }),
+    })
+}
+
+/// Returns what the configuration adds that holds for a working directory. Asks nobody. Blocks.
+pub(crate) fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, CliError> {
+    match standing(cwd, environment)? {
+        Standing::Nothing => Ok(Project::default()),
+        Standing::Trusted(contents) => Project::trusted(&contents),
+        Standing::Untrusted(untrusted) => Ok(Project::without(untrusted.notice())),
+        Standing::Refused { reason } => Ok(Project::without(refused(cwd, &reason))),
+    }
+}
+
+/// Returns what the configuration adds that holds for a working directory. If the user does not trust it and is there,
+/// this is asked. Blocks.
+pub(crate) fn admit(
+    cwd: &Path,
+    environment: &Environment,
+    audience: Audience,
+) -> Result<Project, CliError> {
+    let untrusted = match (standing(cwd, environment)?, audience) {
+        (Standing::Untrusted(untrusted), Audience::Person) => untrusted,
+        (Standing::Untrusted(untrusted), Audience::Nobody) => {
+            return Ok(Project::without(untrusted.notice()));
+        }
+        (Standing::Nothing, _) => return Ok(Project::default()),
+        (Standing::Trusted(contents), _) => return Project::trusted(&contents),
+        (Standing::Refused { reason }, _) => return Ok(Project::without(refused(cwd, &reason))),
+    };
+    // What cannot be used is not asked about.
+    let project = match Project::trusted(&untrusted.contents) {
+        Ok(project) => project,
+        Err(error) => {
+            let notice = format!("{}. It cannot be used: {}", untrusted.notice(), error.message);
+            return Ok(Project::without(notice));
+        }
+    };
+    let question = format!(
+        "{}Trust it? Without it, the agent works with your own configuration alone.",
+        untrusted.description()
+    );
+    if confirm(&question)? {
+        trust_store(environment)?.add(untrusted.contents.root(), untrusted.fingerprint)?;
+        return Ok(project);
+    }
+    Ok(Project::default())
+}
+
+impl Project {
+    fn trusted(contents: &Contents) -> Result<Self, CliError> {
+        let ProjectConfig { rules, providers } = ProjectConfig::parse(contents)?;
+        Ok(Self { rules, providers, notice: None })
+    }
+
+    fn without(notice: String) -> Self {
+        Self { notice: Some(notice), ..Self::default() }
+    }
+}
+
+impl Untrusted {
+    fn notice(&self) -> String {
+        let why = match self.before {
+            None => "is not trusted",
+            Some(_) => "changed since you trusted it",
+        };
+        format!(
+            "{} {why}, and is not used; `crow-agent trust` shows it and asks",
+            folder_of(self.contents.root()).display()
+        )
+    }
+
+    /// Says what there is, what it could do, and what is not as it was when it was trusted.
+    pub(crate) fn description(&self) -> String {
+        let folder = folder_of(self.contents.root());
+        let folder = one_line(&folder.display().to_string());
+        let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
+        let mut text = match differences {
+            None => format!("{folder} has configuration that you did not trust yet:\n"),
+            Some(_) => format!("{folder} changed since you trusted it:\n"),
+        };
+        let differences = differences.unwrap_or_default();
+        for (name, what, powers) in powers(&self.contents) {
+            let below = name.split_once('/').map_or("", |(_, below)| below);
+            let mark = differences.get(below).map(|difference| format!("  [{difference}]"));
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "  {}  {}{}",
+                one_line(&name),
+                one_line(&what),
+                mark.unwrap_or_default()
+            );
+            for power in powers {
+                let _ = writeln!(text, "    {}", one_line(&power));
+            }
+        }
+        let removed = differences.iter().filter(|(_, what)| **what == Difference::Removed);
+        for (name, difference) in removed {
+            let _ = writeln!(text, "  {}  [{difference}]", one_line(name));
+        }
+        text
+    }
+}
+
+fn refused(cwd: &Path, reason: &str) -> String {
+    let folder = folder_of(&project_root(cwd));
+    format!("{} is not used: {reason}", folder.display())
+}
+
+/// Returns where it is kept what the user trusts.
+pub(crate) fn trust_store(environment: &Environment) -> Result<TrustStore, CliError> {
+    Ok(TrustStore::new(&environment.data_dir()?))
+}
+
+impl From<TrustError> for CliError {
+    fn from(error: TrustError) -> Self {
+        Self { code: "trust", ..Self::usage(error.to_string()) }
+            .hint("mend the file or move it away; until then nothing is trusted")
+    }
+}

@@ -1,0 +1,281 @@
+//! Everything below a project's `.crow-agent`, read once into memory.
+//!
+//! What is shown, hashed and used are the same bytes: nothing is read a second time from the disk.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat},
+    io::Errno,
+};
+
+/// The folder of a project's configuration.
+pub(crate) const FOLDER: &str = ".crow-agent";
+/// The most files, links and folders.
+const MOST_ITEMS: usize = 200;
+/// The most bytes of all files together.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// How deep folders may lie in each other.
+const DEEPEST: usize = 16;
+/// How many links may lead from one to the next.
+const MOST_LINKS: usize = 8;
+
+/// Everything below a project's `.crow-agent`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// The project's root, resolved.
+    pub(super) root: PathBuf,
+    /// What there is, by its path below the folder, with `/` between the names.
+    pub(super) items: BTreeMap<String, Item>,
+}
+
+/// One thing below the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Item {
+    Folder,
+    File {
+        bytes: Vec<u8>,
+        executable: bool,
+    },
+    /// A link to a file below the folder.
+    Link {
+        target: String,
+    },
+}
+
+/// Why a project's configuration is not even looked at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContentsError {
+    #[error("{} cannot be read: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is {what}", .path.display())]
+    Odd { path: PathBuf, what: &'static str },
+    #[error("{} holds more than {MOST_ITEMS} files and folders", .path.display())]
+    TooMany { path: PathBuf },
+    #[error("{} holds more than {} KiB", .path.display(), MOST_BYTES >> 10)]
+    TooLarge { path: PathBuf },
+    #[error("the link {} leads to {target}, which is no file in {FOLDER}", .path.display())]
+    Link { path: PathBuf, target: String },
+}
+
+/// Finds the folder whose `.crow-agent` counts for a working directory: the nearest one up to the root of the
+/// repository, else that root, or the directory itself.
+pub(crate) fn project_root(cwd: &Path) -> PathBuf {
+    let top = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
+    let is_there = |folder: &&Path| match folder.join(FOLDER).symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    let mut folders = cwd.ancestors().take_while(|folder| folder.starts_with(top));
+    folders.find(is_there).unwrap_or(top).to_path_buf()
+}
+
+impl Contents {
+    /// Reads what is below the folder of a project. None if there is no file and no link. Blocks.
+    pub(crate) fn read(root: &Path) -> Result<Option<Self>, ContentsError> {
+        let folder = root.join(FOLDER);
+        let opened = openat(CWD, &folder, FOLDER_FLAGS, Mode::empty());
+        let fd = match opened {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                let what = "a link or a file, and must be a folder";
+                return Err(ContentsError::Odd { path: folder, what });
+            }
+            Err(error) => return Err(unreadable(folder, error)),
+        };
+        let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
+        reader.read_folder(&fd, "", 0)?;
+        let items = reader.items;
+        if items.values().all(|item| *item == Item::Folder) {
+            return Ok(None);
+        }
+        let contents = Self { root: root.to_path_buf(), items };
+        for (name, item) in &contents.items {
+            if let Item::Link { target } = item
+                && contents.followed(name).is_none()
+            {
+                let (path, target) = (folder.join(name), target.clone());
+                return Err(ContentsError::Link { path, target });
+            }
+        }
+        Ok(Some(contents))
+    }
+
+    /// Returns the project's root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the path of something below the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(FOLDER).join(name)
+    }
+
+    /// Returns the bytes of a file, or of the file that a link leads to.
+    pub(crate) fn file(&self, name: &str) -> Option<&[u8]> {
+        match self.items.get(self.followed(name)?.as_str())? {
+            Item::File { bytes, .. } => Some(bytes),
+            Item::Folder | Item::Link { .. } => None,
+        }
+    }
+
+    /// Follows links to the name of a file. Only folders that are none themselves are passed through, so that the system
+    /// would find the same file.
+    fn followed(&self, name: &str) -> Option<String> {
+        let mut name = name.to_owned();
+        for _ in 0..=MOST_LINKS {
+            match self.items.get(&name)? {
+                Item::File { .. } => return Some(name),
+                Item::Folder => return None,
+                Item::Link { target } => name = self.lead(&name, target)?,
+            }
+        }
+        None
+    }
+
+    fn lead(&self, link: &str, target: &str) -> Option<String> {
+        if target.starts_with('/') {
+            return None;
+        }
+        let mut parts: Vec<&str> = link.split('/').collect();
+        parts.pop();
+        let mut steps =
+            target.split('/').filter(|step| !step.is_empty() && *step != ".").peekable();
+        while let Some(step) = steps.next() {
+            if step == ".." {
+                parts.pop()?;
+                continue;
+            }
+            parts.push(step);
+            let is_passed = steps.peek().is_some();
+            if is_passed && self.items.get(&parts.join("/")) != Some(&Item::Folder) {
+                return None;
+            }
+        }
+        Some(parts.join("/"))
+    }
+}
+
+const FOLDER_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A pipe must not block, a terminal must not become ours.
+const FILE_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+struct Reader<'a> {
+    folder: &'a Path,
+    items: BTreeMap<String, Item>,
+    room: u64,
+}
+
+impl Reader<'_> {
+    fn read_folder(
+        &mut self,
+        fd: &OwnedFd,
+        below: &str,
+        depth: usize,
+    ) -> Result<(), ContentsError> {
+        let here = self.path(below);
+        let odd = |path: PathBuf, what| Err(ContentsError::Odd { path, what });
+        if depth > DEEPEST {
+            return odd(here, "nested too deeply");
+        }
+        for entry in Dir::read_from(fd).map_err(|error| unreadable(here.clone(), error))? {
+            let entry = entry.map_err(|error| unreadable(here.clone(), error))?;
+            let Ok(name) = entry.file_name().to_str() else {
+                return odd(here, "a folder with a name in it that is not text");
+            };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            if self.items.len() == MOST_ITEMS {
+                return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
+            }
+            let whole = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            self.read_item(fd, name, whole, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Reads one thing as what it is when it is opened, whatever it was when the folder was listed.
+    fn read_item(
+        &mut self,
+        folder: &OwnedFd,
+        name: &str,
+        whole: String,
+        depth: usize,
+    ) -> Result<(), ContentsError> {
+        let path = self.path(&whole);
+        let fd = match openat(folder, name, FILE_FLAGS, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::LOOP) => {
+                let target = readlinkat(folder, name, Vec::new())
+                    .map_err(|error| unreadable(path.clone(), error))?;
+                let Ok(target) = target.into_string() else {
+                    return Err(ContentsError::Odd {
+                        path,
+                        what: "a link whose target is not text",
+                    });
+                };
+                self.items.insert(whole, Item::Link { target });
+                return Ok(());
+            }
+            Err(Errno::NXIO) => {
+                return Err(ContentsError::Odd { path, what: "a socket or a device" });
+            }
+            Err(error) => return Err(unreadable(path, error)),
+        };
+        let status = fstat(&fd).map_err(|error| unreadable(path.clone(), error))?;
+        let item = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => {
+                self.items.insert(whole.clone(), Item::Folder);
+                return self.read_folder(&fd, &whole, depth + 1);
+            }
+            FileType::RegularFile => {
+                let executable = Mode::from_raw_mode(status.st_mode)
+                    .intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH);
+                Item::File { bytes: self.read_bytes(fd, &path)?, executable }
+            }
+            FileType::Symlink
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => {
+                return Err(ContentsError::Odd { path, what: "neither a file nor a folder" });
+            }
+        };
+        self.items.insert(whole, item);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, fd: OwnedFd, path: &Path) -> Result<Vec<u8>, ContentsError> {
+        let mut bytes = Vec::new();
+        File::from(fd)
+            .take(self.room + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|source| ContentsError::Read { path: path.to_path_buf(), source })?;
+        let room = self.room.checked_sub(bytes.len() as u64);
+        self.room =
+            room.ok_or_else(|| ContentsError::TooLarge { path: self.folder.to_path_buf() })?;
+        Ok(bytes)
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        if below.is_empty() { self.folder.to_path_buf() } else { self.folder.join(below) }
+    }
+}
+
+fn unreadable(path: PathBuf, error: Errno) -> ContentsError {
+    ContentsError::Read { path, source: error.into() }
+}

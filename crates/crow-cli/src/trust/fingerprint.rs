@@ -1,0 +1,79 @@
+//! What a project's configuration was when it was shown, and how it differs by now.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::contents::{Contents, Item};
+
+/// A hash over all names, kinds, contents, link targets and execute bits, and one for each of them: so that it can be said
+/// what changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fingerprint {
+    hash: String,
+    items: BTreeMap<String, String>,
+}
+
+/// How one thing differs from what was trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Difference {
+    New,
+    Changed,
+    Removed,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+        })
+    }
+}
+
+impl Fingerprint {
+    /// Takes the fingerprint of what was read.
+    pub(crate) fn of(contents: &Contents) -> Self {
+        let items: BTreeMap<String, String> =
+            contents.items.iter().map(|(name, item)| (name.clone(), mark(item))).collect();
+        let mut hasher = blake3::Hasher::new();
+        for (name, mark) in &items {
+            // With lengths, so that no two folders make the same bytes.
+            for part in [name, mark] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
+        Self { hash: hasher.finalize().to_hex().to_string(), items }
+    }
+
+    /// Says how `now` differs.
+    pub(crate) fn differences(&self, now: &Self) -> BTreeMap<String, Difference> {
+        let mut differences = BTreeMap::new();
+        for (name, mark) in &now.items {
+            match self.items.get(name) {
+                None => differences.insert(name.clone(), Difference::New),
+                Some(before) if before != mark => {
+                    differences.insert(name.clone(), Difference::Changed)
+                }
+                Some(_) => None,
+            };
+        }
+        let removed = self.items.keys().filter(|name| !now.items.contains_key(*name));
+        differences.extend(removed.map(|name| (name.clone(), Difference::Removed)));
+        differences
+    }
+}
+
+fn mark(item: &Item) -> String {
+    match item {
+        Item::Folder => "folder".to_owned(),
+        Item::File { bytes, executable } => {
+            let kind = if *executable { "program" } else { "file" };
+            format!("{kind} {}", blake3::hash(bytes).to_hex())
+        }
+        Item::Link { target } => format!("link {target}"),
+    }
+}

@@ -1,0 +1,17 @@
+//! Trust in projects: nothing of a workspace acts before the user has seen it and said so.
+//!
+//! A project's configuration is everything below its `.crow-agent`. It is read once; what was read is hashed, shown and
+//! used. Trust holds for exactly these bytes, names, links and execute bits, at this place: whatever is new, changed or
+//! gone makes it untrusted again.
+
+mod admit;
+mod contents;
+mod fingerprint;
+mod project;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use admit::{Project, Standing, Untrusted, admit, project_of, standing, trust_store};
+pub(crate) use contents::project_root;
+pub(crate) use project::ProjectConfig;

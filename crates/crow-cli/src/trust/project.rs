@@ -1,0 +1,189 @@
+//! What a project's configuration says, and what it could do.
+
+use std::path::{Path, PathBuf};
+
+use crow_core::permission::{PermissionRule, RuleDecision, RuleMatcher, RuleScope, RuleSet};
+use crow_providers::{ProviderConfig, is_built_in};
+use crow_runtime::RuleStore;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use super::contents::{Contents, FOLDER, Item};
+use crate::{CliError, render::describe_rule};
+
+/// The file of permission rules.
+const RULES: &str = "permissions.json";
+/// The folder of provider files.
+const PROVIDERS: &str = "providers/";
+
+/// What a project's configuration says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ProjectConfig {
+    /// Rules that only deny or ask.
+    pub(crate) rules: RuleSet,
+    pub(crate) providers: Vec<ProviderConfig>,
+}
+
+impl ProjectConfig {
+    /// Understands what was read.
+    pub(crate) fn parse(contents: &Contents) -> Result<Self, CliError> {
+        let rules = match contents.file(RULES) {
+            Some(bytes) => rules(contents.root(), &contents.path(RULES), bytes)?,
+            None => RuleSet::default(),
+        };
+        let mut providers = Vec::new();
+        for name in contents.items.keys().filter(|name| is_provider(name)) {
+            if let Some(bytes) = contents.file(name) {
+                providers.push(provider(&contents.path(name), bytes)?);
+            }
+        }
+        Ok(Self { rules, providers })
+    }
+}
+
+/// Says of each file what it is and what it could do, once it is trusted.
+pub(crate) fn powers(contents: &Contents) -> Vec<(String, String, Vec<String>)> {
+    let folders = |item: &&Item| !matches!(item, Item::Folder);
+    let items = contents.items.iter().filter(|(_, item)| folders(item));
+    items
+        .map(|(name, item)| {
+            let what = match item {
+                Item::Folder => String::new(),
+                Item::File { bytes, executable: false } => format!("{} bytes", bytes.len()),
+                Item::File { bytes, executable: true } => {
+                    format!("{} bytes, can be executed", bytes.len())
+                }
+                Item::Link { target } => format!("a link to {target}"),
+            };
+            (format!("{FOLDER}/{name}"), what, power(contents, name))
+        })
+        .collect()
+}
+
+fn power(contents: &Contents, name: &str) -> Vec<String> {
+    let Some(bytes) = contents.file(name) else { return Vec::new() };
+    let path = contents.path(name);
+    let said = if name == RULES {
+        rules(contents.root(), &path, bytes)
+            .map(|rules| rules.rules().iter().map(describe_rule).collect())
+    } else if is_provider(name) {
+        provider(&path, bytes).map(|provider| vec![reach(&provider)])
+    } else {
+        Ok(vec!["not used by this version of crow-agent".to_owned()])
+    };
+    said.unwrap_or_else(|error| vec![format!("cannot be used: {}", error.message)])
+}
+
+/// Says where a provider's requests go, and with what.
+fn reach(provider: &ProviderConfig) -> String {
+    let reach = provider.reach();
+    let key = match (reach.key_variable, reach.holds_key) {
+        (Some(variable), _) => format!(", with the key in ${variable}"),
+        (None, true) => ", with a key of its own".to_owned(),
+        (None, false) => String::new(),
+    };
+    format!(
+        "the provider \"{}\": what you say and the files that the agent reads go to {}{key}",
+        provider.name(),
+        reach.address
+    )
+}
+
+fn is_provider(name: &str) -> bool {
+    // Hidden files are locks and copies of editors.
+    name.strip_prefix(PROVIDERS).is_some_and(|file| {
+        !file.contains('/')
+            && !file.starts_with('.')
+            && Path::new(file).extension().is_some_and(|extension| extension == "toml")
+    })
+}
+
+fn provider(path: &Path, bytes: &[u8]) -> Result<ProviderConfig, CliError> {
+    let text = text(path, bytes)?;
+    let provider = ProviderConfig::parse(path, text).map_err(|error| wrong(error.to_string()))?;
+    if is_built_in(provider.name()) {
+        return Err(wrong(format!(
+            "{}: \"{}\" is built in, and a project cannot put another provider in its place",
+            path.display(),
+            provider.name()
+        ))
+        .hint("give it another name"));
+    }
+    Ok(provider)
+}
+
+fn rules(root: &Path, path: &Path, bytes: &[u8]) -> Result<RuleSet, CliError> {
+    let text = text(path, bytes)?;
+    let rules = RuleStore::parse(path, text)?;
+    if let Err(error) = serde_json::from_str::<Narrowing>(text) {
+        let (line, column) = (error.line(), error.column());
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        return Err(wrong(format!("{}:{line}:{column}: {reason}", path.display()))
+            .hint("a project's rules deny and ask; what is allowed stands in your own rules"));
+    }
+    let rules = rules.into_rules().into_iter().map(|rule| of_project(rule, root, path));
+    RuleSet::new(rules.collect::<Result<Vec<_>, _>>()?).map_err(|error| wrong(error.to_string()))
+}
+
+/// Makes a rule one of the project: it is named after it, holds for everybody or for an agent, and its paths begin at the
+/// project's root, wherever in it the agent works.
+fn of_project(
+    mut rule: PermissionRule,
+    root: &Path,
+    path: &Path,
+) -> Result<PermissionRule, CliError> {
+    match rule.scope {
+        RuleScope::Global | RuleScope::Agent(_) => {}
+        RuleScope::Managed | RuleScope::Session(_) | RuleScope::User => {
+            return Err(wrong(format!(
+                "{}: the rule `{}` has a scope that a project has no right to",
+                path.display(),
+                rule.id
+            ))
+            .hint("leave out the scope, or name an agent"));
+        }
+    }
+    debug_assert_ne!(rule.decision, RuleDecision::Allow, "checked before");
+    if let RuleMatcher::Path { path, .. } = &mut rule.matcher
+        && path.is_relative()
+    {
+        *path = root.join(&*path);
+    }
+    let id = format!("project:{}", rule.id);
+    Ok(rule.with_id(id))
+}
+
+/// Rules of which none allows anything. An error says where the first one does.
+#[derive(Deserialize)]
+struct Narrowing {
+    #[serde(rename = "rules")]
+    _rules: Vec<NarrowingRule>,
+}
+
+#[derive(Deserialize)]
+struct NarrowingRule {
+    #[serde(rename = "decision", deserialize_with = "denies_or_asks")]
+    _decision: RuleDecision,
+}
+
+fn denies_or_asks<'de, D: Deserializer<'de>>(json: D) -> Result<RuleDecision, D::Error> {
+    match RuleDecision::deserialize(json)? {
+        RuleDecision::Allow => {
+            Err(D::Error::custom("a project can deny and ask, and it cannot allow anything"))
+        }
+        decision @ (RuleDecision::Deny | RuleDecision::AskUser) => Ok(decision),
+    }
+}
+
+fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, CliError> {
+    std::str::from_utf8(bytes).map_err(|_| wrong(format!("{} is not text", path.display())))
+}
+
+fn wrong(message: String) -> CliError {
+    CliError { code: "config", ..CliError::usage(message) }
+}
+
+/// Where the configuration of a project is, for messages.
+pub(crate) fn folder_of(root: &Path) -> PathBuf {
+    root.join(FOLDER)
+}

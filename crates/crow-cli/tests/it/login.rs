@@ -1,0 +1,161 @@
+//! Keys that are stored.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use crow_testkit::{Dialect, ModelServer, RecordedRequest, Reply};
+
+use crate::{
+    program::{Place, holds},
+    terminal::Terminal,
+};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+const KEY: &str = "sk-stored-0123456789";
+
+/// A place whose provider is the server, without a key.
+fn place_at(server: &ModelServer) -> Place {
+    let mut place = Place::new();
+    place.set("ANTHROPIC_BASE_URL", &server.base_url(Dialect::AnthropicMessages));
+    for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
+        place.set(name, "127.0.0.1:9");
+    }
+    place
+}
+
+fn file(place: &Place) -> PathBuf {
+    place.home(".config/crow-agent/credentials.json")
+}
+
+fn sent_key(request: &RecordedRequest) -> &str {
+    request.headers.iter().find(|(name, _)| name == "x-api-key").map_or("", |(_, key)| key)
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_key_is_stored_used_and_forgotten() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let place = place_at(&server);
+    let ran = place.run_with_input(&["login", "anthropic"], KEY).await;
+    assert!(ran.exited(2).err.contains("--yes"), "{}", ran.err);
+    assert!(ran.err.contains("credentials.json"), "{}", ran.err);
+    assert!(!file(&place).exists());
+    let ran = place.run_with_input(&["login", "anthropic", "--yes"], &format!("{KEY}\n")).await;
+    assert!(ran.exited(0).err.contains("ANTHROPIC_BASE_URL names another place"), "{}", ran.err);
+    assert!(!ran.out.contains("sk-") && !ran.err.contains("sk-"));
+    assert_eq!((mode(&file(&place)), mode(file(&place).parent().unwrap())), (0o600, 0o700));
+    let ran = place.run(&["login", "--status"]).await;
+    assert!(ran.exited(0).out.contains("key stored") && !ran.out.contains("sk-"), "{}", ran.out);
+    let ran = place.run(&["run", "hi"]).await;
+    assert_eq!(ran.exited(0).out, "hello\n");
+    assert_eq!(sent_key(&server.finish().await.unwrap()[0]), KEY);
+    let ran = place.run(&["logout"]).await;
+    assert!(ran.exited(0).out.contains("is forgotten"), "{}", ran.out);
+    place.run(&["run", "hi", "-m", MODEL]).await.exited(3);
+    assert!(!holds(&place.home(""), KEY));
+    place.run(&["logout"]).await.exited(0);
+}
+
+#[tokio::test]
+async fn a_stored_key_is_not_sent_to_another_place() {
+    let (own, evil) = (
+        ModelServer::start(Vec::<Reply>::new()).await,
+        ModelServer::start(Vec::<Reply>::new()).await,
+    );
+    let mut place = place_at(&own);
+    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    place.set("ANTHROPIC_BASE_URL", &evil.base_url(Dialect::AnthropicMessages));
+    for args in [&["run", "hi", "-m", MODEL][..], &["run", "hi"]] {
+        let ran = place.run(args).await;
+        let told = &ran.exited(2).err;
+        assert!(told.contains("not sent there") && told.contains("ANTHROPIC_BASE_URL"), "{told}");
+    }
+    assert_eq!(evil.finish().await.unwrap().len(), 0);
+    own.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_variable_goes_before_the_stored_key() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let mut place = place_at(&server);
+    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    place.set("ANTHROPIC_API_KEY", "sk-variable-0123456789");
+    place.run(&["run", "hi", "-m", MODEL]).await.exited(0);
+    assert_eq!(sent_key(&server.finish().await.unwrap()[0]), "sk-variable-0123456789");
+}
+
+#[tokio::test]
+async fn a_file_that_others_can_read_or_that_is_broken_is_refused_and_stays() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let mut place = place_at(&server);
+    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    fs::set_permissions(file(&place), fs::Permissions::from_mode(0o644)).unwrap();
+    for args in [&["run", "hi", "-m", MODEL][..], &["run", "hi"], &["logout"]] {
+        let ran = place.run(args).await;
+        assert!(ran.exited(2).err.contains("chmod 600"), "{}", ran.err);
+    }
+    fs::set_permissions(file(&place), fs::Permissions::from_mode(0o600)).unwrap();
+    let broken =
+        fs::read_to_string(file(&place)).unwrap().replace("\"version\": 1", "\"version\": x");
+    fs::write(file(&place), &broken).unwrap();
+    for args in [&["run", "hi", "-m", MODEL][..], &["login", "openai", "--yes"], &["logout"]] {
+        let ran = place.run_with_input(args, "sk-another-0123456789").await;
+        assert!(ran.exited(2).err.contains("credentials.json:2:"), "{}", ran.err);
+        assert!(!ran.err.contains("sk-"), "{}", ran.err);
+    }
+    assert_eq!(fs::read_to_string(file(&place)).unwrap(), broken);
+    // Who has a key in a variable needs no file.
+    place.set("ANTHROPIC_API_KEY", "sk-variable-0123456789");
+    place.run(&["run", "hi", "-m", MODEL]).await.exited(0);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_key_is_refused_without_showing_it() {
+    let place = Place::new();
+    for text in ["", "  \n", "sk-one sk-two", "sk-\u{1b}[0m"] {
+        let ran = place.run_with_input(&["login", "openai", "--yes"], text).await;
+        assert!(ran.exited(2).err.contains("cannot be a key"), "{}", ran.err);
+        assert!(!ran.err.contains("sk-"), "{}", ran.err);
+    }
+    let ran = place.run(&["login"]).await;
+    assert!(ran.exited(2).err.contains("anthropic, openai"), "{}", ran.err);
+    place.run(&["login", "replay", "--yes"]).await.exited(2);
+    place.run(&["login", "nobody", "--yes"]).await.exited(2);
+}
+
+#[tokio::test]
+async fn without_a_home_nothing_is_stored() {
+    let place = Place::new();
+    let mut command = place.command(&["login", "openai", "--yes"]);
+    command.env_remove("HOME");
+    let ran = crate::program::feed(command, KEY).await;
+    assert!(ran.exited(2).err.contains("HOME"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_key_that_is_typed_is_not_seen() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
+    terminal.shows("Store it? [y/N]").await;
+    terminal.keys("y\r");
+    terminal.shows("it is not shown").await;
+    terminal.keys("sk-typed-wrong\u{15}sk-typed-0123456789\r");
+    let screen = terminal.exits(0).await;
+    assert!(screen.contains("stored;") && !screen.contains("sk-typed"), "{screen}");
+    assert!(fs::read_to_string(file(&place)).unwrap().contains("sk-typed-0123456789"));
+    // openai-chat has the same key.
+    let ran = place.run(&["login", "--status"]).await;
+    assert_eq!(ran.exited(0).out.matches("key stored").count(), 2, "{}", ran.out);
+    let mut terminal = Terminal::start(&place, &["login", "gemini"], 100, "xterm-256color");
+    terminal.shows("Store it? [y/N]").await;
+    terminal.keys("\r");
+    assert!(terminal.exits(0).await.contains("not stored"));
+    let mut terminal =
+        Terminal::start(&place, &["login", "gemini", "--yes"], 100, "xterm-256color");
+    terminal.shows("it is not shown").await;
+    terminal.keys("\u{3}");
+    terminal.exits(130).await;
+}

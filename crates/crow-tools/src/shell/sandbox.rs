@@ -1,0 +1,61 @@
+//! What a result tells of the sandbox.
+
+use std::fmt::Write as _;
+
+use crow_core::{
+    capability::{Containment, ProcessEnd, ProcessOutcome, PutAside},
+    tool::ToolContext,
+};
+use serde_json::{Map, Value, json};
+
+use crate::paths::shown;
+
+/// What commands print when something holds them back.
+const SIGNS: [&str; 9] = [
+    "Permission denied",
+    "Operation not permitted",
+    "Read-only file system",
+    "Network is unreachable",
+    "Could not resolve host",
+    "Temporary failure in name resolution",
+    "Device or resource busy",
+    "getaddrinfo",
+    "dns error",
+];
+const HINT: &str = "\n[if the sandbox was in the way: commands change files of the project and of /tmp alone, not those \
+     that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
+     loopback; tell the user what you need]";
+
+/// Adds what a command in a sandbox, and whoever reads of it, must know. Returns an error if it made what it may not.
+pub(super) fn tell(
+    outcome: &ProcessOutcome,
+    output: &mut String,
+    extra: &mut Map<String, Value>,
+    ctx: &ToolContext,
+) -> Option<String> {
+    if !outcome.containment.holds() {
+        return None;
+    }
+    extra.insert(Containment::EXTRA_KEY.to_owned(), json!(outcome.containment));
+    let has_failed = outcome.end != ProcessEnd::Exited(0);
+    if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
+        output.push_str(HINT);
+    }
+    for PutAside { path, kept } in &outcome.put_aside {
+        let path = shown(path, ctx);
+        // Writing to a string cannot fail.
+        let _ = match kept {
+            Some(kept) => write!(
+                output,
+                "\n[{path} can start programs, so the sandbox moved it away, to {}; use write_file for it, which asks the user]",
+                kept.display()
+            ),
+            None => write!(
+                output,
+                "\n[{path} can start programs and should not be there; it could not be moved away]"
+            ),
+        };
+    }
+    let first = outcome.put_aside.first()?;
+    Some(format!("it made {}, which is protected", shown(&first.path, ctx)))
+}
