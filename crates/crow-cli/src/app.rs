@@ -18,6 +18,7 @@ use crate::{
     chat, command, credentials,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
+    sandbox::doctor,
 };
 
 /// Runs the program.
@@ -84,6 +85,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Permissions(PermissionsCommand::Explain(args)) => {
             command::explain(&args, environment)
         }
+        Command::Doctor => block_on(doctor(environment)),
         Command::Login(args) => credentials::login(&args, environment),
         Command::Logout(args) => credentials::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
@@ -127,6 +129,7 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Models(_)
         | Command::Sessions(_)
         | Command::Permissions(_)
+        | Command::Doctor
         | Command::Trust(_)
         | Command::Login(_)
         | Command::Logout(_)

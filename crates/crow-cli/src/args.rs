@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
+use crate::sandbox::SandboxOptions;
 use crate::undo::{HowWords, PathAt, Span, UndoWords};
 
 /// A coding agent: it works in your project with a model of your choice.
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
+    /// Check what holds commands, and whether the files of Crow are in order
+    Doctor,
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -85,6 +88,8 @@ pub(crate) struct AgentOptions {
     /// What happens to calls that change files or run commands
     #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
     pub permissions: Permissions,
+    #[command(flatten)]
+    pub sandbox: SandboxOptions,
 }
 
 /// Arguments of `run`.

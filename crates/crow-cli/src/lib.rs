@@ -15,6 +15,7 @@ mod private_file;
 mod product;
 pub mod render;
 mod run;
+mod sandbox;
 mod trust;
 mod undo;
 

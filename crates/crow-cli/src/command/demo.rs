@@ -50,6 +50,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     let request = AgentRequest {
         model: None,
         permissions: Permissions::FullAuto,
+        sandbox: crate::sandbox::SandboxOptions::default(),
         max_steps: None,
         resume: None,
         session_id: None,

@@ -20,8 +20,8 @@ use crow_core::{
 use crow_providers::{Credentials, ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
-    RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec, SessionStore,
-    ShutdownReport, SnapshotStores, StoredRules,
+    RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec,
+    SessionStore, ShutdownReport, SnapshotStores, StoredRules,
 };
 use jiff::Zoned;
 use tokio::{sync::watch, task::spawn_blocking};
@@ -56,6 +56,8 @@ pub(crate) struct HostParts {
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
     pub permissions: PermissionMode,
+    /// What holds commands; none if they may do what the user may do.
+    pub sandbox: Option<SandboxConfig>,
     pub rules: StoredRules,
     /// What the project adds in which sessions work at first, and where that is.
     pub project: (PathBuf, Project),
@@ -101,6 +103,7 @@ impl ProductHost {
             // Commands must not see keys.
             child_env: parts.environment.for_children(&keys.unwrap_or_default()),
             snapshots: Some(Arc::clone(&parts.snapshots)),
+            sandbox: parts.sandbox,
             ..RuntimeConfig::default()
         };
         Self {

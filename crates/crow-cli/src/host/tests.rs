@@ -23,6 +23,7 @@ fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         fallback: Some(model.resolved().info.reference),
         answerer: Arc::new(crow_core::capability::NoAnswerer),
         permissions: PermissionMode::Ask,
+        sandbox: None,
         rules: StoredRules::default(),
         project: Default::default(),
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),

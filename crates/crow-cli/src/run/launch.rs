@@ -14,6 +14,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     host::{HostParts, ProductHost},
+    sandbox::sandbox,
     trust::Project,
 };
 
@@ -74,6 +75,10 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
     };
+    let sandbox = sandbox(&request.sandbox, environment)?;
+    if sandbox.is_none() {
+        say("--no-sandbox: commands can do whatever you can do");
+    }
     let host = ProductHost::new(HostParts {
         environment: environment.clone(),
         store: Arc::clone(&store),
@@ -82,6 +87,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         fallback,
         answerer,
         permissions: request.permissions.into(),
+        sandbox,
         rules,
         project: (cwd.clone(), project),
         snapshots,

@@ -11,6 +11,7 @@ use crate::{
     CliError, Environment,
     args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     host::working_directory,
+    sandbox::SandboxOptions,
 };
 
 /// The longest prompt that is taken from standard input, in bytes.
@@ -29,6 +30,7 @@ pub(crate) struct RunRequest {
 pub(crate) struct AgentRequest {
     pub model: Option<String>,
     pub permissions: Permissions,
+    pub sandbox: SandboxOptions,
     pub max_steps: Option<u32>,
     pub resume: Option<String>,
     pub session_id: Option<String>,
@@ -37,8 +39,16 @@ pub(crate) struct AgentRequest {
 
 impl AgentRequest {
     fn new(options: AgentOptions) -> Self {
-        let AgentOptions { model, permissions } = options;
-        Self { model, permissions, max_steps: None, resume: None, session_id: None, cwd: None }
+        let AgentOptions { model, permissions, sandbox } = options;
+        Self {
+            model,
+            permissions,
+            sandbox,
+            max_steps: None,
+            resume: None,
+            session_id: None,
+            cwd: None,
+        }
     }
 }
 

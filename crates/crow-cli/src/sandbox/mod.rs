@@ -1,0 +1,8 @@
+//! What commands may do: from flags and the user's settings to the runtime's sandbox, and what people are told of it.
+
+mod check;
+mod config;
+mod hidden;
+
+pub(crate) use check::doctor;
+pub(crate) use config::{SandboxOptions, sandbox};
