@@ -2,41 +2,58 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock as Turn};
 
 /// How often it is looked whether somebody is through.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The folders in which calls change files. A folder and one inside it are two.
+/// The folders in which calls change files. Who has one has all that are in it: it is held alone, and those above it
+/// together with others.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(Mutex<BTreeMap<PathBuf, Weak<Turn<()>>>>);
 
 /// The right to change files in some folders, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    _held: Vec<OwnedMutexGuard<()>>,
+    _alone: Vec<OwnedRwLockWriteGuard<()>>,
+    _together: Vec<OwnedRwLockReadGuard<()>>,
+}
+
+/// How a folder is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Hold {
+    Together,
+    Alone,
 }
 
 impl Leases {
     /// Takes folders if nobody has them.
     pub(crate) fn try_take(&self, roots: &[PathBuf]) -> Option<Lease> {
-        let turns = self.turns(roots).into_iter();
-        let held = turns.map(|turn| turn.try_lock_owned().ok()).collect::<Option<_>>()?;
-        Some(Lease { _held: held })
+        let (mut alone, mut together) = (Vec::new(), Vec::new());
+        for (turn, hold) in self.turns(roots) {
+            match hold {
+                Hold::Alone => alone.push(turn.try_write_owned().ok()?),
+                Hold::Together => together.push(turn.try_read_owned().ok()?),
+            }
+        }
+        Some(Lease { _alone: alone, _together: together })
     }
 
     /// Takes folders, waiting for each.
     pub(crate) async fn take(&self, roots: &[PathBuf]) -> Lease {
-        let mut held = Vec::new();
-        for turn in self.turns(roots) {
-            held.push(turn.lock_owned().await);
+        let (mut alone, mut together) = (Vec::new(), Vec::new());
+        for (turn, hold) in self.turns(roots) {
+            match hold {
+                Hold::Alone => alone.push(turn.write_owned().await),
+                Hold::Together => together.push(turn.read_owned().await),
+            }
         }
-        Lease { _held: held }
+        Lease { _alone: alone, _together: together }
     }
 
     /// Takes folders, blocking for at most so long.
@@ -54,21 +71,31 @@ impl Leases {
     }
 
     /// Returns the turns of folders in one order for all, so that nobody waits in a circle.
-    fn turns(&self, roots: &[PathBuf]) -> Vec<Arc<Turn<()>>> {
-        let mut sorted = roots.to_vec();
-        sorted.sort();
-        sorted.dedup();
+    fn turns(&self, roots: &[PathBuf]) -> Vec<(Arc<Turn<()>>, Hold)> {
+        let mut holds: BTreeMap<&Path, Hold> = BTreeMap::new();
+        for root in roots {
+            let mut above = root.ancestors().skip(1);
+            // What lies in another one of them is held with it.
+            if above.clone().any(|above| roots.iter().any(|other| other == above)) {
+                continue;
+            }
+            holds.insert(root, Hold::Alone);
+            above.by_ref().for_each(|above| {
+                holds.entry(above).or_insert(Hold::Together);
+            });
+        }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, turn| turn.strong_count() > 0);
-        let turn_of = |root: PathBuf| {
-            let turn = known.get(&root).and_then(Weak::upgrade);
-            turn.unwrap_or_else(|| {
+        let turn_of = |(folder, hold): (&Path, Hold)| {
+            let turn = known.get(folder).and_then(Weak::upgrade);
+            let turn = turn.unwrap_or_else(|| {
                 let turn = Arc::new(Turn::new(()));
-                known.insert(root, Arc::downgrade(&turn));
+                known.insert(folder.to_path_buf(), Arc::downgrade(&turn));
                 turn
-            })
+            });
+            (turn, hold)
         };
-        sorted.into_iter().map(turn_of).collect()
+        holds.into_iter().map(turn_of).collect()
     }
 }
 
@@ -85,5 +112,21 @@ mod tests {
         assert!(leases.try_take(&[PathBuf::from("/c")]).is_some());
         drop(both);
         assert!(leases.try_take(&[a, b]).is_some());
+    }
+
+    #[test]
+    fn a_folder_is_held_with_all_that_is_in_it_and_not_with_those_beside_it() {
+        let leases = Leases::default();
+        let of = |path: &str| leases.try_take(&[PathBuf::from(path)]);
+        let inner = of("/p/sub").unwrap();
+        assert!(of("/p").is_none() && of("/p/sub/deep").is_none());
+        let beside = of("/p/other").unwrap();
+        drop(inner);
+        assert!(of("/p").is_none());
+        drop(beside);
+        let outer = leases.try_take(&["/p/sub".into(), "/p".into()]).unwrap();
+        assert!(of("/p/other").is_none() && of("/q").is_some());
+        drop(outer);
+        assert!(of("/p/other").is_some());
     }
 }

@@ -41,7 +41,8 @@ impl SnapshotStores {
         }
         let store =
             SnapshotStore::open(&self.folder_of(root), root, self.limits, self.home.as_deref())?;
-        let store = Arc::new(store);
+        let outer = root.ancestors().skip(1).map(|above| self.folder_of(above)).collect();
+        let store = Arc::new(store.inside(outer));
         open.insert(root.to_path_buf(), Arc::clone(&store));
         Ok(store)
     }

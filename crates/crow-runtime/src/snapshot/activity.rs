@@ -15,80 +15,163 @@ use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_fo
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
 const JOBS: &str = "jobs";
+/// What projects inside of this one put into its store: it sees them, and they do not see each other.
+const INNER: &str = "inner";
+const INNER_BEGUN: &str = "inner-begun";
+const INNER_JOBS: &str = "inner-jobs";
 
 /// The activities of a store. Each holds the lock of a file; there are as many files as there ever were at once.
 #[derive(Debug)]
 pub(super) struct Activities {
-    folder: PathBuf,
-    jobs: PathBuf,
+    store: PathBuf,
+    /// Where the stores of the folders above the project are, or would be.
+    outer: Vec<PathBuf>,
     begun: Arc<Counter>,
 }
-
-/// A background job that may change files, until it is dropped. The calls of its own session do not mind it.
-#[derive(Debug)]
-pub struct JobActivity(File);
 
 /// Something that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
 #[derive(Debug)]
 pub struct Activity {
-    /// Locked as long as it lasts; the kernel unlocks it when the process is killed.
-    lock: File,
+    _locks: Locks,
     begun: Arc<Counter>,
     /// How many had begun with this one.
     number: u64,
+    /// The same of the projects around this one and in it.
+    nested: Vec<(PathBuf, u64)>,
     /// Whether another was under way when it began.
     overlaps: bool,
 }
 
+/// A background job that may change files, until it is dropped. The calls of its own session do not mind it.
+#[derive(Debug)]
+pub struct JobActivity {
+    _locks: Locks,
+}
+
+/// Locked as long as something lasts; the kernel unlocks them when the process is killed.
+#[derive(Debug)]
+struct Locks(Vec<File>);
+
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
-        let (folder, jobs) = (store.join(ACTIVITIES), store.join(JOBS));
+        let folder = store.join(ACTIVITIES);
         private_folder(&folder).map_err(at(&folder))?;
-        Ok(Self { folder, jobs, begun: Arc::new(Counter::open(store.join(BEGUN))?) })
+        let begun = Arc::new(Counter::open(store.join(BEGUN))?);
+        Ok(Self { store: store.to_path_buf(), outer: Vec::new(), begun })
+    }
+
+    /// Lets the stores of projects around this one know.
+    pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
+        self.outer = outer;
     }
 
     pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         // One after the other: who begins at the same time sees this one, or is seen.
-        let (number, (lock, overlaps)) = self.begun.next(|| take(&self.folder))?;
-        Ok(Activity { lock, begun: Arc::clone(&self.begun), number, overlaps })
+        let (number, (lock, mut overlaps)) =
+            self.begun.next(|| take(&self.store.join(ACTIVITIES)))?;
+        let mut locks = Locks(vec![lock]);
+        for outer in self.outer() {
+            let folder = outer.join(INNER);
+            private_folder(&folder).map_err(at(&folder))?;
+            let begun = Counter::open(outer.join(INNER_BEGUN))?;
+            let (_, (lock, _)) = begun.next(|| take(&folder))?;
+            locks.0.push(lock);
+        }
+        // First told, then looked: one of two that begin at the same time sees the other.
+        let mut nested = Vec::new();
+        for (counter, folder) in self.nested() {
+            let begun = count(&counter)?;
+            overlaps |= is_any_held(&folder, |_| true).map_err(at(folder))?;
+            nested.push((counter, begun));
+        }
+        Ok(Activity { _locks: locks, begun: Arc::clone(&self.begun), number, nested, overlaps })
     }
 
-    /// Returns how many have begun.
+    /// Returns how many have begun, of this project, of those around it and of those in it.
     pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
-        self.begun.read()
+        let nested = self.nested().map(|(counter, _)| count(&counter)).sum::<Result<u64, _>>()?;
+        Ok(self.begun.read()?.saturating_add(nested))
     }
 
     pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
-        let begun =
-            private_folder(&self.jobs).and_then(|()| take(&self.jobs)).and_then(|(file, _)| {
+        let mut locks = Locks(Vec::new());
+        let outer = self.outer().map(|store| store.join(INNER_JOBS));
+        for folder in std::iter::once(self.store.join(JOBS)).chain(outer) {
+            let begun = private_folder(&folder).and_then(|()| take(&folder));
+            let named = begun.and_then(|(file, _)| {
                 file.set_len(0)?;
                 file.write_all_at(session.as_str().as_bytes(), 0)?;
-                Ok(JobActivity(file))
+                Ok(file)
             });
-        begun.map_err(at(&self.jobs))
+            locks.0.push(named.map_err(at(folder))?);
+        }
+        Ok(JobActivity { _locks: locks })
     }
 
     /// Returns whether a job of another session is at work.
     pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
-        for number in 0_u64.. {
-            let path = self.jobs.join(number.to_string());
-            let file = match File::open(&path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                Err(error) => return Err(at(path)(error)),
-            };
-            match file.try_lock_shared() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    if fs::read_to_string(&path).map_err(at(path))? != session.as_str() {
-                        return Ok(true);
-                    }
-                }
-                Err(TryLockError::Error(error)) => return Err(at(path)(error)),
+        let own = [JOBS, INNER_JOBS].map(|name| self.store.join(name));
+        let outer = self.outer().map(|store| store.join(JOBS));
+        let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
+        for folder in own.into_iter().chain(outer) {
+            if is_any_held(&folder, |path| !is_own(path)).map_err(at(folder))? {
+                return Ok(true);
             }
         }
         Ok(false)
     }
+
+    /// Returns the stores of projects around this one.
+    fn outer(&self) -> impl Iterator<Item = &PathBuf> {
+        self.outer.iter().filter(|store| store.is_dir())
+    }
+
+    /// Returns where the activities of the projects in this one and around it are counted, and their locks.
+    fn nested(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let inner = (self.store.join(INNER_BEGUN), self.store.join(INNER));
+        let outer = self.outer().map(|store| (store.join(BEGUN), store.join(ACTIVITIES)));
+        std::iter::once(inner).chain(outer)
+    }
+}
+
+impl Activity {
+    /// Returns whether another activity of this project, of one around it or of one in it was under way at any moment
+    /// since this one began, in whatever thread or process. Once it is so it stays so.
+    #[must_use]
+    pub fn overlapped(&self) -> bool {
+        // Not knowing is as good as yes.
+        let is_same = |path: &Path, number: u64| count(path).is_ok_and(|begun| begun == number);
+        self.overlaps
+            || !self.begun.read().is_ok_and(|begun| begun == self.number)
+            || !self.nested.iter().all(|(counter, number)| is_same(counter, *number))
+    }
+}
+
+/// Reads a counter of a store that need not have it.
+fn count(path: &Path) -> Result<u64, SnapshotStoreError> {
+    match path.symlink_metadata() {
+        Ok(_) => Counter::open(path.to_path_buf())?.read(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+/// Tells whether one of the files in a folder is locked that fits.
+fn is_any_held(folder: &Path, fits: impl Fn(&Path) -> bool) -> io::Result<bool> {
+    for number in 0_u64.. {
+        let path = folder.join(number.to_string());
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) if fits(&path) => return Ok(true),
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// Locks the first file in a folder that is free, and tells whether another is not.
@@ -111,31 +194,13 @@ fn take(folder: &Path) -> io::Result<(File, bool)> {
     own.map(|own| (own, others)).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-impl Activity {
-    /// Returns whether another activity of this store was under way at any moment since this one began, in whatever
-    /// thread or process. Once it is so it stays so.
-    #[must_use]
-    pub fn overlapped(&self) -> bool {
-        // Not knowing is as good as yes.
-        self.overlaps || !self.begun.read().is_ok_and(|begun| begun == self.number)
-    }
-}
-
-impl Drop for Activity {
+impl Drop for Locks {
     fn drop(&mut self) {
-        unlock(&self.lock);
-    }
-}
-
-impl Drop for JobActivity {
-    fn drop(&mut self) {
-        unlock(&self.0);
-    }
-}
-
-/// Not only closed: a process that is being started may have it open a moment longer.
-fn unlock(file: &File) {
-    if let Err(error) = file.unlock() {
-        tracing::debug!(%error, "an activity ends when its file is closed");
+        for file in &self.0 {
+            // Not only closed: a process that is being started may have it open a moment longer.
+            if let Err(error) = file.unlock() {
+                tracing::debug!(%error, "an activity ends when its file is closed");
+            }
+        }
     }
 }

@@ -339,6 +339,13 @@ impl SnapshotStore {
         }
     }
 
+    /// Lets projects around this one know of its activities, and minds theirs. Their stores are in these folders, or would be.
+    #[must_use]
+    pub fn inside(mut self, outer: Vec<PathBuf>) -> Self {
+        self.activities.tell(outer);
+        self
+    }
+
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()

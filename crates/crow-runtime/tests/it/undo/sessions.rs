@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crow_core::{
     event::{AgentEvent, AgentRole},
+    ids::SessionId,
     permission::{PermissionMode, PermissionPolicy},
 };
 use crow_runtime::{
@@ -114,4 +115,29 @@ async fn what_agents_below_changed_is_undone_with_the_turn_of_their_root() {
     assert_eq!((journal.calls()[0].turn, journal.calls()[0].agent.as_str()), (1, "helper"));
     journal.undo(&UndoTarget::Turn(1), UndoOptions::default()).unwrap();
     assert!(!stage.exists("made"));
+}
+
+#[tokio::test]
+async fn sessions_of_which_one_project_lies_in_the_other_see_each_other() {
+    let mut one = Stage::new();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
+    one.turn(&[Call::Sh("mkdir sub beside")]).await;
+    let (sub, beside) = (one.root().join("sub"), one.root().join("beside"));
+    let inner = elsewhere.of(&sub).unwrap().begin().unwrap();
+    let other = elsewhere.of(&beside).unwrap().begin().unwrap();
+    assert!(!other.overlapped() && !inner.overlapped());
+    assert!(metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await).shared);
+    assert!(inner.overlapped(), "the project around it was at work");
+    drop((inner, other));
+    assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > b")]).await).shared);
+    let outer = elsewhere.of(&one.root()).unwrap().begin().unwrap();
+    assert!(elsewhere.of(&sub).unwrap().begin().unwrap().overlapped());
+    assert!(outer.overlapped());
+    drop(outer);
+    assert!(!elsewhere.of(&sub).unwrap().begin().unwrap().overlapped());
+    let job = elsewhere.of(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
+    assert!(metadata(&one.turn(&[Call::Sh("echo 1 > c")]).await).shared);
+    drop(job);
+    assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > d")]).await).shared);
 }
