@@ -14,7 +14,7 @@ async fn the_loop_of_the_example_asks_answers_its_calls_and_saves_its_session() 
             .text("I write it.")
             .call("c1", "write_file", &json!({"path": "new.txt", "content": "one\n"}))
             .call("c2", "bash", &json!({"command": "git push origin main"})),
-        Reply::new().call("c3", "bash", &json!({"command": "cat new.txt"})),
+        Reply::new().call("c3", "bash", &json!({"command": "make new.txt"})),
         Reply::new().text("It says one."),
     ])
     .await;

@@ -202,6 +202,24 @@ pub(super) fn is_protected(path: &Path, workspace: &Workspace) -> bool {
     let below =
         workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
     below.components().any(|component| {
-        PROTECTED.iter().any(|protected| component.as_os_str().eq_ignore_ascii_case(protected))
+        let name = component.as_os_str();
+        PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+            || !name.is_ascii() && {
+                let name = folded(&name.to_string_lossy());
+                PROTECTED.contains(&name.as_str())
+            }
     })
+}
+
+/// A name as file systems see it that do not tell letters apart: some leave invisible characters away, too.
+fn folded(name: &str) -> String {
+    let is_ignored = |char: char| {
+        matches!(
+            char,
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
+    };
+    let letters = name.chars().filter(|char| !is_ignored(*char));
+    let folded = letters.map(|char| if char == '\u{17f}' { 's' } else { char });
+    folded.flat_map(char::to_lowercase).collect()
 }

@@ -30,6 +30,7 @@ use super::{
     folder::{Keeper, Moved, Start, carry},
     jobs::ended_detached,
     output::to_text,
+    parse::needs_bash,
     sandbox,
 };
 use crate::{
@@ -176,7 +177,7 @@ impl Bash {
             ..spec(input, plan, &start.folder, ctx)
         };
         let started = self
-            .in_shell(|shell| {
+            .in_shell(&input.command, |shell| {
                 let argv = arguments(shell, &input.command, None);
                 let spec = ProcessSpec { argv, ..spec.clone() };
                 Box::pin(jobs.start(spec, plan.title.clone(), &ctx.cancellation))
@@ -196,14 +197,16 @@ impl Bash {
         result
     }
 
-    /// Runs something in `bash`, or in `sh` where there is none.
+    /// Runs something in `bash`, or in `sh` where there is none, as far as that reads the line in the same way.
     async fn in_shell<'a, T>(
         &self,
+        line: &str,
         run: impl Fn(&'static str) -> Attempt<'a, T>,
     ) -> Result<T, ProcessError> {
-        if !self.lacks_bash.load(Ordering::Relaxed) {
+        let needs_bash = needs_bash(line);
+        if needs_bash || !self.lacks_bash.load(Ordering::Relaxed) {
             let done = run("bash").await;
-            if !is_missing(&done) {
+            if needs_bash || !is_missing(&done) {
                 return done;
             }
         }
@@ -220,7 +223,7 @@ impl Bash {
         keeper: Option<&Keeper>,
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
-        self.in_shell(|shell| {
+        self.in_shell(command, |shell| {
             let spec = ProcessSpec { argv: arguments(shell, command, keeper), ..spec.clone() };
             ctx.processes.run(spec, ctx.cancellation.clone())
         })

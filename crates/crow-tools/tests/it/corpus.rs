@@ -5,7 +5,7 @@
 //! next time. `each`: ordinary work that is asked about every time, because it destroys, runs text as a program or
 //! cannot be taken back. `reach`: it reaches beyond the project, and is asked about whatever passes else.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use crow_core::{
     ids::SessionId,
@@ -78,12 +78,14 @@ fn judge(project: &Project, label: &str, text: &str) -> (Verdict, String) {
             (Some(reason), _) => (Verdict::Needless, reason),
             (None, Decision::Ask(ask)) if ask.offers.is_empty() => (Verdict::Right, String::new()),
             (None, Decision::Ask(ask)) => {
-                (Verdict::Wrong, format!("offers {}", ask.offers[0].label))
+                let labels: Vec<&str> =
+                    ask.offers.iter().map(|offer| offer.label.as_str()).collect();
+                (Verdict::Wrong, format!("offers {}", labels.join(", ")))
             }
             (None, Decision::Allow(_) | Decision::Deny(_)) => unreachable!(),
         },
         "reach" => (Verdict::Right, String::new()),
-        label => panic!("an unknown label: {label}"),
+        label => unreachable!("the label {label}"),
     }
 }
 
@@ -111,12 +113,17 @@ fn ordinary_commands_are_judged_as_they_should_be() {
         counts.iter().filter(|((_, verdict), _)| *verdict == wanted).map(|(_, count)| count).sum()
     };
     let (needless, wrong) = (sum(Verdict::Needless), sum(Verdict::Wrong));
-    println!("{} commands, {needless} needless questions, {wrong} wrong permissions", seen.len());
+    let mut report = format!(
+        "{} commands, {needless} needless questions, {wrong} wrong permissions\n",
+        seen.len()
+    );
     for ((label, verdict), count) in &counts {
-        println!("{label:6} {verdict:?} {count}");
+        let _ = writeln!(report, "{label} {verdict:?} {count}");
     }
-    println!("{}", off.join("\n"));
+    report.push_str(&off.join("\n"));
+    // The list is for people: what is asked about needlessly, and why.
+    insta::assert_snapshot!(report);
     assert!(seen.len() >= 2_000);
-    assert_eq!(wrong, 0, "see above");
-    assert!(needless * 50 <= seen.len(), "see above");
+    assert_eq!(wrong, 0);
+    assert!(needless * 50 <= seen.len(), "{needless} of {}", seen.len());
 }

@@ -1,6 +1,7 @@
 //! The tools as a runtime calls them: plan, preview, execute.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attacks;
 mod bash;
 mod bench;
 mod corpus;

@@ -35,6 +35,8 @@ fn a_wide_rule_opens_neither_protected_folders_nor_places_outside() {
         for call in [
             Call::write("/p/.git/config"),
             Call::write("/p/a/.GitHub/x"),
+            Call::write("/p/.g\u{200c}it/config"),
+            Call::write("/p/.v\u{17f}code/tasks.json"),
             Call::write("/q/a"),
             Call::read("/etc/passwd"),
         ] {

@@ -74,7 +74,7 @@ fn variable(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
 
 fn expanded(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
     let [folder] = scene.folders? else { return None };
-    let values = globs::expand(text, folder)?;
+    let values = globs::expand(text, folder, scene.budget)?;
     // A file may have the name of an option; a pattern that nothing matches stays as it is.
     let is_safe = |value: &String| !value.starts_with('-') || value == text;
     values.iter().all(is_safe).then_some(values)

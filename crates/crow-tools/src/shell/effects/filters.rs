@@ -57,9 +57,18 @@ pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch
     if !scripts.into_iter().all(|script| Language::Sed.only_reads(script)) {
         return None;
     }
-    let touches =
-        names.into_iter().map(|name| scene.touch(name, Access::Write, Depth::Itself, Follow::Yes));
-    Some(touches.collect::<Option<Vec<_>>>()?.concat())
+    let mut touches: Vec<Touch> = Vec::new();
+    for name in names {
+        // It puts a file in the place of a link, or follows it, as it is built and told.
+        for follow in [Follow::Yes, Follow::No] {
+            for touch in scene.touch(name, Access::Write, Depth::Itself, follow)? {
+                if !touches.contains(&touch) {
+                    touches.push(touch);
+                }
+            }
+        }
+    }
+    Some(touches)
 }
 
 /// The files that `tee` writes what it gets to, as if it went there by a redirection.

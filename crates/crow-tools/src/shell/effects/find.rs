@@ -83,6 +83,10 @@ pub(super) fn find(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
     let words: Vec<&str> = words.collect();
+    // It follows links: that is for others to judge.
+    if words.first() == Some(&"-L") {
+        return None;
+    }
     let is_expression = |word: &&str| word.starts_with(['-', '(', ')', '!', ',']);
     let end = words.iter().position(is_expression).unwrap_or(words.len());
     let (starts, expression) = words.split_at_checked(end)?;
@@ -108,7 +112,12 @@ pub(super) fn find(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
                 let name = expression.next()?;
                 touches.extend(scene.touch(name, Access::Write, Depth::Itself, Follow::Yes)?);
             }
-            _ => only_looks = false,
+            // What they start is a command of its own, up to its end.
+            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                only_looks = false;
+                expression.find(|word| matches!(**word, ";" | "+"))?;
+            }
+            _ => return Some(Known::hidden()),
         }
     }
     Some(if only_looks { Known::reads(touches) } else { Known::changes(touches) })

@@ -2,21 +2,26 @@
 
 use std::{fs, path::Path};
 
+use super::scene::Budget;
+
+/// The longest word that is looked at, as the systems have it for paths.
+const MAX_BYTES: usize = 4096;
+/// The most lists in braces in one word.
+const MOST_BRACES: usize = 6;
 /// The most words that one may turn into.
 const MAX_WORDS: usize = 500;
-/// The most entries of a folder that are looked at.
-const MAX_ENTRIES: usize = 5_000;
 
 /// Returns the words that a pattern turns into in a folder. Files that do not match may be among them: brackets are
 /// taken for any character. None if it holds more than patterns and braces, or is too large.
-pub(super) fn expand(text: &str, folder: &Path) -> Option<Vec<String>> {
-    if text.contains(|char: char| "'\"\\$`()<>~!\n\t ".contains(char)) {
+pub(super) fn expand(text: &str, folder: &Path, budget: &Budget) -> Option<Vec<String>> {
+    let is_deep = text.matches('{').count() > MOST_BRACES || text.len() > MAX_BYTES;
+    if is_deep || text.contains(|char: char| "'\"\\$`()<>~!\n\t ".contains(char)) {
         return None;
     }
     let mut words = Vec::new();
     for word in braces(text)? {
         if word.contains(['*', '?', '[']) {
-            let mut found = matches(&word, folder)?;
+            let mut found = matches(&word, folder, budget)?;
             if found.is_empty() {
                 found.push(word);
             }
@@ -64,7 +69,7 @@ fn numbers(first: &str, last: &str) -> Option<Vec<String>> {
     (first <= last && last - first < 200).then(|| (first..=last).map(|it| it.to_string()).collect())
 }
 
-fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
+fn matches(pattern: &str, folder: &Path, budget: &Budget) -> Option<Vec<String>> {
     let is_absolute = pattern.starts_with('/');
     let mut found = vec![String::new()];
     let mut is_found = false;
@@ -74,7 +79,7 @@ fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
             let glue = if at == 0 { "" } else { "/" };
             if part.contains(['*', '?', '[']) {
                 let base = if is_absolute { Path::new("/") } else { folder };
-                for name in names(&base.join(start.trim_start_matches('/')), part)? {
+                for name in names(&base.join(start.trim_start_matches('/')), part, budget)? {
                     next.push(format!("{start}{glue}{name}"));
                 }
             } else {
@@ -98,14 +103,13 @@ fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
 }
 
 /// The names in a folder that a pattern may stand for.
-fn names(folder: &Path, pattern: &str) -> Option<Vec<String>> {
+fn names(folder: &Path, pattern: &str, budget: &Budget) -> Option<Vec<String>> {
     let pattern = simple(pattern)?;
+    budget.take()?;
     let Ok(entries) = fs::read_dir(folder) else { return Some(Vec::new()) };
     let mut names = Vec::new();
-    for (at, entry) in entries.flatten().enumerate() {
-        if at > MAX_ENTRIES {
-            return None;
-        }
+    for entry in entries.flatten() {
+        budget.take()?;
         let name = entry.file_name().into_string().ok()?;
         let is_hidden = name.starts_with('.') && pattern.first() != Some(&'.');
         let letters: Vec<char> = name.chars().collect();
@@ -177,7 +181,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let words = |text: &str| expand(text, folder.path()).map(|words| words.join(" "));
+        let words =
+            |text: &str| expand(text, folder.path(), &Budget::new()).map(|words| words.join(" "));
         for (text, wanted) in [
             ("*.rs", "a.rs b.rs"),
             ("*", "a.rs b.rs c.txt other sub"),

@@ -12,7 +12,7 @@ use super::{
     filters, find,
     folders::Folders,
     git, readers,
-    scene::{Follow, Scene},
+    scene::{Budget, Follow, Scene},
     secrets::is_secret,
     switches, versions, writers,
 };
@@ -56,10 +56,11 @@ pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> Co
 }
 
 fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &Notes) {
+    let budget = Budget::new();
     let mut folders = Folders::new(start, commands, notes);
     for (at, command) in commands.iter_mut().enumerate() {
         let here = folders.known();
-        let scene = Scene { folders: here.as_deref(), workspace, notes };
+        let scene = Scene { folders: here.as_deref(), workspace, notes, budget: &budget };
         for redirect in &mut command.redirects {
             redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
         }
@@ -148,8 +149,22 @@ fn of_program(
             "git" => git::git(arguments, scene),
             _ => readers::read(name, arguments, &command.words, scene),
         })
-        .or_else(|| writers::change(name, arguments, scene));
-    let mut known = known.unwrap_or_else(|| switches::unknown(name, arguments, scene));
+        .or_else(|| {
+            let follows_out = name == "cp" && switches::follows_out(name, arguments, scene);
+            if follows_out {
+                Some(Known::hidden())
+            } else {
+                writers::change(name, arguments, scene)
+            }
+        });
+    let mut known = known.unwrap_or_else(|| {
+        // A program that reads what it is given reads anything if that is not known.
+        if readers::is_reader(name) && arguments.contains(&Argument::Unknown) {
+            Known::hidden()
+        } else {
+            switches::unknown(name, arguments, scene)
+        }
+    });
     if program.contains('/') {
         known.touches.extend(
             scene

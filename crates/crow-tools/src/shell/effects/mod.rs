@@ -26,4 +26,6 @@ pub use line::plan_command_line;
 pub(super) use widened::is_widened;
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;

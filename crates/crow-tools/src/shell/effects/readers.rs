@@ -28,6 +28,11 @@ pub(super) fn read(
     files(reader.operands, &given, scene).map(Known::reads)
 }
 
+/// Returns whether a program reads the files that it is given.
+pub(super) fn is_reader(name: &str) -> bool {
+    name == "find" || READERS.iter().any(|reader| reader.name == name)
+}
+
 /// Those of which single words decide.
 fn by_words(name: &str, arguments: &[Argument], words: &[Word]) -> Option<bool> {
     let texts: Option<Vec<&str>> = arguments.iter().map(Argument::as_known).collect();

@@ -1,6 +1,7 @@
 //! Where a command stands: the folders that it may run in, and what a path means there.
 
 use std::{
+    cell::Cell,
     ffi::OsString,
     fs,
     path::{Component, Path, PathBuf},
@@ -17,8 +18,8 @@ use crate::shell::parse::Notes;
 const MAX_LINKS: usize = 40;
 /// How long a path may be, as the systems have it.
 const MAX_BYTES: usize = 4096;
-/// How many entries of a folder are looked at, when it matters where its links lead.
-const MAX_ENTRIES: usize = 5_000;
+/// How much of the file system is looked at for one line: paths and entries of folders.
+const MOST_LOOKS: usize = 20_000;
 
 /// Whether the last name of a path is followed if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,23 @@ pub(super) struct Scene<'a> {
     pub folders: Option<&'a [PathBuf]>,
     pub workspace: &'a Workspace,
     pub notes: &'a Notes,
+    pub budget: &'a Budget,
+}
+
+/// How often a line may still make somebody look at the file system. What is not looked at is not known.
+#[derive(Debug)]
+pub(super) struct Budget(Cell<usize>);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(Cell::new(MOST_LOOKS))
+    }
+
+    /// Takes one look, if there is one left.
+    pub(super) fn take(&self) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(1)?);
+        Some(())
+    }
 }
 
 impl Scene<'_> {
@@ -66,10 +84,12 @@ impl Scene<'_> {
             return None;
         }
         if given.starts_with('/') {
+            self.budget.take()?;
             return Some(vec![resolve(Path::new("/"), given, follow)?]);
         }
         let mut paths = Vec::new();
         for folder in self.folders? {
+            self.budget.take()?;
             let path = resolve(folder, given, follow)?;
             if !paths.contains(&path) {
                 paths.push(path);
@@ -80,15 +100,15 @@ impl Scene<'_> {
 
     /// Returns whether all that can be reached from a folder, also over links, lies in the workspace.
     pub(super) fn holds_all_below(&self, path: &Path) -> bool {
-        let mut left = MAX_ENTRIES;
         let mut folders = vec![path.to_owned()];
         while let Some(folder) = folders.pop() {
             // What is no folder, or cannot be read, has nothing below it.
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
-                left = left.saturating_sub(1);
                 let Ok(kind) = entry.file_type() else { return false };
-                if left == 0 || kind.is_symlink() && !self.leads_inside(&entry.path()) {
+                if self.budget.take().is_none()
+                    || kind.is_symlink() && !self.leads_inside(&entry.path())
+                {
                     return false;
                 }
                 if kind.is_dir() {

@@ -111,17 +111,25 @@ const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 
 /// What is known of any command: what its words name outside of the workspace.
 pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Known {
-    if starts_another(name, arguments) {
+    if starts_another(name, arguments) || follows_out(name, arguments, scene) {
         return Known::hidden();
     }
     let mut touches: Vec<Touch> = Vec::new();
     for text in arguments.iter().filter_map(Argument::as_known) {
-        for part in paths_in(text) {
-            let named =
-                scene.touch(part, Access::Read, Depth::Itself, Follow::Yes).unwrap_or_default();
-            let is_outside = |touch: &Touch| !scene.workspace.contains(&touch.path);
-            let is_text = TEXTS.contains(&name) && named.iter().all(|touch| !touch.path.exists());
-            for touch in named.into_iter().filter(is_outside).filter(|_| !is_text) {
+        for part in parts_of(text) {
+            let named = scene.touch(part, Access::Read, Depth::Itself, Follow::Yes);
+            let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
+            // A name of the workspace may be a link.
+            let is_meant = |touch: &Touch| {
+                !scene.workspace.contains(&touch.path) && (may_lead_out || touch.path.exists())
+            };
+            let Some(named) = named else {
+                if may_lead_out {
+                    return Known::hidden();
+                }
+                continue;
+            };
+            for touch in named.into_iter().filter(is_meant) {
                 if !touches.contains(&touch) {
                     touches.push(touch);
                 }
@@ -129,6 +137,29 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
         }
     }
     Known::changes(touches)
+}
+
+/// Whether a program goes over links on its way, and one of them may lead out of the workspace.
+pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> bool {
+    let words = || arguments.iter().filter_map(Argument::as_known);
+    let has = |letter: char, long: &str| {
+        words().any(|word| {
+            word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letter))
+                || word == long
+        })
+    };
+    let follows = match name {
+        "grep" | "egrep" | "fgrep" => has('R', "--dereference-recursive"),
+        "rg" | "fd" | "find" => has('L', "--follow") || words().any(|word| word == "-follow"),
+        "cp" | "du" | "ls" | "rsync" => has('L', "--dereference") || has('L', "--copy-links"),
+        "tar" | "bsdtar" => has('h', "--dereference"),
+        "tree" => has('l', "--follow"),
+        "zip" => !has('y', "--symlinks"),
+        _ => false,
+    };
+    let folders = words().filter(|word| !word.starts_with('-')).chain(["."]);
+    let paths = folders.filter_map(|it| scene.touch(it, Access::Read, Depth::Below, Follow::Yes));
+    follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
 }
 
 fn starts_another(name: &str, arguments: &[Argument]) -> bool {
@@ -186,15 +217,20 @@ fn is_switch(word: &str, switch: &str) -> bool {
     }
 }
 
-/// The pieces of a word that may be paths that lead out: absolute ones, and those that go up.
-fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+/// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter.
+fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let value = text.split_once('=').map(|(_, value)| value);
     let attached = text.strip_prefix('-').and_then(|rest| {
         let at = rest.char_indices().nth(1).map(|(at, _)| at)?;
         rest.get(at..).filter(|_| !rest.starts_with('-'))
     });
-    [Some(text), value, attached].into_iter().flatten().filter(|part| {
-        let is_path = part.starts_with('/') || part.split('/').any(|name| name == "..");
-        is_path && !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
-    })
+    let is_path = |part: &&str| {
+        !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
+    };
+    [Some(text), value, attached].into_iter().flatten().filter(is_path)
+}
+
+/// Whether a piece is written as a path that leads out: an absolute one, or one that goes up.
+fn leads_out(part: &str) -> bool {
+    part.starts_with('/') || part.split('/').any(|name| name == "..")
 }

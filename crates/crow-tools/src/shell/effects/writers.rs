@@ -15,6 +15,8 @@ use super::{
 enum Change {
     /// It changes all of them.
     All,
+    /// It makes folders of that name.
+    Making,
     /// It takes names away: a link is meant itself.
     Removal,
     /// It changes all but the first, which says how.
@@ -54,7 +56,7 @@ const WRITERS: [Writer; 15] = [
     writer("rmdir", Change::Removal, "pv", "", "--parents --verbose --ignore-fail-on-non-empty"),
     writer("unlink", Change::Removal, "", "", ""),
     writer("shred", Change::All, "fuvxz", "ns", "--force --remove --verbose --zero --iterations"),
-    writer("mkdir", Change::All, "pv", "m", "--parents --verbose --mode"),
+    writer("mkdir", Change::Making, "pv", "m", "--parents --verbose --mode"),
     writer("touch", Change::All, "acmh", "dt", "--no-create --date --time"),
     writer("truncate", Change::All, "co", "s", "--size --no-create"),
     writer("mkfifo", Change::All, "", "m", ""),
@@ -141,9 +143,16 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
         Some(())
     };
     match change {
-        Change::All | Change::Removal => {
+        Change::All | Change::Making | Change::Removal => {
             for name in names {
                 touch(name, Access::Write, follow)?;
+                // Folders on the way are made, too: also those that the path leaves again.
+                if change == Change::Making && name.contains("..") {
+                    let ends = name.match_indices('/').filter(|(at, _)| *at > 0);
+                    for (at, _) in ends {
+                        touch(name.get(..at)?, Access::Write, follow)?;
+                    }
+                }
             }
         }
         Change::AfterFirst => {
@@ -164,12 +173,12 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
             let end = if change == Change::Copy { Follow::Yes } else { Follow::No };
             touches.extend(scene.touch(target, Access::Write, depth, end)?);
             touches.extend(scene.touch(target, Access::Write, depth, Follow::Yes)?);
-            // Where the target is a folder, it is what lies in it.
+            // Where the target is a folder by then, it is what lies in it.
             for source in sources {
                 let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                 let inner = format!("{}/{name}", target.trim_end_matches('/'));
                 let is_name = !matches!(name, "" | "." | "..") && !target.is_empty();
-                if is_name && scene.only(target).is_none_or(|target| target.is_dir()) {
+                if is_name {
                     touches.extend(scene.touch(&inner, Access::Write, depth, end)?);
                 }
             }

@@ -83,6 +83,9 @@ impl Reading {
         }) {
             return Err("control characters".into());
         }
+        if text.contains(is_invisible) {
+            return Err("characters that cannot be seen, or that turn the text around".into());
+        }
         let tree = parse(text)?;
         self.deeper(|reading| Walk::new(text, reading).walk(tree.root_node()))
     }
@@ -150,6 +153,22 @@ impl Reading {
             self.exported.push(name.to_owned());
         }
     }
+}
+
+/// Whether a character makes a line look like another one. The two joiners that emoji and scripts need are left out.
+fn is_invisible(char: char) -> bool {
+    matches!(
+        char,
+        '\u{ad}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 fn parse(text: &str) -> Result<Tree, Unclear> {

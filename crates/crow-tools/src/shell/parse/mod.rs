@@ -8,6 +8,7 @@ mod builtins;
 mod expressions;
 mod line;
 mod opaque;
+mod portable;
 mod redirects;
 mod variables;
 mod walk;
@@ -15,6 +16,7 @@ mod words;
 mod wrappers;
 
 pub(crate) use line::{Notes, read_with_notes};
+pub(crate) use portable::needs_bash;
 
 #[cfg(test)]
 use line::read_command_line;
