@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use crow_core::redact::Redactor;
 use crow_runtime::adopt_orphans;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
         RunOptions, SessionsCommand, UndoArgs,
     },
     chat, command, credentials,
+    known_secrets::redactor,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
 };
@@ -41,7 +43,7 @@ pub fn main(
     };
     match done {
         Ok(code) => code.into(),
-        Err(error) => report(&error, form).into(),
+        Err(error) => report(&redacted(error, environment), form).into(),
     }
 }
 
@@ -163,6 +165,16 @@ fn wants_json(args: &[OsString]) -> bool {
     joined || texts.windows(2).any(|pair| matches!(pair, ["--output" | "-o", "json"]))
 }
 
+/// What goes wrong may name what it goes wrong with.
+fn redacted(mut error: CliError, environment: &Environment) -> CliError {
+    let redactor = redactor(environment, None);
+    redactor.redact_string(&mut error.message);
+    if let Some(hint) = &mut error.hint {
+        redactor.redact_string(hint);
+    }
+    error
+}
+
 /// Tells the user of an error, and programs too if they listen.
 fn report(error: &CliError, form: OutputForm) -> ExitCode {
     let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
@@ -202,5 +214,22 @@ fn keep_keys_from_children() {
 fn log_to_stderr(environment: &Environment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let redactor = redactor(environment, None);
+    let writer = move || RedactedLog(redactor.clone());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
+}
+
+/// Standard error for lines of the log, which come whole.
+struct RedactedLog(Redactor);
+
+impl io::Write for RedactedLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(self.0.redact(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

@@ -10,6 +10,7 @@ mod credentials;
 mod environment;
 mod error;
 mod host;
+mod known_secrets;
 pub mod output;
 mod private_file;
 mod product;

@@ -7,6 +7,7 @@ use crow_core::{
     ids::IdSource,
     model::{Models, NoModels},
     permission::PermissionPolicy,
+    redact::Redactor,
 };
 
 use crate::{ChildEnvironment, MemoryStore, SessionStore, SnapshotStores, SystemClock, UuidSource};
@@ -26,6 +27,8 @@ pub struct RuntimeConfig {
     pub answerer: Arc<dyn Answerer>,
     /// Where states of files are kept, so that what calls change is known and can be undone. Nothing is captured without.
     pub snapshots: Option<Arc<SnapshotStores>>,
+    /// What may not show in results, events and the log. Files are written as they are.
+    pub redactor: Redactor,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: ChildEnvironment,
     /// How many agents may be started by agents.
@@ -59,6 +62,7 @@ impl Default for RuntimeConfig {
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
             snapshots: None,
+            redactor: Redactor::default(),
             child_env: ChildEnvironment::default(),
             children: ChildLimits::default(),
             clock: Arc::new(SystemClock::default()),

@@ -17,6 +17,7 @@ mod jobs;
 mod login;
 mod permissions;
 mod program;
+mod redaction;
 mod sessions;
 mod signals;
 mod terminal;
