@@ -17,6 +17,7 @@ use crate::{
         RunOptions, SessionsCommand, UndoArgs,
     },
     chat, command, credentials,
+    hardening::keep_keys_from_children,
     known_secrets::redactor,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
@@ -198,16 +199,6 @@ fn print_result(error: &CliError) {
         hint: error.hint.clone(),
     };
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
-}
-
-/// Our own environment holds keys: other processes of the same user may not read it, and no core dump holds it.
-fn keep_keys_from_children() {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // Where the kernel does not know this, there is nothing that could be done instead.
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    }
 }
 
 /// `CROW_LOG` turns the program's own log on, such as `CROW_LOG=debug`.

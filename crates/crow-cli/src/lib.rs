@@ -9,6 +9,7 @@ mod confirm;
 mod credentials;
 mod environment;
 mod error;
+mod hardening;
 mod host;
 mod known_secrets;
 pub mod output;

@@ -13,6 +13,7 @@ mod chat;
 mod dialects;
 mod errors;
 mod examples;
+mod hardening;
 mod jobs;
 mod login;
 mod permissions;
