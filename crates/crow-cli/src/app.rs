@@ -181,7 +181,7 @@ fn report(error: &CliError, form: OutputForm) -> ExitCode {
     let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
     if let Some(hint) = &error.hint {
         let (before, indent) = if hint.contains('\n') { ("\n", "") } else { ("", "  ") };
-        for part in [before, indent, hint, "\n"] {
+        for part in [before, indent, &neutralise(hint), "\n"] {
             text.push_str(part);
         }
     }
