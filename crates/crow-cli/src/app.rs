@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use crow_core::redact::Redactor;
 use crow_runtime::adopt_orphans;
 
 use crate::{
@@ -16,6 +17,8 @@ use crate::{
         RunOptions, SessionsCommand, UndoArgs,
     },
     chat, command, credentials,
+    hardening::keep_keys_from_children,
+    known_secrets::redactor,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
     sandbox::doctor,
@@ -42,7 +45,7 @@ pub fn main(
     };
     match done {
         Ok(code) => code.into(),
-        Err(error) => report(&error, form).into(),
+        Err(error) => report(&redacted(error, environment), form).into(),
     }
 }
 
@@ -166,12 +169,22 @@ fn wants_json(args: &[OsString]) -> bool {
     joined || texts.windows(2).any(|pair| matches!(pair, ["--output" | "-o", "json"]))
 }
 
+/// What goes wrong may name what it goes wrong with.
+fn redacted(mut error: CliError, environment: &Environment) -> CliError {
+    let redactor = redactor(environment, None);
+    redactor.redact_string(&mut error.message);
+    if let Some(hint) = &mut error.hint {
+        redactor.redact_string(hint);
+    }
+    error
+}
+
 /// Tells the user of an error, and programs too if they listen.
 fn report(error: &CliError, form: OutputForm) -> ExitCode {
     let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
     if let Some(hint) = &error.hint {
         let (before, indent) = if hint.contains('\n') { ("\n", "") } else { ("", "  ") };
-        for part in [before, indent, hint, "\n"] {
+        for part in [before, indent, &neutralise(hint), "\n"] {
             text.push_str(part);
         }
     }
@@ -191,19 +204,26 @@ fn print_result(error: &CliError) {
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
 }
 
-/// Our own environment holds keys: other processes of the same user may not read it, and no core dump holds it.
-fn keep_keys_from_children() {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // Where the kernel does not know this, there is nothing that could be done instead.
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    }
-}
-
 /// `CROW_LOG` turns the program's own log on, such as `CROW_LOG=debug`.
 fn log_to_stderr(environment: &Environment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let redactor = redactor(environment, None);
+    let writer = move || RedactedLog(redactor.clone());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
+}
+
+/// Standard error for lines of the log, which come whole.
+struct RedactedLog(Redactor);
+
+impl io::Write for RedactedLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(self.0.redact(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

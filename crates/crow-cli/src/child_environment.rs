@@ -126,7 +126,7 @@ impl Sieve {
 
 /// Whether a name says that a secret is there. Bundler keeps those of a server under the server's name, with its dots
 /// written as two underscores.
-fn is_secret(upper: &str) -> bool {
+pub(crate) fn is_secret(upper: &str) -> bool {
     let says_so = |word: &str| {
         SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
     };
@@ -154,7 +154,7 @@ const TOKENS: [&str; 14] = [
 ];
 
 /// Whether a value has a secret in it: in an address, among options, or as a whole.
-fn holds_secret(upper: &str, value: &str) -> bool {
+pub(crate) fn holds_secret(upper: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     // An address of a proxy may stand there without a scheme.
     (upper.ends_with("_PROXY") && value.contains('@'))

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod message;
 pub mod model;
 pub mod permission;
+pub mod redact;
 pub mod resource_map;
 pub mod todo;
 pub mod tool;

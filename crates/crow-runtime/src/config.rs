@@ -7,6 +7,7 @@ use crow_core::{
     ids::IdSource,
     model::{Models, NoModels},
     permission::PermissionPolicy,
+    redact::Redactor,
 };
 
 use crate::{
@@ -29,6 +30,8 @@ pub struct RuntimeConfig {
     pub answerer: Arc<dyn Answerer>,
     /// Where states of files are kept, so that what calls change is known and can be undone. Nothing is captured without.
     pub snapshots: Option<Arc<SnapshotStores>>,
+    /// What may not show in results, events and the log. Files are written as they are.
+    pub redactor: Redactor,
     /// The environment of every process that is started. Nothing else is passed on.
     pub child_env: ChildEnvironment,
     /// What holds the processes. Without one they may do what the program may do.
@@ -64,6 +67,7 @@ impl Default for RuntimeConfig {
             policy: PermissionPolicy::default(),
             answerer: Arc::new(NoAnswerer),
             snapshots: None,
+            redactor: Redactor::default(),
             child_env: ChildEnvironment::default(),
             sandbox: None,
             children: ChildLimits::default(),

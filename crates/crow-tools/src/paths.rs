@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use crow_core::{
@@ -39,7 +39,8 @@ pub(crate) fn here() -> String {
     ".".to_owned()
 }
 
-/// Plans a call that touches one path. The title is `verb` and the path.
+/// Plans a call that touches one path. The title is `verb` and the path; where that is another one than the model wrote,
+/// because a link or `..` leads there, both.
 pub(crate) async fn plan(
     verb: &str,
     given: &str,
@@ -48,10 +49,21 @@ pub(crate) async fn plan(
 ) -> Result<CallPlan, ToolError> {
     let path = resolve(given, ctx).await?;
     Ok(CallPlan {
-        title: format!("{verb} {}", shown(&path, ctx)),
+        title: format!("{verb} {}", both(given, &path, ctx)),
         effects: Effects::Paths(vec![PathEffect { path: path.clone(), access }]),
         subject: Subject::Path(path),
     })
+}
+
+/// Writes where a path leads, behind what was written if that looks like another place. The user who allows the call sees
+/// both.
+fn both(given: &str, path: &Path, ctx: &ToolContext) -> String {
+    let target = shown(path, ctx);
+    let goes_up = Path::new(given).components().any(|part| part == Component::ParentDir);
+    if ctx.workspace.resolve(given) == path && !goes_up {
+        return target;
+    }
+    format!("{} -> {target}", shorten(given))
 }
 
 /// Resolves the path again and makes sure that it is the one that was planned: permission was given for that one.

@@ -10,6 +10,7 @@ use super::{show_changes, write_out};
 use crate::{
     CliError, Environment,
     args::{ListArgs, OutputForm, ShowArgs},
+    known_secrets::redactor,
     output::ExitCode,
     product,
     render::{SessionRow, session_table, show_session},
@@ -56,7 +57,10 @@ pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCod
         return show_changes(args, environment);
     }
     let store = product::session_store(environment)?;
-    let stored = store.read(&store.find(&args.id)?)?;
+    let mut stored = store.read(&store.find(&args.id)?)?;
+    // A log may be older than the secret, or than this program.
+    let redactor = redactor(environment, None);
+    stored.events.iter_mut().for_each(|envelope| redactor.redact_event(&mut envelope.event));
     let mut text = Vec::new();
     match args.output {
         OutputForm::Json => {

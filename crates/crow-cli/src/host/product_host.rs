@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     Environment,
+    known_secrets::redactor,
     render::ConsoleStyle,
     run::console_style,
     trust::{self, Project},
@@ -100,6 +101,7 @@ impl ProductHost {
                 .with_rules(parts.rules.managed)
                 .with_rules(parts.rules.user),
             answerer: parts.answerer,
+            redactor: redactor(&parts.environment, parts.providers.as_deref()),
             // Commands must not see keys.
             child_env: parts.environment.for_children(&keys.unwrap_or_default()),
             snapshots: Some(Arc::clone(&parts.snapshots)),

@@ -10,7 +10,7 @@ use crow_core::{
 use super::{
     ConsoleStyle,
     changed::is_summed_up,
-    neutral::{neutralise, one_line},
+    neutral::{exact, exact_line, one_line},
     paint::Paint,
     words,
     wrap::{hanging, shorten_middle, width, wrapped},
@@ -18,6 +18,9 @@ use super::{
 
 /// How users permit what policy refuses.
 pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, --permissions full-auto permits everything";
+
+/// A longer command does not fit on the screen, and the user is told so.
+const LONG: usize = 2000;
 
 /// The least columns of a title.
 const LEAST_TITLE: usize = 8;
@@ -59,7 +62,7 @@ pub(super) fn call_lines(
 /// Writes the question whether a call may run.
 pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &str) -> String {
     let mark = style.glyphs.pick("?", "?");
-    let text = format!("{who}{}: {}", one_line(title), one_line(reason));
+    let text = format!("{who}{}: {}", exact_line(title), one_line(reason));
     hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
 }
 
@@ -72,8 +75,16 @@ pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject
     let lines = command
         .trim_end()
         .lines()
-        .map(|line| hanging(style, Paint::Plain, ("  | ", "    "), &neutralise(line)));
-    lines.collect()
+        .map(|line| hanging(style, Paint::Plain, ("  | ", "    "), &exact(line)));
+    let mut shown: String = lines.collect();
+    if command.len() > LONG {
+        let size = format!(
+            "the command has {} characters; all of them are above",
+            command.chars().count()
+        );
+        shown.push_str(&wrapped(style, Paint::Yellow, "  ", &size));
+    }
+    shown
 }
 
 fn mark(

@@ -9,7 +9,7 @@ use crow_core::{
     tool::Subject,
 };
 
-use crate::render::one_line;
+use crate::render::exact_line;
 
 /// Answers where nobody is there: policy decides, and says how the user can change it.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub(crate) fn choices(offers: &[GrantOffer]) -> String {
     let mut text = String::new();
     let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
     for (key, offer) in &offers {
-        let label = one_line(&offer.label);
+        let label = exact_line(&offer.label);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {key} = yes, and {label} for the rest of this session");
     }

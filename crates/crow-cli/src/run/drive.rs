@@ -21,6 +21,7 @@ use super::{
 use crate::{
     CliError,
     output::{ErrorReport, ExitCode, ReportBuilder},
+    render::neutralise,
 };
 
 /// How often the waiting line is drawn anew.
@@ -89,7 +90,7 @@ fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
 /// Says something to the person at the terminal that belongs to no event.
 #[expect(clippy::print_stderr, reason = "the binary speaks to people")]
 pub(crate) fn say(text: &str) {
-    eprintln!("crow-agent: {text}");
+    eprintln!("crow-agent: {}", neutralise(text));
 }
 
 struct Driver {

@@ -11,7 +11,7 @@ use super::{
     project::{ProjectConfig, folder_of, powers},
     store::{TrustError, TrustStore, name},
 };
-use crate::{CliError, Environment, confirm::confirm, render::one_line, run::Audience};
+use crate::{CliError, Environment, confirm::confirm, render::exact_line, run::Audience};
 
 /// What a project adds to the user's own configuration: nothing, unless it is trusted.
 #[derive(Debug, Clone, Default)]
@@ -136,7 +136,7 @@ impl Untrusted {
     /// Says what there is, what it could do, and what is not as it was when it was trusted.
     pub(crate) fn description(&self) -> String {
         let folder = folder_of(self.contents.root());
-        let folder = one_line(&folder.display().to_string());
+        let folder = exact_line(&folder.display().to_string());
         let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
         let mut text = match differences {
             None => format!("{folder} has configuration that you did not trust yet:\n"),
@@ -150,17 +150,17 @@ impl Untrusted {
             let _ = writeln!(
                 text,
                 "  {}  {}{}",
-                one_line(&name),
-                one_line(&what),
+                exact_line(&name),
+                exact_line(&what),
                 mark.unwrap_or_default()
             );
             for power in powers {
-                let _ = writeln!(text, "    {}", one_line(&power));
+                let _ = writeln!(text, "    {}", exact_line(&power));
             }
         }
         let removed = differences.iter().filter(|(_, what)| **what == Difference::Removed);
         for (name, difference) in removed {
-            let _ = writeln!(text, "  {}  [{difference}]", one_line(name));
+            let _ = writeln!(text, "  {}  [{difference}]", exact_line(name));
         }
         text
     }

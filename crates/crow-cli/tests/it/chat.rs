@@ -561,3 +561,41 @@ async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
     let body = server.finish().await.unwrap().remove(0).body.to_string();
     assert!(body.contains(r"one\ntwo"), "{body}");
 }
+
+#[tokio::test]
+async fn a_question_shows_where_a_link_leads_and_what_cannot_be_seen() {
+    let (server, place) = with_replies([
+        writes("c1", "notes.txt").into(),
+        Reply::new()
+            .call(
+                "c2",
+                "bash",
+                &json!({"command": "echo\u{a0}safe\u{202e} \u{1b}[8m; rm\u{200b} -rf x\rls"}),
+            )
+            .into(),
+        Reply::new().text("It was refused.").into(),
+    ])
+    .await;
+    std::os::unix::fs::symlink(place.home("profile"), place.project("notes.txt")).unwrap();
+    let mut terminal = Terminal::start(&place, &["-m", MODEL], 200, "xterm-256color");
+    terminal.prompts("").await;
+    terminal.keys("note it\r");
+    terminal
+        .shows(&format!("write notes.txt -> {}", place.home("profile").display()))
+        .await
+        .shows("n and why:")
+        .await;
+    terminal.keys("n\r");
+    terminal.shows("echo\\u{a0}safe\\u{202e} ␛[8m; rm\\u{200b} -rf x").await;
+    terminal
+        .sees("a second question", |screen| {
+            screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
+        })
+        .await;
+    terminal.keys("n\r");
+    terminal.shows("It was refused.").await.prompts("").await;
+    assert!(!place.home("profile").exists());
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}

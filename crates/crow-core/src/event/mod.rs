@@ -8,7 +8,7 @@ mod envelope;
 mod parts;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};

@@ -295,7 +295,7 @@ fn agents() -> Vec<AgentEvent> {
 }
 
 /// At least one event of each variant.
-fn samples() -> Vec<AgentEvent> {
+pub(crate) fn samples() -> Vec<AgentEvent> {
     [lifecycle(), talk(), calls(), agents()].concat()
 }
 

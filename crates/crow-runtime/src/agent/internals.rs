@@ -244,10 +244,13 @@ impl AgentInternals {
     }
 
     /// Records an event: durable ones are in the log when this returns, and in the history.
+    ///
+    /// Secrets that the configuration knows are taken out first, so neither log nor history nor model sees them.
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
+        let event = self.recorder.redacted(event);
         // What the history would not take must not stand in the log: the session could not be opened again.
-        self.history.accepts(&event)?;
-        self.shared.on_event(&event);
+        self.history.accepts(event.event())?;
+        self.shared.on_event(event.event());
         let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
         Ok(self.history.apply(&envelope)?)
     }
@@ -270,8 +273,10 @@ impl AgentInternals {
         &mut self,
         source: InputSource,
         preface: Option<String>,
-        content: Vec<Block>,
+        mut content: Vec<Block>,
     ) -> Result<(), AgentError> {
+        // The title is made of it.
+        self.config.redactor.redact_blocks(&mut content);
         if source == InputSource::Prompt && self.set_title(&content) {
             // A session that is killed in its first run has its title all the same.
             self.save_metadata()?;

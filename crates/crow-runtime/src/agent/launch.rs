@@ -53,12 +53,8 @@ impl Launch {
         let config = &inner.config;
         let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
-        let recorder = Arc::new(Recorder::new(
-            &session.metadata,
-            Arc::clone(&tree),
-            Arc::clone(&config.clock),
-            session.log,
-        ));
+        let recorder =
+            Arc::new(Recorder::new(&session.metadata, Arc::clone(&tree), config, session.log));
         let shared = Arc::new(Shared::new(shared::Parts {
             metadata: session.metadata,
             torn_bytes,
@@ -214,7 +210,7 @@ async fn seal(
     };
     if let Some(error) = &failure {
         let event = AgentEvent::Error { error: error.to_string(), provider: None };
-        if recorder.record(event.clone(), &shared.session_token).await.is_err() {
+        if recorder.record(recorder.redacted(event.clone()), &shared.session_token).await.is_err() {
             recorder.tell(event, &shared.session_token).await;
         }
     }

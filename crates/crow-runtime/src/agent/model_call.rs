@@ -10,6 +10,7 @@ use crow_core::{
         ModelConfig, ModelEvent, ModelReply, ModelRequest, ModelStream, ProviderError,
         ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
     },
+    redact::{RedactedStream, Redactor},
 };
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +38,49 @@ struct OpenReply {
     id: ReplyId,
     text: String,
     thinking: String,
+    text_stream: RedactedStream,
+    thinking_stream: RedactedStream,
+}
+
+/// What a delta is a part of.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Text,
+    Thinking,
+}
+
+impl OpenReply {
+    fn new(id: ReplyId, redactor: &Redactor) -> Self {
+        Self {
+            id,
+            text: String::new(),
+            thinking: String::new(),
+            text_stream: redactor.stream(),
+            thinking_stream: redactor.stream(),
+        }
+    }
+
+    /// Takes a delta, or none at the end, and returns the event that shows what can be shown by now.
+    fn take(&mut self, part: Part, delta: Option<String>) -> Option<AgentEvent> {
+        let (known, stream) = match part {
+            Part::Text => (&mut self.text, &mut self.text_stream),
+            Part::Thinking => (&mut self.thinking, &mut self.thinking_stream),
+        };
+        let is_end = delta.is_none();
+        let delta = match delta {
+            Some(delta) => stream.push(delta),
+            None => stream.finish(),
+        };
+        if delta.is_empty() && is_end {
+            return None;
+        }
+        let (reply_id, offset) = (self.id.clone(), known.len() as u64);
+        known.push_str(&delta);
+        Some(match part {
+            Part::Text => AgentEvent::TextDelta { reply_id, offset, delta },
+            Part::Thinking => AgentEvent::ThinkingDelta { reply_id, offset, delta },
+        })
+    }
 }
 
 impl AgentInternals {
@@ -55,7 +99,7 @@ impl AgentInternals {
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
-        let mut open = OpenReply { id: id.clone(), text: String::new(), thinking: String::new() };
+        let mut open = OpenReply::new(id.clone(), &self.config.redactor);
         let mut reply = cancel
             .run_until_cancelled(self.read(stream, &mut open))
             .await
@@ -94,20 +138,10 @@ impl AgentInternals {
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::TextDelta(delta) => {
-                    let offset = open.text.len() as u64;
-                    open.text.push_str(&delta);
-                    self.emit(AgentEvent::TextDelta { reply_id: open.id.clone(), offset, delta })
-                        .await?;
+                    self.pass_delta_on(open, Part::Text, Some(delta)).await?;
                 }
                 ModelEvent::ThinkingDelta(delta) => {
-                    let offset = open.thinking.len() as u64;
-                    open.thinking.push_str(&delta);
-                    self.emit(AgentEvent::ThinkingDelta {
-                        reply_id: open.id.clone(),
-                        offset,
-                        delta,
-                    })
-                    .await?;
+                    self.pass_delta_on(open, Part::Thinking, Some(delta)).await?;
                 }
                 ModelEvent::CallStarted { .. } => {}
                 ModelEvent::Waiting(wait) => {
@@ -116,7 +150,11 @@ impl AgentInternals {
                     self.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }
                 ModelEvent::Retrying(retry) => self.reset(open, retry).await?,
-                ModelEvent::Completed(reply) => return Ok(reply),
+                ModelEvent::Completed(reply) => {
+                    self.pass_delta_on(open, Part::Thinking, None).await?;
+                    self.pass_delta_on(open, Part::Text, None).await?;
+                    return Ok(reply);
+                }
             }
         }
         Err(ProviderError::new(
@@ -126,9 +164,20 @@ impl AgentInternals {
         .into())
     }
 
+    async fn pass_delta_on(
+        &mut self,
+        open: &mut OpenReply,
+        part: Part,
+        delta: Option<String>,
+    ) -> Result<(), AgentError> {
+        match open.take(part, delta) {
+            Some(event) => self.emit(event).await,
+            None => Ok(()),
+        }
+    }
+
     async fn reset(&mut self, open: &mut OpenReply, retry: Retry) -> Result<(), AgentError> {
-        open.text.clear();
-        open.thinking.clear();
+        *open = OpenReply::new(open.id.clone(), &self.config.redactor);
         let wait_ms = whole_millis(retry.wait);
         let event = AgentEvent::ReplyReset {
             reply_id: open.id.clone(),
@@ -144,7 +193,7 @@ impl AgentInternals {
         open: OpenReply,
         reply: &ModelReply,
     ) -> Result<(), AgentError> {
-        let OpenReply { id, text, thinking } = open;
+        let OpenReply { id, text, thinking, .. } = open;
         self.emit(AgentEvent::Reply {
             reply_id: id.clone(),
             blocks: reply.blocks.clone(),

@@ -9,14 +9,17 @@ use crow_core::{
     capability::Clock,
     event::{AgentEvent, AgentRole, Envelope, ParentCall},
     ids::SessionId,
+    redact::Redactor,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::outlet::Room;
-use crate::{SessionError, SessionLog, SessionMetadata, tree::Tree};
+use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::Tree};
 
 /// Gives an agent's events their envelope, writes the durable ones to its log, and passes all on, in one order for all
 /// agents of the tree.
+///
+/// Invariant: no known secret passes here, neither into the log nor to a listener.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session_id: SessionId,
@@ -26,14 +29,26 @@ pub(crate) struct Recorder {
     round: AtomicU32,
     tree: Arc<Tree>,
     clock: Arc<dyn Clock>,
+    redactor: Redactor,
     log: Mutex<Box<dyn SessionLog>>,
+}
+
+/// An event without known secrets. Only a recorder makes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Redacted(AgentEvent);
+
+impl Redacted {
+    /// Returns the event.
+    pub(crate) fn event(&self) -> &AgentEvent {
+        &self.0
+    }
 }
 
 impl Recorder {
     pub(crate) fn new(
         metadata: &SessionMetadata,
         tree: Arc<Tree>,
-        clock: Arc<dyn Clock>,
+        config: &RuntimeConfig,
         log: Box<dyn SessionLog>,
     ) -> Self {
         Self {
@@ -43,18 +58,26 @@ impl Recorder {
             parent: metadata.parent(),
             round: AtomicU32::new(0),
             tree,
-            clock,
+            clock: Arc::clone(&config.clock),
+            redactor: config.redactor.clone(),
             log: Mutex::new(log),
         }
+    }
+
+    /// Takes known secrets out of an event.
+    pub(crate) fn redacted(&self, mut event: AgentEvent) -> Redacted {
+        self.redactor.redact_event(&mut event);
+        Redacted(event)
     }
 
     /// Writes an event to the log if it is durable, and passes it on. Waits first while the main stream is held and full,
     /// but not on past a cancel.
     pub(crate) async fn record(
         &self,
-        event: AgentEvent,
+        event: Redacted,
         cancel: &CancellationToken,
     ) -> Result<Arc<Envelope>, SessionError> {
+        let Redacted(event) = event;
         // An agent whose model and tools never make it wait would keep its thread for itself.
         tokio::task::consume_budget().await;
         if !event.is_durable() {
@@ -90,6 +113,7 @@ impl Recorder {
     }
 
     fn put_out(&self, room: Room, event: AgentEvent) -> Arc<Envelope> {
+        let Redacted(event) = self.redacted(event);
         let envelope = Arc::new(self.envelope(None, event));
         self.tree.outlet.push(room, &envelope);
         envelope

@@ -8,6 +8,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
+    redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
 };
@@ -78,6 +79,9 @@ impl AgentInternals {
             arguments: resolved.input.clone(),
             ..answer(result, Validity::Valid)
         };
+        if self.would_write_mark(&resolved) {
+            return self.answered(reply_id, answer(ToolResult::failure(MARK_WRITTEN))).await;
+        }
         let mut ctx = ToolContext {
             agent: Arc::clone(&self.context),
             call_id: call.id.clone(),
@@ -103,6 +107,15 @@ impl AgentInternals {
             }
             Err(Refused::Tool(error)) => self.answered(reply_id, answer(error.to_result())).await,
         }
+    }
+
+    /// Whether a call would put the mark where a secret is. The model never saw that secret and cannot mean it.
+    fn would_write_mark(&self, resolved: &ResolvedCall) -> bool {
+        let writes = match resolved.tool.category() {
+            ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network => true,
+            ToolCategory::Read | ToolCategory::Session | ToolCategory::Agent => false,
+        };
+        writes && self.config.redactor.is_active() && Redactor::holds_mark(&resolved.input)
     }
 
     /// Asks the policy and, if the policy says so, the user.
@@ -181,7 +194,7 @@ impl AgentInternals {
         ctx: &ToolContext,
         cancel: &CancellationToken,
     ) -> Result<Result<Permit, Refused>, AgentError> {
-        let request = PermissionRequest {
+        let mut request = PermissionRequest {
             id: RequestId::new(self.config.ids.next_id()),
             session_id: self.session_id().clone(),
             agent: self.context.agent_name.clone(),
@@ -193,6 +206,7 @@ impl AgentInternals {
             offers: ask.offers.clone(),
             preview: ctx.preview.clone(),
         };
+        self.config.redactor.redact_request(&mut request);
         let request_id = request.id.clone();
         let tree = Arc::clone(&self.shared.tree);
         // It can be answered as soon as it can be seen.
@@ -280,6 +294,11 @@ impl AgentInternals {
         .await
     }
 }
+
+/// Why a call that holds the mark is not run.
+const MARK_WRITTEN: &str = "`[redacted by crow]` stands in place of a secret that you were not shown. It is in no file, \
+    and writing it would destroy the secret. Nothing was done. Leave that part out: edit the lines around it, or let a \
+    command read the secret from where it is.";
 
 /// The answer to a call that a cancel kept from running.
 pub(super) fn not_run() -> ToolResult {

@@ -1,6 +1,12 @@
 //! Running calls that may run.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, pin::Pin, time::Duration};
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use crow_core::{
     event::{AgentEvent, AgentState},
@@ -142,8 +148,15 @@ impl AgentInternals {
     ) -> RunningCall<'a> {
         let ReadyCall { resolved, plan, permit, mut ctx } = ready;
         let call_id = ctx.call_id.clone();
-        ctx.progress =
-            Progress::new(move |output| drop(report.try_send((call_id.clone(), output))));
+        let redactor = self.config.redactor.clone();
+        let stream = Mutex::new(redactor.stream());
+        ctx.progress = Progress::new(move |output| {
+            // What begins a secret is held back until the next report; the result says everything.
+            let shown = stream.lock().unwrap_or_else(PoisonError::into_inner).push(output);
+            if !shown.is_empty() {
+                drop(report.try_send((call_id.clone(), shown)));
+            }
+        });
         let clock = std::sync::Arc::clone(&self.config.clock);
         let scratch = self.context.scratch.clone();
         Box::pin(async move {
@@ -160,6 +173,8 @@ impl AgentInternals {
             for repair in resolved.repairs.iter().rev() {
                 result.output.insert_str(0, &format!("[{repair}]\n"));
             }
+            // Before anything is cut: half a secret is a secret, too.
+            redactor.redact_result(&mut result);
             let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
             let taken = clock.monotonic().saturating_sub(begun);
             (index, result, u64::try_from(taken.as_millis()).unwrap_or(u64::MAX))
@@ -185,13 +200,8 @@ impl AgentInternals {
                 .await?;
         }
         if metadata.extra.get("todos").is_some() {
-            let items = self
-                .context
-                .todo
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .items()
-                .to_vec();
+            let items =
+                self.context.todo.lock().unwrap_or_else(PoisonError::into_inner).items().to_vec();
             self.emit(AgentEvent::Plan { items }).await?;
         }
         Ok(())

@@ -175,7 +175,7 @@ async fn the_plan_names_the_real_path() {
     let path = bench.write("real/a.txt", "x");
     symlink(bench.path("real"), bench.path("link")).unwrap();
     let plan = bench.plan("read_file", &json!({"path": "link/../link/a.txt"})).await.unwrap();
-    assert_eq!(plan.title, "read real/a.txt");
+    assert_eq!(plan.title, "read link/../link/a.txt -> real/a.txt");
     assert_eq!(plan.subject, Subject::Path(path.clone()));
     assert_eq!(plan.effects, Effects::Paths(vec![PathEffect { path, access: Access::Read }]));
 }

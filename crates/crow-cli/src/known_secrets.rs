@@ -1,0 +1,131 @@
+//! The secrets that the program knows of and that may not show anywhere: those in its environment, and the keys of
+//! providers.
+
+use std::path::Path;
+
+use crow_core::redact::Redactor;
+use crow_providers::ProviderModels;
+
+use crate::{
+    Environment,
+    child_environment::{holds_secret, is_secret},
+    credentials::CredentialFile,
+};
+
+/// The shortest value that is taken for a secret though it is but letters, or but digits.
+const RANDOM: usize = 20;
+/// Variables that name persons and places. What they say is no secret, wherever else it stands.
+const PUBLIC: [&str; 8] =
+    ["USER", "LOGNAME", "USERNAME", "HOME", "HOSTNAME", "PWD", "OLDPWD", "SHELL"];
+/// A variable with such a word in its name may hold a name that everybody knows.
+const NAMES: [&str; 2] = ["LOGIN", "USER"];
+
+/// What variables end with that say where something is.
+const PLACES: [&str; 5] = ["SOCK", "SOCKET", "FILE", "PATH", "DIR"];
+
+/// Returns what keeps the secrets that are known out of whatever is shown. Reads one small file. Blocks.
+pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderModels>) -> Redactor {
+    let mut secrets = of_environment(environment);
+    if let Some(providers) = providers {
+        secrets.extend(providers.secrets());
+    }
+    // Keys of other providers, too. A file that cannot be read gives none to anybody.
+    let file = environment.config_dir().map(|folder| CredentialFile::new(&folder).load());
+    if let Ok(Ok(keys)) = file {
+        secrets.extend(keys.into_values().map(|credential| credential.key));
+    }
+    Redactor::new(secrets)
+}
+
+fn of_environment(environment: &Environment) -> Vec<String> {
+    let public: Vec<String> = PUBLIC.iter().filter_map(|name| environment.var(name)).collect();
+    let variables = environment.texts().filter(|(_, value)| !public.iter().any(|one| one == value));
+    variables.flat_map(|(name, value)| secrets_of(name, value)).collect()
+}
+
+/// Returns the secrets in a variable: its value, or what stands as a password in the addresses in it.
+fn secrets_of(name: &str, value: &str) -> Vec<String> {
+    let upper = name.to_ascii_uppercase();
+    let is_named = |words: &[&str]| upper.split('_').any(|word| words.contains(&word));
+    if is_secret(&upper) && !is_named(&NAMES) && looks_random(value) && !is_place(&upper, value) {
+        return vec![value.to_owned()];
+    }
+    if !holds_secret(&upper, value) {
+        return Vec::new();
+    }
+    let mut secrets = passwords(value);
+    if secrets.is_empty() && !value.contains(char::is_whitespace) && !value.contains("://") {
+        secrets.push(value.to_owned());
+    }
+    secrets.retain(|secret| looks_random(secret));
+    secrets
+}
+
+/// Returns the passwords in addresses: `https://ann:PASSWORD@host`. Where a user stands alone, it may be a token.
+fn passwords(value: &str) -> Vec<String> {
+    let after = value.match_indices("://").filter_map(|(at, mark)| value.get(at + mark.len()..));
+    let users = after.filter_map(|rest| {
+        let host = rest.split(['/', '?', '#', ',', ' ', '"', '\'']).next()?;
+        host.rsplit_once('@').map(|(user, _)| user)
+    });
+    users
+        .map(|user| user.split_once(':').map_or(user, |(_, password)| password).to_owned())
+        .collect()
+}
+
+/// A word such as `postgres` or `disabled` would garble everything that is shown, and is no secret worth the name.
+fn looks_random(value: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| value.as_bytes().iter().any(test);
+    let kinds = [
+        has(u8::is_ascii_lowercase),
+        has(u8::is_ascii_uppercase),
+        has(u8::is_ascii_digit),
+        has(u8::is_ascii_punctuation),
+    ];
+    let mixed = kinds.iter().filter(|has| **has).count() >= 2;
+    value.len() >= RANDOM || mixed
+}
+
+/// A socket or a file says where a secret is, and is none: `SSH_AUTH_SOCK`.
+fn is_place(upper: &str, value: &str) -> bool {
+    let path = Path::new(value);
+    if path.is_absolute() && upper.rsplit('_').next().is_some_and(|last| PLACES.contains(&last)) {
+        return true;
+    }
+    path.is_absolute()
+        && (path.exists()
+            || path.parent().is_some_and(|parent| parent.parent().is_some() && parent.exists()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_for_some_and_other_words_are_not() {
+        for (variable, expected) in [
+            ("ANTHROPIC_API_KEY=sk-ant-0123", Some("sk-ant-0123")),
+            ("GITHUB_TOKEN=ghp_abcdefghij", Some("ghp_abcdefghij")),
+            ("DB_PASSWORD=Tr0ub4dor&3", Some("Tr0ub4dor&3")),
+            ("DB_PASSWORD=correcthorsebatterystaple", Some("correcthorsebatterystaple")),
+            ("PIP_INDEX_URL=https://ann:s3cret-pw@pypi.example/simple", Some("s3cret-pw")),
+            ("GOPROXY=https://tok3n-0123@proxy.example,direct", Some("tok3n-0123")),
+            ("CARGO_G=AKIAIOSFODNN7EXAMPLE", Some("AKIAIOSFODNN7EXAMPLE")),
+            // Words that stand in half of all files.
+            ("POSTGRES_PASSWORD=postgres", None),
+            ("WEBHOOK_AUTH=disabled", None),
+            ("SONAR_LOGIN=benjamin1", None),
+            // Places.
+            ("SSH_AUTH_SOCK=/tmp/ssh-xyz/agent.1", None),
+            ("GPG_KEY=/etc/passwd", None),
+            ("PASSWORD_STORE_DIR=/tmp/store-1", None),
+            // Nothing of the kind.
+            ("PATH=/usr/bin:/bin", None),
+            ("JAVA_TOOL_OPTIONS=-Da.password=x1 -Db=2", None),
+        ] {
+            let (name, value) = variable.split_once('=').unwrap();
+            let secrets = secrets_of(name, value);
+            assert_eq!(secrets.first().map(String::as_str), expected, "{variable}");
+        }
+    }
+}

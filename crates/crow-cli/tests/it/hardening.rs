@@ -1,0 +1,76 @@
+//! What commands cannot read of the agent that starts them.
+
+use std::{
+    fs,
+    os::unix::{fs::chown, process::CommandExt as _},
+    path::Path,
+    process::Command,
+};
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{Place, Ran, finish};
+
+/// Root may read everything of everybody, so the program runs as this user where the test runs as root.
+const NOBODY: u32 = 65534;
+
+/// Runs the program as a user without rights of root.
+async fn run_unprivileged(place: &Place, args: &[&str]) -> Ran {
+    let mut command = place.command(args);
+    if rustix::process::geteuid().is_root() {
+        let program = place.project("crow-agent");
+        let built = Path::new(env!("CARGO_BIN_EXE_crow-agent"));
+        fs::hard_link(built, &program).or_else(|_| fs::copy(built, &program).map(drop)).unwrap();
+        let variables = place.variables();
+        command = Command::new(&program);
+        command
+            .args(args)
+            .current_dir(place.project(""))
+            .env_clear()
+            .envs(variables)
+            .uid(NOBODY)
+            .gid(NOBODY);
+        command.stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        for folder in [place.project("").parent().unwrap(), &place.project(""), &place.home("")] {
+            chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    finish(command.spawn().unwrap()).await
+}
+
+#[tokio::test]
+async fn a_command_reads_neither_environment_nor_memory_of_the_agent_and_no_core_is_dumped() {
+    let look = "cat /proc/$PPID/environ | tr '\\0' '\\n'; head -c 1 /proc/$PPID/mem; ls /proc/$PPID/fd; \
+                cat /proc/$PPID/limits; tr '\\0' '\\n' < /proc/$$/environ; id -u; true";
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({ "command": look })),
+        Reply::new().text("seen"),
+    ])
+    .await;
+    let mut place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    // Not a secret by its name, so that redaction does not hide that it was read.
+    place.set("CANARY", "in-the-environment");
+    place.set("LANG", "C.UTF-8");
+    let model = "anthropic/claude-sonnet-4-5";
+    let ran =
+        run_unprivileged(&place, &["run", "look", "-m", model, "-p", "full-auto", "-o", "json"])
+            .await;
+    ran.exited(0);
+    let end = ran.lines().into_iter().find(|line| line["type"] == "call_end").unwrap();
+    let output = end["result"]["output"].as_str().unwrap();
+    for file in ["environ", "mem", "fd"] {
+        let refused =
+            output.lines().any(|line| line.contains(file) && line.contains("Permission denied"));
+        assert!(refused, "{file}: {output}");
+    }
+    assert!(!output.contains("in-the-environment"), "{output}");
+    let limit = output.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(limit.split_whitespace().nth(4), Some("0"), "{limit}");
+    // The command itself stays readable: that is how the runtime finds what it left behind.
+    assert!(output.contains("CROW_CALL=") || output.contains("PATH="), "{output}");
+    let user = output.lines().rev().find_map(|line| line.trim().parse::<u32>().ok());
+    assert_ne!(user, Some(0), "root reads everything: {output}");
+    server.finish().await.unwrap();
+}

@@ -1,0 +1,107 @@
+//! Secrets that the program knows, and that nobody sees.
+
+use std::fs;
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{Place, holds};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+const KEY: &str = "sk-test-0123456789";
+const TOKEN: &str = "ghp_canary/0123+456789=";
+
+fn with_token(server: &ModelServer) -> Place {
+    let mut place = Place::new().with_server(server, Dialect::AnthropicMessages);
+    place.set("MY_DEPLOY_TOKEN", TOKEN);
+    place
+}
+
+fn bash(id: &str, command: &str) -> Reply {
+    Reply::new().call(id, "bash", &json!({ "command": command }))
+}
+
+#[tokio::test]
+async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
+    let encoded = "Z2hwX2NhbmFyeS8wMTIzKzQ1Njc4OT0";
+    let server = ModelServer::start([
+        Reply::new().call("c1", "read_file", &json!({"path": ".env"})),
+        bash("c2", "cat .env; base64 -w0 token; sleep 0.2; cat halves >&2"),
+        bash("c3", &format!("echo {TOKEN} > written; exit 3")),
+        Reply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
+    ])
+    .await;
+    let place = with_token(&server);
+    fs::write(place.project(".env"), format!("A=1\nTOKEN={TOKEN}\nKEY='{KEY}'\n")).unwrap();
+    fs::write(place.project("token"), TOKEN).unwrap();
+    fs::write(place.project("halves"), format!("x{TOKEN}{TOKEN}x")).unwrap();
+    let prompt = format!("use {TOKEN}");
+    let ran = place.run(&["run", &prompt, "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
+    ran.exited(0);
+    // What is written is what was meant.
+    assert_eq!(fs::read_to_string(place.project("written")).unwrap(), format!("{TOKEN}\n"));
+    assert!(ran.out.contains("TOKEN=[redacted by crow]"), "{}", ran.out);
+    let requests = server.finish().await.unwrap();
+    let sent: String = requests.iter().map(|request| request.body.to_string()).collect();
+    let id = place.id();
+    let shown = place.run(&["sessions", "show", &id]).await.out
+        + &place.run(&["sessions", "show", &id, "-o", "json"]).await.out
+        + &place.run(&["sessions", "list"]).await.out;
+    for secret in [TOKEN, KEY, encoded] {
+        for (what, text) in
+            [("stdout", &ran.out), ("stderr", &ran.err), ("requests", &sent), ("shown", &shown)]
+        {
+            assert!(!text.contains(secret), "{secret} in {what}: {text}");
+        }
+        assert!(!holds(&place.home(".local/share/crow-agent/sessions"), secret), "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_a_secret_is_edited_and_keeps_it() {
+    let edit = |id: &str, old: &str, new: &str| {
+        Reply::new().call(
+            id,
+            "edit_file",
+            &json!({"path": ".env", "old_string": old, "new_string": new}),
+        )
+    };
+    let mark = "[redacted by crow]";
+    let server = ModelServer::start([
+        Reply::new().call("c1", "read_file", &json!({"path": ".env"})),
+        edit("c2", "PORT=1", "PORT=2"),
+        edit("c3", &format!("TOKEN={mark}\nPORT=2"), &format!("TOKEN={mark}\nPORT=3")),
+        Reply::new().call(
+            "c4",
+            "write_file",
+            &json!({"path": ".env", "content": format!("TOKEN={mark}\nPORT=4\n")}),
+        ),
+        bash("c5", &format!("echo 'TOKEN={mark}' > .env")),
+        Reply::new().text("done"),
+    ])
+    .await;
+    let place = with_token(&server);
+    fs::write(place.project(".env"), format!("TOKEN={TOKEN}\nPORT=1\n")).unwrap();
+    let ran = place.run(&["run", "edit", "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
+    let ends: Vec<_> =
+        ran.exited(0).lines().into_iter().filter(|line| line["type"] == "call_end").collect();
+    let states: Vec<_> =
+        ends.iter().map(|end| end["result"]["status"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(states, ["success", "success", "error", "error", "error"], "{}", ran.out);
+    for end in &ends[2..] {
+        assert!(end["result"]["output"].as_str().unwrap().contains("destroy the secret"), "{end}");
+    }
+    let left = fs::read_to_string(place.project(".env")).unwrap();
+    assert_eq!(left, format!("TOKEN={TOKEN}\nPORT=2\n"));
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_and_the_log_of_the_program_do_not_show_a_secret() {
+    let mut place = Place::new();
+    place.set("MY_DEPLOY_TOKEN", TOKEN);
+    place.set("CROW_LOG", "trace");
+    let ran = place.run(&["sessions", "show", TOKEN]).await;
+    assert!(ran.exited(2).err.contains("[redacted by crow]"), "{}", ran.err);
+    assert!(!ran.err.contains("canary"), "{}", ran.err);
+}

@@ -1,0 +1,129 @@
+//! The forms in which a secret may be written.
+
+use std::fmt::Write as _;
+
+/// Shorter texts are no secrets, or they would garble what is shown.
+pub(super) const SHORTEST: usize = 8;
+/// The shortest line of a secret of several lines that is looked for alone.
+const SHORTEST_LINE: usize = 20;
+/// Longer secrets are looked for as they are, and line by line.
+const LONGEST_ENCODED: usize = 4096;
+/// Where programs break lines of base64.
+const LINES: [usize; 2] = [76, 64];
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Returns a secret and the other ways to write it: quoted in JSON or in an address, as base64 alone or within more of it,
+/// as hexadecimal digits.
+pub(super) fn forms(secret: &str) -> Vec<String> {
+    let secret = secret.trim();
+    if secret.len() < SHORTEST {
+        return Vec::new();
+    }
+    let mut forms = vec![secret.to_owned()];
+    let lines = secret.lines().map(str::trim);
+    // Private keys have lines that all of them have.
+    let telling = lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----"));
+    forms.extend(telling.map(str::to_owned));
+    if secret.len() <= LONGEST_ENCODED {
+        forms.push(in_json(secret));
+        forms.extend(in_address(secret));
+        for alphabet in [STANDARD, URL_SAFE] {
+            forms.extend((0..3).map(|before| within_base64(secret.as_bytes(), before, alphabet)));
+            for whole in [secret.to_owned(), format!("{secret}\n")] {
+                forms.extend(broken_base64(whole.as_bytes(), alphabet));
+            }
+        }
+        forms.extend(hexadecimal(secret.as_bytes()));
+    }
+    forms.retain(|form| form.len() >= SHORTEST);
+    forms
+}
+
+fn in_json(secret: &str) -> String {
+    let quoted = serde_json::Value::from(secret).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+fn in_address(secret: &str) -> [String; 2] {
+    let (mut upper, mut lower) = (String::new(), String::new());
+    for byte in secret.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            upper.push(char::from(byte));
+            lower.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(upper, "%{byte:02X}");
+            let _ = write!(lower, "%{byte:02x}");
+        }
+    }
+    [upper, lower]
+}
+
+fn hexadecimal(bytes: &[u8]) -> [String; 2] {
+    let (mut upper, mut lower) = (String::new(), String::new());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(upper, "{byte:02X}");
+        let _ = write!(lower, "{byte:02x}");
+    }
+    [upper, lower]
+}
+
+/// The characters that say nothing but the secret, when `before` bytes, counted by threes, stand before it.
+fn within_base64(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
+    let mut bytes = vec![0; before];
+    bytes.extend_from_slice(secret);
+    let encoded = base64(&bytes, alphabet);
+    let (first, end) = ((8 * before).div_ceil(6), 8 * bytes.len() / 6);
+    encoded.get(first..end).unwrap_or_default().to_owned()
+}
+
+/// The lines of a secret that was encoded alone and is too long for one.
+fn broken_base64(secret: &[u8], alphabet: &[u8; 64]) -> Vec<String> {
+    let end = 8 * secret.len() / 6;
+    let encoded = base64(secret, alphabet);
+    let encoded = encoded.get(..end).unwrap_or_default();
+    let broken = LINES.into_iter().filter(|length| encoded.len() > *length);
+    broken
+        .flat_map(|length| encoded.as_bytes().chunks(length))
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect()
+}
+
+/// Encodes without padding.
+fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..=chunk.len() {
+            let index = usize::try_from(group >> (18 - 6 * at) & 63).unwrap_or_default();
+            text.push(char::from(alphabet.get(index).copied().unwrap_or_default()));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_everybody_writes() {
+        for (bytes, expected) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes(), STANDARD), expected);
+        }
+        assert_eq!(base64(&[0xfb, 0xff], STANDARD), "+/8");
+        assert_eq!(base64(&[0xfb, 0xff], URL_SAFE), "-_8");
+    }
+
+    #[test]
+    fn what_is_too_short_has_no_forms() {
+        assert_eq!(forms(" secret \n"), Vec::<String>::new());
+        assert_eq!(forms("12345678")[0], "12345678");
+    }
+}

@@ -1,0 +1,266 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::Redactor;
+use crate::{
+    event::{AgentEvent, AgentState},
+    ids::{CallId, ReplyId},
+    message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
+    model::StopReason,
+    tool::ToolResult,
+};
+
+const MARK: &str = Redactor::MARK;
+const SECRET: &str = "sk-ant/very+secret=\"0123\"";
+
+fn redactor() -> Redactor {
+    Redactor::new([SECRET.to_owned(), "short".to_owned()])
+}
+
+#[test]
+fn a_secret_is_found_in_every_form() {
+    let long = "sk-ant-".to_owned() + &"0123456789abcdef".repeat(6);
+    for (secret, text, expected) in [
+        (SECRET, format!("key={SECRET};"), format!("key={MARK};")),
+        (SECRET, format!("{SECRET}{SECRET}"), format!("{MARK}{MARK}")),
+        // In JSON, and in an address.
+        (SECRET, json!({ "key": SECRET }).to_string(), format!("{{\"key\":\"{MARK}\"}}")),
+        (SECRET, "?k=sk-ant%2Fvery%2Bsecret%3D%220123%22&x".to_owned(), format!("?k={MARK}&x")),
+        (SECRET, "?k=sk-ant%2fvery%2bsecret%3d%220123%22&x".to_owned(), format!("?k={MARK}&x")),
+        // `printf %s "$KEY" | base64`, with nothing, `x`, `xx` and `user:` before it.
+        ("hunter2-hunter2", "aHVudGVyMi1odW50ZXIy".to_owned(), MARK.to_owned()),
+        ("hunter2-hunter2", "eGh1bnRlcjItaHVudGVyMg==".to_owned(), format!("eG{MARK}g==")),
+        ("hunter2-hunter2", "eHhodW50ZXIyLWh1bnRlcjI=".to_owned(), format!("eHh{MARK}I=")),
+        ("hunter2-hunter2", "dXNlcjpodW50ZXIyLWh1bnRlcjI=".to_owned(), format!("dXNlcjp{MARK}I=")),
+        ("hunter2-hunter2", "68756e746572322d68756e74657232".to_owned(), MARK.to_owned()),
+        (
+            &long,
+            // `echo "$KEY" | base64`, in two lines.
+            "c2stYW50LTAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZjAx\nMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZgo=\n".to_owned(),
+            format!("{MARK}\n{MARK}o=\n"),
+        ),
+        // Several lines, with numbers before them.
+        (
+            "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEA\n-----END KEY-----",
+            "1 -----BEGIN KEY-----\n2 MIIEvQIBADANBgkqhkiG9w0B\n3 AQEFAASCBKcwggSjAgEA\n".to_owned(),
+            format!("1 -----BEGIN KEY-----\n2 {MARK}\n3 {MARK}\n"),
+        ),
+        (SECRET, "nothing of it: sk-ant/very".to_owned(), "nothing of it: sk-ant/very".to_owned()),
+    ] {
+        let shown = Redactor::new([secret.to_owned()]).redact(&text).into_owned();
+        assert_eq!(shown, expected, "{secret}");
+    }
+}
+
+#[test]
+fn what_is_too_short_is_left_alone() {
+    let redactor = Redactor::new(["1234567".to_owned(), String::new()]);
+    assert!(!redactor.is_active());
+    assert_eq!(redactor.redact("1234567"), "1234567");
+}
+
+#[test]
+fn a_secret_never_shows_itself() {
+    assert_eq!(format!("{:?} {:?}", redactor(), redactor().stream()).matches("sk-").count(), 0);
+}
+
+#[test]
+fn values_are_redacted_with_the_names_of_their_fields() {
+    let mut value = json!({ "a": [SECRET, 1], SECRET: { "b": format!("x{SECRET}") }, "c": null });
+    assert!(redactor().redact_value(&mut value));
+    assert_eq!(value, json!({ "a": [MARK, 1], MARK: { "b": format!("x{MARK}") }, "c": null }));
+    assert!(Redactor::holds_mark(&value));
+    assert!(!Redactor::holds_mark(&json!({ "a": ["x", SECRET] })));
+}
+
+#[test]
+fn no_text_of_a_result_holds_a_secret() {
+    let mut result = ToolResult::failure(format!("first {SECRET}\nsecond {SECRET}"));
+    result.metadata.extra = json!({ "k": SECRET });
+    let mut event = AgentEvent::CallEnd {
+        call_id: CallId::new("c"),
+        reply_id: ReplyId::new("r"),
+        tool: "bash".into(),
+        result,
+        denial: None,
+    };
+    redactor().redact_event(&mut event);
+    let text = serde_json::to_string(&event).unwrap();
+    assert_eq!((text.matches("very").count(), text.matches(MARK).count()), (0, 4), "{text}");
+}
+
+#[test]
+fn a_reply_with_a_secret_loses_the_providers_own_item_and_others_keep_theirs() {
+    let block = |text: &str| {
+        let content = ReplyContent::Text { text: text.to_owned() };
+        ReplyBlock::with_native(content, json!({ "text": text }))
+    };
+    let call = ReplyContent::Call(ToolCall {
+        id: CallId::new("c"),
+        name: "bash".into(),
+        arguments: CallArguments::Json(json!({ "command": format!("echo {SECRET}") })),
+    });
+    let hidden = ReplyBlock::with_native(
+        ReplyContent::Text { text: "harmless".to_owned() },
+        json!({ "text": "harmless", "annotation": SECRET }),
+    );
+    let call = ReplyBlock::with_native(call, json!({ "input": SECRET }));
+    let mut event = AgentEvent::Reply {
+        reply_id: ReplyId::new("r"),
+        blocks: vec![block("fine"), block(SECRET), call, hidden],
+        stop: StopReason::EndTurn,
+        origin: Origin {
+            dialect: String::new(),
+            provider: String::new(),
+            base_url: String::new(),
+            model: String::new(),
+        },
+        response_id: None,
+    };
+    redactor().redact_event(&mut event);
+    assert!(!serde_json::to_string(&event).unwrap().contains("very"));
+    let AgentEvent::Reply { blocks, .. } = event else { panic!() };
+    let kept: Vec<_> = blocks.iter().map(|block| block.native_item().is_some()).collect();
+    assert_eq!(kept, [true, false, false, false]);
+}
+
+/// Every event that there is, with a secret in every text that it has.
+#[test]
+fn no_event_keeps_a_secret_but_where_ids_names_and_paths_stand() {
+    for event in crate::event::tests::samples() {
+        let mut value = serde_json::to_value(&event).unwrap();
+        spoil(&mut value);
+        let mut event: AgentEvent = serde_json::from_value(value.clone())
+            .unwrap_or_else(|error| panic!("{error}: {value}"));
+        redactor().redact_event(&mut event);
+        let mut left = Vec::new();
+        secrets_in(&serde_json::to_value(&event).unwrap(), "", &mut left);
+        if !matches!(event, AgentEvent::StateChange { state: AgentState::Error(_) }) {
+            // The name of a tool or an agent.
+            left.retain(|at| at != ".state.detail");
+        }
+        assert_eq!(left, Vec::<String>::new(), "{event:?}");
+    }
+}
+
+/// Fields that hold no free text.
+const EXACT: &[&str] = &[
+    "type",
+    "tool",
+    "model",
+    "cwd",
+    "path",
+    "provider",
+    "dialect",
+    "base_url",
+    "name",
+    "parent",
+    "kind",
+    "parent_agent",
+    "subagent",
+    "primary",
+    "coagent",
+    "reviewer",
+    "from",
+    "to",
+    "media_type",
+    "data",
+    "digest",
+    "status",
+    "source",
+    "level",
+    "audience",
+    "outcome",
+    "answer",
+    "stop",
+    "verdict",
+    "state",
+    "agent",
+    "form",
+    "code",
+    "response_id",
+    "files_modified",
+    "files",
+    "first_kept",
+    "end",
+    "change_kind",
+    "access",
+    "role",
+];
+
+fn spoil(value: &mut Value) {
+    if let Some(fields) = value.as_object_mut() {
+        for (name, value) in fields {
+            let is_exact = EXACT.contains(&name.as_str())
+                || name.ends_with("id")
+                || name.starts_with("snapshot");
+            match value {
+                Value::String(text) => {
+                    let is_word = ["created", "modified", "deleted"].contains(&text.as_str());
+                    if !is_exact && !is_word {
+                        text.push_str(SECRET);
+                    }
+                }
+                Value::Object(_) | Value::Array(_) => spoil(value),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+    }
+    if let Some(items) = value.as_array_mut() {
+        items.iter_mut().for_each(spoil);
+    }
+}
+
+fn secrets_in(value: &Value, at: &str, left: &mut Vec<String>) {
+    if value.as_str().is_some_and(|text| text.contains(SECRET)) {
+        left.push(at.to_owned());
+    }
+    for (name, value) in value.as_object().into_iter().flatten() {
+        secrets_in(value, &format!("{at}.{name}"), left);
+    }
+    for value in value.as_array().into_iter().flatten() {
+        secrets_in(value, at, left);
+    }
+}
+
+proptest! {
+    /// However the text is cut: the stream shows what the whole would show.
+    #[test]
+    fn cuts_do_not_change_what_is_shown(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                Just(SECRET.to_owned()),
+                Just("hunter2-hunter2".to_owned()),
+                Just("hunter2-hunter2-hunter2".to_owned()),
+                "[a-z]{0,5}",
+                Just("sk-ant/ve".to_owned()),
+                Just("hunter2-".to_owned()),
+                Just("grün ".to_owned()),
+            ],
+            0..8,
+        ),
+        cuts in prop::collection::vec(1_usize..6, 0..60),
+    ) {
+        let redactor = Redactor::new(
+            [SECRET, "hunter2-hunter2", "hunter2-hunter2-hunter2"].map(str::to_owned),
+        );
+        let text = pieces.concat();
+        let mut stream = redactor.stream();
+        let mut shown = String::new();
+        let mut rest: Vec<char> = text.chars().collect();
+        for cut in cuts {
+            let part: String = rest.drain(..cut.min(rest.len())).collect();
+            shown.push_str(&stream.push(part));
+        }
+        shown.push_str(&stream.push(rest.into_iter().collect()));
+        shown.push_str(&stream.finish());
+        prop_assert_eq!(&shown, &redactor.redact(&text).into_owned());
+        prop_assert!(!shown.contains("hunter2-hunter2") && !shown.contains(SECRET));
+    }
+
+    #[test]
+    fn a_text_without_a_secret_passes_through_as_it_is(text in "[ -~\n]{0,200}") {
+        prop_assume!(!text.contains("sk-ant"));
+        prop_assert_eq!(redactor().redact(&text), text.as_str());
+    }
+}
