@@ -89,6 +89,7 @@ impl Redactor {
             | AgentEvent::StepComplete { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::FilesChanged { .. }
+            | AgentEvent::JobChanges { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
