@@ -58,6 +58,7 @@ impl JobLook {
             tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not known");
         }
         for event in watch.take(&shared.id) {
+            let event = recorder.redacted(event);
             if let Err(error) = recorder.record(event, &shared.session_token).await {
                 tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not told");
             }
