@@ -53,6 +53,8 @@ pub(super) struct Containment {
     pub(super) is_missing: bool,
     /// What only reads runs where nothing can be changed.
     pub(super) holds_reads: bool,
+    /// All commands of an agent that may only read run where nothing can be changed.
+    pub(super) holds_all: bool,
 }
 
 /// A rule, and whom it is kept for.
@@ -94,6 +96,12 @@ impl PermissionPolicy {
     /// Says whether lines that only read run in a sandbox, as [`Self::with_read_sandbox`] does.
     pub fn set_read_sandbox(&mut self, holds_reads: bool) {
         self.containment.holds_reads = holds_reads;
+    }
+
+    /// Says whether all commands run in a sandbox in which they cannot change anything. Then the mode that only permits
+    /// reads lets them pass: for agents that may only read.
+    pub fn set_read_only_sandbox(&mut self, holds_all: bool) {
+        self.containment.holds_all = holds_all;
     }
 
     /// Lets reads of a folder outside the workspace pass: the session's own output files.

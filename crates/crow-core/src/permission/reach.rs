@@ -125,7 +125,7 @@ pub(super) fn by_mode(
     let ask = |reason| (RuleDecision::AskUser, reason);
     match (mode, reach) {
         (PermissionMode::ReadOnly, Reach::Anything)
-            if containment.holds_reads && facts.category == ToolCategory::Execute =>
+            if containment.holds_all && facts.category == ToolCategory::Execute =>
         {
             allow("the sandbox lets it change nothing")
         }

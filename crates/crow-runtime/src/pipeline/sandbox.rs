@@ -12,10 +12,10 @@ use crate::{AgentError, AgentInternals, Reach, SandboxProfile};
 
 impl AgentInternals {
     /// Tells the policy what holds commands, the user once if something is missing, and the sandbox how far this agent
-    /// may go.
-    pub(super) async fn look_at_sandbox(&mut self) -> Result<(), AgentError> {
+    /// may go. Returns what holds commands.
+    pub(super) async fn look_at_sandbox(&mut self) -> Result<Containment, AgentError> {
         let tree = Arc::clone(&self.shared.tree);
-        let Some(sandbox) = &tree.sandbox else { return Ok(()) };
+        let Some(sandbox) = &tree.sandbox else { return Ok(Containment::None) };
         let containment = sandbox.containment().await;
         let mode = tree.change_policy(|policy| {
             policy.set_uncontained(!containment.holds());
@@ -28,7 +28,7 @@ impl AgentInternals {
             false => SandboxProfile::Workspace,
         });
         if containment == Containment::Full || tree.told_of_sandbox.swap(true, Ordering::Relaxed) {
-            return Ok(());
+            return Ok(containment);
         }
         let reason = sandbox.reason().await.unwrap_or_default();
         let text = match &containment {
@@ -40,6 +40,7 @@ impl AgentInternals {
             }
         };
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        self.emit(AgentEvent::Notice { level, audience, text }).await
+        self.emit(AgentEvent::Notice { level, audience, text }).await?;
+        Ok(containment)
     }
 }

@@ -18,10 +18,9 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags},
-    mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
-    process::{Resource, Rlimit},
-    thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags},
+    fs::{Mode, OFlags},
+    mount::{MountFlags, MountPropagationFlags},
+    thread::{LinkNameSpaceType, UnshareFlags},
 };
 use tokio::process::Command;
 
@@ -31,6 +30,8 @@ use super::{
     filter::Filter,
     namespaces::Namespaces,
     report::{Stage, Told},
+    rights,
+    steps::Step,
 };
 
 /// What a command is confined with.
@@ -62,34 +63,6 @@ pub(super) struct Entry {
     pub rules: Vec<AddedRule>,
 }
 
-/// A change of what is mounted where.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
-    Hold { path: CString, slot: usize, is_read_only: bool },
-    /// Lays a file over another one.
-    Cover { from: CString, path: CString },
-    /// Lays a held tree over something.
-    Put { slot: usize, path: CString },
-    /// Lays something over itself, so that it cannot be renamed or removed.
-    Pin { path: CString },
-    /// The same, and nothing in it can be changed.
-    Seal { path: CString },
-    /// Mounts terminals of the command's own.
-    Terminals { path: CString },
-}
-
-/// What the command may do as far as it is root.
-const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::KILL)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::NET_BIND_SERVICE);
-/// How many capabilities may exist.
-const CAPABILITY_COUNT: u32 = 64;
 /// How readily the kernel ends the command when memory runs out: before anything else of its user.
 const OOM_SCORE: &[u8] = b"500";
 /// How long what a command leaves behind may go on by itself, in milliseconds.
@@ -131,8 +104,8 @@ impl Confines {
         if let Some(entry) = &mut self.namespaces {
             entry.enter(report, self.ruleset.as_fd())?;
         }
-        told(Stage::Rights, self.limits.apply())?;
-        told(Stage::Rights, drop_capabilities())?;
+        told(Stage::Rights, rights::limit(self.limits))?;
+        told(Stage::Rights, rights::drop_capabilities())?;
         told(Stage::Rights, rustix::thread::set_no_new_privs(true))?;
         told(Stage::Files, restrict(self.ruleset.as_fd()))?;
         // Last: it may forbid what stands above.
@@ -177,54 +150,9 @@ impl Entry {
     }
 }
 
-impl Step {
-    fn apply(&self, held: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
-        match self {
-            Self::Hold { path, slot, is_read_only } => {
-                let tree = hold(path, *is_read_only)?;
-                held.get_mut(*slot).ok_or(rustix::io::Errno::INVAL)?.replace(tree);
-                Ok(())
-            }
-            Self::Cover { from, path } => {
-                rustix::mount::mount_bind(from.as_c_str(), path.as_c_str())
-            }
-            Self::Put { slot, path } => {
-                let tree = held.get(*slot).and_then(Option::as_ref);
-                let tree = tree.ok_or(rustix::io::Errno::INVAL)?;
-                put(tree, path)
-            }
-            Self::Pin { path } => {
-                rustix::mount::mount_bind_recursive(path.as_c_str(), path.as_c_str())
-            }
-            Self::Seal { path } => put(&hold(path, true)?, path),
-            Self::Terminals { path } => {
-                let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-                let options = Some(c"newinstance,ptmxmode=0666,mode=0620");
-                rustix::mount::mount(c"devpts", path.as_c_str(), c"devpts", flags, options)
-            }
-        }
-    }
-}
-
-fn hold(path: &CStr, is_read_only: bool) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(CWD, path, flags)?;
-    if is_read_only {
-        make_read_only(tree.as_fd())?;
-    }
-    Ok(tree)
-}
-
-fn put(tree: &OwnedFd, path: &CStr) -> rustix::io::Result<()> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(tree, c"", CWD, path, flags)
-}
-
 /// Lets nothing be changed through a tree that is held, mounts in it included.
 #[expect(unsafe_code, reason = "a system call that no library offers")]
-fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let read_only = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY,
         attr_clr: 0,
@@ -243,21 +171,6 @@ fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
         )
     };
     checked(done).map(drop)
-}
-
-impl ProcessLimits {
-    fn apply(&self) -> rustix::io::Result<()> {
-        let exactly = |value| Rlimit { current: Some(value), maximum: Some(value) };
-        rustix::process::setrlimit(Resource::Core, exactly(0))?;
-        for (resource, wanted) in [(Resource::Nproc, self.processes), (Resource::Data, self.memory)]
-        {
-            // What the user has set lower stays.
-            let now = rustix::process::getrlimit(resource);
-            let bound = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-            rustix::process::setrlimit(resource, exactly(bound))?;
-        }
-        Ok(())
-    }
 }
 
 impl AddedRule {
@@ -284,26 +197,6 @@ impl AddedRule {
         };
         checked(added).map(drop)
     }
-}
-
-/// Gives up what root could do beyond files of its own.
-fn drop_capabilities() -> rustix::io::Result<()> {
-    let now = rustix::thread::capabilities(None)?;
-    if now.permitted.contains(CapabilitySet::SETPCAP) {
-        for number in 0..CAPABILITY_COUNT {
-            let capability = CapabilitySet::from_bits_retain(1 << number);
-            if !CAPABILITIES.contains(capability)
-                && rustix::thread::remove_capability_from_bounding_set(capability).is_err()
-            {
-                // The kernel knows no more of them.
-                break;
-            }
-        }
-    }
-    let kept = now.permitted & CAPABILITIES;
-    let sets =
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, sets)
 }
 
 #[expect(

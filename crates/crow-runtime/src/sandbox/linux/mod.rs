@@ -8,6 +8,8 @@ mod ground;
 mod namespaces;
 mod places;
 mod report;
+mod rights;
+mod steps;
 
 pub(super) use confinement::Confinement;
 pub(super) use ground::Ground;

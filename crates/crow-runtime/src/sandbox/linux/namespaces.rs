@@ -16,6 +16,7 @@ use rustix::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     },
+    process::DumpableBehavior,
     thread::{CapabilitySet, UnshareFlags},
 };
 
@@ -74,6 +75,8 @@ impl Identity {
 
     /// Allocates nothing.
     fn assume(&self) -> rustix::io::Result<()> {
+        // Where the program keeps others from looking into its memory, its own files there are root's.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         for (path, bytes) in [
             (c"/proc/self/setgroups", &b"deny"[..]),
             (c"/proc/self/uid_map", &self.users),
@@ -135,11 +138,6 @@ impl Namespaces {
     /// Returns how high process numbers go, which bounds how many there are.
     pub(super) fn pid_max(&self) -> &[u8] {
         &self.pid_max
-    }
-
-    /// Returns whether processes have a network of their own.
-    pub(super) fn has_network(&self) -> bool {
-        self.network.is_some()
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::protected::Protected, child::Step};
+use super::{super::protected::Protected, steps::Step};
 
 /// The most sockets of others that are covered one by one.
 const SOCKETS: usize = 128;
