@@ -1,5 +1,5 @@
 //! The tools as a runtime calls them: plan, preview, execute.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod attacks;
 mod bash;
@@ -7,6 +7,7 @@ mod bench;
 mod corpus;
 mod definitions;
 mod edit_file;
+mod fuzz_corpus;
 mod glob;
 mod grep;
 mod hostile;

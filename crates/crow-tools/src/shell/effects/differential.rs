@@ -320,7 +320,7 @@ fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Va
 fn what_real_shells_touch_was_planned() {
     let default = Config::default().cases;
     // A larger number comes from `PROPTEST_CASES`.
-    let cases = if default == 256 { 100 } else { default };
+    let cases = if default == 256 { 60 } else { default };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));

@@ -108,7 +108,7 @@ fn what_a_line_touches_is_resolved() {
         ("rm -r link/", "w+ ../out, anything"),
         ("mv a.txt link", "w+ a.txt, w+ link, w+ ../out, w+ ../out/a.txt, anything"),
         ("cp a.txt sub", "r a.txt, w sub, w sub/a.txt, anything"),
-        ("cp a.txt nowhere", "r a.txt, w ../out/new, w ../out/new/a.txt, anything"),
+        ("cp a.txt nowhere", "r a.txt, w nowhere, w ../out/new, w ../out/new/a.txt, anything"),
         ("ln -s ../out x", "r ../out, r out, w x, w x/out, anything"),
         ("chmod +x link/secret", "w ../out/secret, anything"),
         ("sed -i s/a/b/ a.txt", "w a.txt, anything"),

@@ -170,16 +170,20 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
                     touches.extend(scene.touch(source, access, depth, follow)?);
                 }
             }
-            let end = if change == Change::Copy { Follow::Yes } else { Follow::No };
-            touches.extend(scene.touch(target, Access::Write, depth, end)?);
-            touches.extend(scene.touch(target, Access::Write, depth, Follow::Yes)?);
+            // A link in that place is taken away, or written through.
+            let both = |name: &str| -> Option<Vec<Touch>> {
+                let link = scene.touch(name, Access::Write, depth, Follow::No)?;
+                let file = scene.touch(name, Access::Write, depth, Follow::Yes)?;
+                Some(link.into_iter().chain(file).collect())
+            };
+            touches.extend(both(target)?);
             // Where the target is a folder by then, it is what lies in it.
             for source in sources {
                 let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                 let inner = format!("{}/{name}", target.trim_end_matches('/'));
                 let is_name = !matches!(name, "" | "." | "..") && !target.is_empty();
                 if is_name {
-                    touches.extend(scene.touch(&inner, Access::Write, depth, end)?);
+                    touches.extend(both(&inner)?);
                 }
             }
         }

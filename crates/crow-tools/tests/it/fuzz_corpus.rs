@@ -1,0 +1,26 @@
+//! What the fuzzer starts from and what it found, replayed without it.
+
+use std::{fs, path::Path};
+
+#[path = "../../../../fuzz/properties.rs"]
+mod properties;
+
+fn replay(target: &str, property: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        property(&fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count > 5, "{count} files");
+}
+
+#[test]
+fn shell_lines_of_the_fuzzer_keep_their_promise() {
+    replay("shell_line", properties::shell_line);
+}
+
+#[test]
+fn rule_files_of_the_fuzzer_keep_their_promise() {
+    replay("rule_file", properties::rule_file);
+}
