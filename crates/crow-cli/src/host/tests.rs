@@ -1,6 +1,6 @@
 use std::{path::Path, sync::Arc};
 
-use crow_core::{model::Models, permission::PermissionMode};
+use crow_core::{event::AgentEvent, model::Models, permission::PermissionMode};
 use crow_runtime::{
     AgentHost as _, HostError, MemoryStore, NewSession, SnapshotLimits, SnapshotStores, StoredRules,
 };
@@ -8,6 +8,8 @@ use crow_testkit::{
     host::check_host,
     scripted::{ScriptedModel, ScriptedModels, reply, text},
 };
+
+use futures_util::StreamExt as _;
 
 use super::{HostParts, ProductHost};
 use crate::Environment;
@@ -53,4 +55,23 @@ async fn nothing_is_stored_that_could_be_forgotten() {
     let host = host(&ScriptedModel::new([]), folder.path());
     host.authenticate().await.unwrap();
     assert!(matches!(host.logout().await, Err(HostError::Unsupported { .. })));
+}
+
+#[tokio::test]
+async fn a_session_in_another_project_that_is_not_trusted_says_so() {
+    let kept = tempfile::tempdir().unwrap();
+    let project = tempfile::tempdir().unwrap();
+    let cwd = project.path().canonicalize().unwrap();
+    std::fs::create_dir(cwd.join(".crow-agent")).unwrap();
+    std::fs::write(cwd.join(".crow-agent/permissions.json"), "{}").unwrap();
+    let host = host(&ScriptedModel::new([]), kept.path());
+    let handle = host.create(NewSession { cwd, ..NewSession::default() }).await.unwrap();
+    let mut events = handle.stream().unwrap();
+    let told = loop {
+        let event = events.next().await.expect("the agent has ended");
+        if let AgentEvent::Notice { text, .. } = &event.event {
+            break text.clone();
+        }
+    };
+    assert!(told.contains("is not trusted"), "{told}");
 }

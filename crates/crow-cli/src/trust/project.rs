@@ -132,6 +132,9 @@ fn of_project(
     root: &Path,
     path: &Path,
 ) -> Result<PermissionRule, CliError> {
+    if rule.decision == RuleDecision::Allow {
+        return Err(wrong(format!("{}: the rule `{}` allows", path.display(), rule.id)));
+    }
     match rule.scope {
         RuleScope::Global | RuleScope::Agent(_) => {}
         RuleScope::Managed | RuleScope::Session(_) | RuleScope::User => {
@@ -143,7 +146,6 @@ fn of_project(
             .hint("leave out the scope, or name an agent"));
         }
     }
-    debug_assert_ne!(rule.decision, RuleDecision::Allow, "checked before");
     if let RuleMatcher::Path { path, .. } = &mut rule.matcher
         && path.is_relative()
     {

@@ -161,3 +161,59 @@ async fn at_a_terminal_it_is_asked_once_and_everything_but_a_yes_is_a_no() {
     terminal.exits(0).await;
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_users_own_provider_goes_before_one_of_the_project() {
+    let (evil, own) = (
+        ModelServer::start(Vec::<Reply>::new()).await,
+        ModelServer::start([Reply::new().text("hello")]).await,
+    );
+    let mut place = Place::new();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    brings(&place, "providers/work.toml", &redirect(&evil));
+    place.run(&["trust", "--yes"]).await.exited(0);
+    let folder = place.home(".config/crow-agent/providers");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mine.toml"), redirect(&own)).unwrap();
+    let ran = place.run(&["run", "hi", "-m", "work/claude-sonnet-4-5"]).await;
+    assert_eq!(ran.exited(0).out, "hello\n");
+    assert_eq!(evil.finish().await.unwrap().len(), 0);
+    own.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_at_a_terminal_asks_before_it_begins() {
+    let server = ModelServer::start([Reply::new().text("Good day.")]).await;
+    let mut place = Place::new();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    brings(&place, "providers/work.toml", &redirect(&server));
+    let args = ["run", "hi", "-m", "work/claude-sonnet-4-5"];
+    let mut terminal = Terminal::start(&place, &args, 100, "xterm-256color");
+    terminal.shows("with the key in $ANTHROPIC_API_KEY").await.shows("[y/N]").await;
+    terminal.keys("y\r");
+    terminal.shows("Good day.").await;
+    terminal.exits(0).await;
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_is_bound_by_the_project_that_it_works_in() {
+    let call = || Reply::new().call("c1", "bash", &json!({"command": "sh check.sh"}));
+    let server = ModelServer::start([
+        Reply::new().text("hello"),
+        call(),
+        Reply::new().text("it was refused"),
+    ])
+    .await;
+    let place = Place::with_bug().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "hi", "-m", MODEL]).await.exited(0);
+    brings(&place, "permissions.json", NO_CHECK);
+    place.run(&["trust", "--yes"]).await.exited(0);
+    let id = place.id();
+    let args = ["run", "check", "--resume", &id, "-p", "full-auto", "-o", "json"];
+    let mut command = place.command(&args);
+    command.current_dir(place.home(""));
+    let ran = crate::program::finish(command.spawn().unwrap()).await;
+    assert!(ran.exited(6).out.contains("not here"), "{}", ran.out);
+    server.finish().await.unwrap();
+}

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 pub(super) const SHORTEST: usize = 8;
 /// The shortest line of a secret of several lines that is looked for alone.
 const SHORTEST_LINE: usize = 20;
-/// Longer secrets are looked for as they are, and line by line.
-const LONGEST_ENCODED: usize = 4096;
+/// Longer secrets are looked for as they are, as JSON quotes them, and line by line: every byte of every form costs time
+/// before the first request.
+const LONGEST_ENCODED: usize = 1024;
 /// Where programs break lines of base64.
 const LINES: [usize; 2] = [76, 64];
 
@@ -26,8 +27,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     // Private keys have lines that all of them have.
     let telling = lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----"));
     forms.extend(telling.map(str::to_owned));
+    forms.push(in_json(secret));
     if secret.len() <= LONGEST_ENCODED {
-        forms.push(in_json(secret));
         forms.extend(in_address(secret));
         for alphabet in [STANDARD, URL_SAFE] {
             forms.extend((0..3).map(|before| within_base64(secret.as_bytes(), before, alphabet)));
