@@ -10,6 +10,8 @@ mod hosts;
 mod linux;
 mod private;
 mod protected;
+#[cfg(target_os = "linux")]
+mod proxy;
 mod sandbox;
 
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};

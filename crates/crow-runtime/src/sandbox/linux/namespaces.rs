@@ -136,11 +136,6 @@ impl Namespaces {
     pub(super) fn pid_max(&self) -> &[u8] {
         &self.pid_max
     }
-
-    /// Returns whether processes have a network of their own.
-    pub(super) fn has_network(&self) -> bool {
-        self.network.is_some()
-    }
 }
 
 /// The kernel keeps some numbers for itself.
