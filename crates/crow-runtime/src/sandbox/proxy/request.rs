@@ -213,12 +213,12 @@ impl<'a> Fields<'a> {
         for (name, value) in self.all.iter().filter(|field| is_passed_on(field.0)) {
             text.extend([*name, ": ", *value, "\r\n"]);
         }
-        match self.body {
-            Body::None => {}
-            Body::Length(length) => text.push_str(&format!("Content-Length: {length}\r\n")),
-            Body::Chunked => text.push_str("Transfer-Encoding: chunked\r\n"),
-        }
-        text.push_str("Connection: close\r\n\r\n");
+        let length = match self.body {
+            Body::None => String::new(),
+            Body::Length(length) => format!("Content-Length: {length}\r\n"),
+            Body::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
+        };
+        text.extend([&length, "Connection: close\r\n\r\n"]);
         text
     }
 }
