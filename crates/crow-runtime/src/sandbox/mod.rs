@@ -12,6 +12,7 @@ mod private;
 mod protected;
 #[cfg(target_os = "linux")]
 mod proxy;
+#[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
 
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};
