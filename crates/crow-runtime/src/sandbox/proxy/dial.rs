@@ -23,7 +23,7 @@ use super::{
 };
 
 /// How many addresses of a host are tried.
-const ADDRESSES: usize = 6;
+pub(super) const ADDRESSES: usize = 6;
 /// How much later the next address is tried, while the one before has not answered.
 const STAGGER: Duration = Duration::from_millis(250);
 
@@ -112,7 +112,7 @@ pub(super) async fn connect(
 }
 
 /// Returns the public ones of the addresses that were found.
-fn public(target: &Target, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Refusal> {
+pub(super) fn public(target: &Target, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Refusal> {
     let is_usable = |address: &&SocketAddr| is_public(address.ip());
     let public: Vec<_> = found.iter().filter(is_usable).take(ADDRESSES).copied().collect();
     if public.is_empty() && !found.is_empty() {
@@ -145,6 +145,3 @@ async fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     drop(stream.set_nodelay(true));
     Ok(stream)
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,8 @@ mod refusal;
 mod refused;
 mod request;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub(super) use refused::Since;
 pub(super) use server::Proxy;

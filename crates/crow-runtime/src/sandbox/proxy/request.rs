@@ -9,7 +9,7 @@ use super::super::hosts;
 /// The most bytes of a head.
 pub(super) const HEAD_LIMIT: usize = 16 * 1024;
 /// The most lines of a head.
-const LINE_LIMIT: usize = 128;
+pub(super) const LINE_LIMIT: usize = 128;
 /// The longest name of a method; the longest that is registered has 17 letters.
 const METHOD_LIMIT: usize = 24;
 /// The most digits of a length.
@@ -242,6 +242,3 @@ fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_plain)
 }
-
-#[cfg(test)]
-pub(super) mod tests;

@@ -131,6 +131,3 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

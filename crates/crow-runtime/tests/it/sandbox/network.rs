@@ -106,7 +106,7 @@ async fn nothing_else_is_reached() {
     let (port, other) = (server.port, other.port);
     let stage = stage(&[&format!("localhost:{port}"), "good.example"]);
     let script = python(&format!(
-        r#"
+        r"
 for url in ('http://localhost:{other}/', 'http://127.0.0.1:{port}/', 'http://localhost.evil:{port}/', 'http://localhost/',
             'http://[::1]:{port}/', 'http://127.1:{port}/', 'http://2130706433:{port}/', 'http://169.254.169.254/'):
     print(fetch(url))
@@ -118,7 +118,7 @@ print(raw(b'GET http://evil.example/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n'
 print(raw(b'\x05\x01\x00\r\n\r\n'))
 try: socket.create_connection(('127.0.0.1', {port}), 1); print('direct')
 except OSError: print('no way')
-"#
+"
     ));
     let outcome = stage.run(&script).await;
     let (refused, malformed) =

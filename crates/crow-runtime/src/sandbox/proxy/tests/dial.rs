@@ -1,7 +1,18 @@
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use crow_core::capability::HostRefusal;
+use futures_util::future;
 use proptest::prelude::*;
 
-use super::{super::request, *};
-use crate::sandbox::proxy::request::Request;
+use super::{
+    super::{
+        super::hosts::AllowedHosts,
+        dial::{ADDRESSES, Place, Resolver, connect, decide, public},
+        refusal::Refusal,
+        request::{Request, Target},
+    },
+    request::heads,
+};
 
 fn allowed(patterns: &[&str]) -> AllowedHosts {
     AllowedHosts::new(patterns.iter().map(|pattern| pattern.parse().unwrap()))
@@ -50,9 +61,9 @@ fn names_that_lead_nowhere_public_are_refused() {
     let found = |addresses: &[&str]| {
         let addresses: Vec<SocketAddr> =
             addresses.iter().map(|text| text.parse().unwrap()).collect();
-        public(&good, &addresses).map_err(|refusal| match refusal {
-            Refusal::Host(host) => host.reason,
-            other => panic!("{other}"),
+        public(&good, &addresses).map_err(|refusal| {
+            let Refusal::Host(host) = refusal else { panic!("{refusal}") };
+            host.reason
         })
     };
     for private in
@@ -92,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn no_bytes_lead_to_a_host_that_is_not_allowed(bytes in request::tests::heads()) {
+    fn no_bytes_lead_to_a_host_that_is_not_allowed(bytes in heads()) {
         let hosts = allowed(&["good.example"]);
         if let Ok(Request { target, .. }) = Request::parse(&bytes)
             && decide(&target, &hosts).is_ok()

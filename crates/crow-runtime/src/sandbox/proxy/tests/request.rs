@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::super::{
+    super::hosts,
+    request::{Body, HEAD_LIMIT, LINE_LIMIT, Malformed, Request, Way},
+};
 
 fn parse(head: &str) -> Result<Request, Malformed> {
     Request::parse(head.as_bytes())
@@ -190,7 +193,7 @@ fn heads_that_two_readers_could_read_differently_are_refused() {
 }
 
 /// A head that has a meaning, with something put into it anywhere.
-pub(in crate::sandbox::proxy) fn heads() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn heads() -> impl Strategy<Value = Vec<u8>> {
     const WHOLE: [&str; 4] = [
         "CONNECT good.example:443 HTTP/1.1\r\nHost: good.example:443\r\n\r\n",
         "GET http://good.example/path?a=b HTTP/1.1\r\nHost: good.example\r\nAccept: */*\r\n\r\n",

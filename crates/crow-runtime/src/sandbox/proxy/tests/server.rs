@@ -1,6 +1,7 @@
 use std::{
-    net::SocketAddr,
-    sync::{Mutex, PoisonError},
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use proptest::{
@@ -12,7 +13,15 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{super::request, *};
+use super::{
+    super::{
+        super::hosts::AllowedHosts,
+        dial::Resolver,
+        request::HEAD_LIMIT,
+        server::{Bounds, Proxy},
+    },
+    request::heads,
+};
 
 /// A proxy, and a server beside it that may be reached as `localhost`.
 struct Stage {
@@ -83,13 +92,13 @@ async fn a_tunnel_moves_bytes_both_ways_and_each_way_ends_by_itself() {
         client.shutdown().await.unwrap();
         rest(&mut client).await
     };
-    let served = async {
+    let echo = async {
         let got = rest(&mut server).await;
         server.write_all(b"after your end").await.unwrap();
         server.shutdown().await.unwrap();
         got
     };
-    let (answer, got) = tokio::join!(sent, served);
+    let (answer, got) = tokio::join!(sent, echo);
     assert_eq!(answer, "after your end");
     assert!(got == large);
 }
@@ -136,7 +145,7 @@ async fn what_is_refused_is_answered_with_the_reason_and_noted() {
     let bounds = Bounds { head: Duration::from_millis(500), ..Bounds::default() };
     let stage = Stage::with(bounds).await;
     let since = stage.proxy.refused_from_now();
-    let long = format!("GET http://localhost/ HTTP/1.1\r\nA: {}", "a".repeat(request::HEAD_LIMIT));
+    let long = format!("GET http://localhost/ HTTP/1.1\r\nA: {}", "a".repeat(HEAD_LIMIT));
     for (given, status, reason) in [
         ("CONNECT evil.example:443 HTTP/1.1\r\n\r\n", "403 Host", "--allow-host evil.example\n"),
         (
@@ -180,12 +189,12 @@ async fn a_host_that_does_not_answer_is_told() {
 #[tokio::test]
 async fn connections_beyond_the_bound_wait_for_others_to_end() {
     let stage = Stage::with(Bounds { connections: 2, ..Bounds::default() }).await;
-    let (first, _server) = stage.tunnel().await;
-    let (_second, _other) = stage.tunnel().await;
+    let first = stage.tunnel().await;
+    let _second = stage.tunnel().await;
     let mut third = stage.send("CONNECT evil.example:443 HTTP/1.1\r\n\r\n").await;
     let early = tokio::time::timeout(Duration::from_millis(100), third.readable());
     assert!(early.await.is_err(), "a third one was served");
-    drop((first, _server));
+    drop(first);
     assert!(rest(&mut third).await.starts_with("HTTP/1.1 403 "));
 }
 
@@ -221,7 +230,7 @@ async fn no_bytes_make_it_look_for_a_host_that_is_not_allowed() {
     let (_proxy, address) = start(allowed, resolver, bounds);
     let mut runner = TestRunner::default();
     for _ in 0..512 {
-        let bytes = request::tests::heads().new_tree(&mut runner).unwrap().current();
+        let bytes = heads().new_tree(&mut runner).unwrap().current();
         let mut client = TcpStream::connect(address).await.unwrap();
         let mut answer = Vec::new();
         // It may be refused before all is sent.
