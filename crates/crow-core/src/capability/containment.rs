@@ -49,3 +49,39 @@ pub struct PutAside {
     /// Where it was moved to; absent if it could not be moved, so that it is still there.
     pub kept: Option<PathBuf>,
 }
+
+/// A host that a process wanted to reach and could not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedHost {
+    /// Its name, or its address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Why it is out of reach.
+    pub reason: HostRefusal,
+}
+
+/// Why a host is out of reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostRefusal {
+    /// The user has not allowed it.
+    NotAllowed,
+    /// Its name is allowed, but leads to an address of this machine or of a network around it.
+    NotPublic,
+}
+
+impl RefusedHost {
+    /// Returns what the user would have to allow: the host, and the port unless it is a usual one.
+    pub fn pattern(&self) -> String {
+        match self.port {
+            80 | 443 => self.host.clone(),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for RefusedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}

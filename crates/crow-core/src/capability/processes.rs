@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{Containment, PutAside};
+use super::{Containment, PutAside, RefusedHost};
 use crate::tool::Progress;
 
 /// A process to run to its end. Its standard input is empty.
@@ -102,6 +102,8 @@ pub struct ProcessOutcome {
     pub containment: Containment,
     /// Protected files that it made or replaced.
     pub put_aside: Vec<PutAside>,
+    /// Hosts that it, or a command beside it, wanted to reach and could not.
+    pub refused_hosts: Vec<RefusedHost>,
 }
 
 /// Why a process could not be run.

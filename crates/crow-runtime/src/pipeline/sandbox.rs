@@ -23,9 +23,10 @@ impl AgentInternals {
             policy.mode()
         });
         let only_reads = self.reach == Reach::ReadOnly || mode == PermissionMode::ReadOnly;
-        self.runner.set_profile(match only_reads {
-            true => SandboxProfile::ReadOnly,
-            false => SandboxProfile::Workspace,
+        self.runner.set_profile(if only_reads {
+            SandboxProfile::ReadOnly
+        } else {
+            SandboxProfile::Workspace
         });
         if containment == Containment::Full || tree.told_of_sandbox.swap(true, Ordering::Relaxed) {
             return Ok(containment);

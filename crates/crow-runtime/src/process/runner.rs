@@ -26,7 +26,7 @@ use super::{
     group::ProcessGroup,
     orphans::Mark,
     output::OutputBuffer,
-    running::{Ended, Parts, Running, Sink},
+    running::{Parts, Running, Sink},
 };
 use crate::sandbox::{Confined, Sandbox, SandboxProfile};
 
@@ -97,10 +97,17 @@ impl Processes for ProcessRunner {
         let prepared = self.prepare(&spec, &cancellation).await?;
         let buffer = OutputBuffer::new(spec.output.clone());
         let running = start(prepared, spec, buffer)?;
-        let Ended { end, left_running, detached, sink, containment, put_aside } =
-            running.end(&cancellation).await?;
-        let (output, duration) = (sink.finish(), started.elapsed());
-        Ok(ProcessOutcome { end, output, left_running, detached, duration, containment, put_aside })
+        let ended = running.end(&cancellation).await?;
+        Ok(ProcessOutcome {
+            end: ended.end,
+            output: ended.sink.finish(),
+            left_running: ended.left_running,
+            detached: ended.detached,
+            duration: started.elapsed(),
+            containment: ended.containment,
+            put_aside: ended.put_aside,
+            refused_hosts: ended.refused_hosts,
+        })
     }
 }
 

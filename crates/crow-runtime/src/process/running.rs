@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{Containment, ProcessEnd, ProcessError, PutAside},
+    capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost},
     tool::Progress,
 };
 use tokio::{
@@ -91,6 +91,7 @@ pub(super) struct Ended<S> {
     pub sink: S,
     pub containment: Containment,
     pub put_aside: Vec<PutAside>,
+    pub refused_hosts: Vec<RefusedHost>,
 }
 
 impl<S: Sink> Running<S> {
@@ -128,6 +129,7 @@ impl<S: Sink> Running<S> {
             sink: self.sink,
             containment: Containment::None,
             put_aside: Vec::new(),
+            refused_hosts: Vec::new(),
         };
         if let Some(confined) = self.confined.take() {
             ended.tell(confined);
@@ -252,6 +254,7 @@ impl<S> Ended<S> {
         }
         self.left_running |= told.is_some_and(|told| told.was_left);
         self.put_aside = confined.put_aside();
+        self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
     }
 }

@@ -47,6 +47,14 @@ impl AllowedHosts {
     }
 }
 
+impl AllowedHosts {
+    /// Returns whether a pattern is exactly this host, and allows the port.
+    #[cfg(target_os = "linux")]
+    pub(super) fn names(&self, host: &str, port: u16) -> bool {
+        self.0.iter().any(|pattern| !pattern.is_below && pattern.matches(host, port))
+    }
+}
+
 impl fmt::Display for AllowedHosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, pattern) in self.0.iter().enumerate() {
@@ -102,7 +110,7 @@ impl FromStr for HostPattern {
 }
 
 /// Returns a name in the one form in which names are compared.
-fn clean(name: &str) -> Result<String, &'static str> {
+pub(super) fn clean(name: &str) -> Result<String, &'static str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     if name.is_empty() || name.len() > 253 {

@@ -10,6 +10,9 @@ mod hosts;
 mod linux;
 mod private;
 mod protected;
+#[cfg(target_os = "linux")]
+mod proxy;
+#[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
 
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};

@@ -69,18 +69,15 @@ fn remove_leftovers(base: &Path) {
 fn remove(path: &Path) {
     let held = path.join("held");
     let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
-    let removed =
-        if has_held {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let others = entries.map(|entry| entry.path()).filter(|entry| *entry != held);
-            others
-                .map(|entry| {
-                    if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }
-                })
-                .collect()
-        } else {
-            fs::remove_dir_all(path)
-        };
+    let removed = if has_held {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut others = entries.map(|entry| entry.path()).filter(|entry| *entry != held);
+        others.try_for_each(|entry| {
+            if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }
+        })
+    } else {
+        fs::remove_dir_all(path)
+    };
     if let Err(error) = removed {
         tracing::warn!(path = %path.display(), %error, "a private folder cannot be removed");
     }

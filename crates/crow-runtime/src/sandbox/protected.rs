@@ -139,7 +139,7 @@ impl Protected {
 
     /// Moves aside what appeared since, into `folder`, and returns it.
     pub(super) fn put_aside(&self, folder: &Path) -> Vec<PutAside> {
-        let appeared = self.absent.iter().filter(|path| self.is_new(path));
+        let appeared = self.absent.iter().filter(|path| is_new(path));
         let replaced = self.links.iter().filter(|(path, stamp)| {
             fs::symlink_metadata(path).map_or(true, |now| Stamp::of(&now) != *stamp)
         });
@@ -153,13 +153,12 @@ impl Protected {
         let paths = appeared.chain(replaced).chain(&bare);
         paths.map(|path| PutAside { path: path.clone(), kept: aside(path, folder).ok() }).collect()
     }
+}
 
-    fn is_new(&self, path: &Path) -> bool {
-        let is_there = fs::symlink_metadata(path).is_ok();
-        // A new repository starts nothing as long as it is as git makes it.
-        is_there
-            && !(path.file_name().is_some_and(|name| name == GIT) && is_harmless_repository(path))
-    }
+fn is_new(path: &Path) -> bool {
+    let is_there = fs::symlink_metadata(path).is_ok();
+    // A new repository starts nothing as long as it is as git makes it.
+    is_there && !(path.file_name().is_some_and(|name| name == GIT) && is_harmless_repository(path))
 }
 
 /// Moves something to a new name in a folder; copies nothing.

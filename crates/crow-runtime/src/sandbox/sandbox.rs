@@ -2,17 +2,22 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside};
+use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
 use tokio::{process::Command, sync::OnceCell};
 
 use super::{SandboxConfig, SandboxProfile, private::PrivateFolder};
 
 #[cfg(target_os = "linux")]
-use super::linux::{Confinement, Ground};
+use super::{
+    config::Network,
+    linux::{Confinement, Ground},
+    proxy::{Proxy, Since},
+};
 
 /// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
 #[derive(Debug)]
@@ -26,6 +31,9 @@ pub struct Sandbox {
 
 #[derive(Debug)]
 struct Laid {
+    /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
+    #[cfg(target_os = "linux")]
+    proxy: Option<Proxy>,
     #[cfg(target_os = "linux")]
     ground: Ground,
     _folder: PrivateFolder,
@@ -37,6 +45,10 @@ pub(crate) struct Confined {
     containment: Containment,
     #[cfg(target_os = "linux")]
     inner: Option<Confinement>,
+    #[cfg(target_os = "linux")]
+    variables: BTreeMap<&'static str, OsString>,
+    #[cfg(target_os = "linux")]
+    refused: Option<Since>,
 }
 
 /// How a command ended, as what watched it says.
@@ -102,7 +114,10 @@ impl Sandbox {
         let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
         let work = move || Laid::new(config, &name, roots);
         let laid = tokio::task::spawn_blocking(work).await;
-        laid.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        let mut laid =
+            laid.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        laid.open_way(&self.config).map_err(|error| error.to_string())?;
+        Ok(laid)
     }
 }
 
@@ -111,7 +126,16 @@ impl Laid {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> std::io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let ground = Ground::lay(config, roots, folder.path())?;
-        Ok(Self { ground, _folder: folder })
+        Ok(Self { proxy: None, ground, _folder: folder })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_way(&mut self, config: &SandboxConfig) -> std::io::Result<()> {
+        let Network::Hosts(allowed) = &config.network else { return Ok(()) };
+        let listener = self.ground.take_listener();
+        let started = listener.map(|listener| Proxy::start(listener, allowed.clone()));
+        self.proxy = started.transpose()?;
+        Ok(())
     }
 
     #[cfg(target_os = "linux")]
@@ -132,12 +156,20 @@ impl Laid {
         shown: &[PathBuf],
     ) -> std::io::Result<Confined> {
         let inner = self.ground.confine(cwd, profile, shown)?;
-        Ok(Confined { containment: self.containment(), inner })
+        let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
+        variables.extend(self.proxy.iter().flat_map(Proxy::variables));
+        let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
+        Ok(Confined { containment: self.containment(), inner, variables, refused })
     }
 
     #[cfg(not(target_os = "linux"))]
     fn new(config: SandboxConfig, name: &str, _roots: Vec<PathBuf>) -> std::io::Result<Self> {
         Ok(Self { _folder: PrivateFolder::make(&config.folder, name)? })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_way(&mut self, _config: &SandboxConfig) -> std::io::Result<()> {
+        Ok(())
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -176,8 +208,8 @@ impl Confined {
     }
 
     /// Returns what the command must know.
-    pub(crate) fn variables(&self) -> BTreeMap<&'static str, PathBuf> {
-        self.inner.as_ref().map(Confinement::variables).unwrap_or_default()
+    pub(crate) fn variables(&self) -> &BTreeMap<&'static str, OsString> {
+        &self.variables
     }
 
     /// Returns whether all that the command starts ends with it.
@@ -199,13 +231,18 @@ impl Confined {
     pub(crate) fn put_aside(&self) -> Vec<PutAside> {
         self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default()
     }
+
+    /// Returns the hosts that were refused since the command was made ready.
+    pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
+        self.refused.as_ref().map(Since::hosts).unwrap_or_default()
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
 impl Confined {
     pub(crate) fn apply(&mut self, _command: &mut Command) {}
 
-    pub(crate) fn variables(&self) -> BTreeMap<&'static str, PathBuf> {
+    pub(crate) fn variables(&self) -> BTreeMap<&'static str, OsString> {
         BTreeMap::new()
     }
 
@@ -222,6 +259,10 @@ impl Confined {
     }
 
     pub(crate) fn put_aside(&self) -> Vec<PutAside> {
+        Vec::new()
+    }
+
+    pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
         Vec::new()
     }
 }

@@ -191,6 +191,7 @@ impl FakeProcesses {
             duration,
             containment: Containment::None,
             put_aside: Vec::new(),
+            refused_hosts: Vec::new(),
         });
     }
 
@@ -219,6 +220,7 @@ impl FakeProcesses {
             duration: Duration::ZERO,
             containment: Containment::None,
             put_aside: Vec::new(),
+            refused_hosts: Vec::new(),
         }
     }
 

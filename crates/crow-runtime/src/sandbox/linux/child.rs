@@ -267,7 +267,8 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let flags = libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING);
+    request.ifr_ifru.ifru_flags = flags.map_err(|_| rustix::io::Errno::INVAL)?;
     // SAFETY: the kernel reads the structure, which lives until the call returns.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     checked(done.into()).map(drop)
@@ -320,7 +321,7 @@ fn init(main: libc::pid_t, report: BorrowedFd<'_>) -> ! {
             if pid > 0 {
                 continue;
             }
-            match next_signal(status.and(left.patience_ms())) {
+            match next_signal(status.map(|_| left.patience_ms())) {
                 Some(libc::SIGCHLD) => {}
                 Some(signal) => {
                     libc::kill(-1, signal);
@@ -351,10 +352,10 @@ enum Left {
 }
 
 impl Left {
-    fn patience_ms(&self) -> Option<i64> {
+    fn patience_ms(&self) -> i64 {
         match self {
-            Self::Waiting => Some(DRAIN_MS),
-            Self::Asked => Some(GRACE_MS),
+            Self::Waiting => DRAIN_MS,
+            Self::Asked => GRACE_MS,
         }
     }
 }

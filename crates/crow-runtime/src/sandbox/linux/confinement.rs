@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -131,8 +132,8 @@ impl Confinement {
     }
 
     /// Returns what a command must know of its sandbox.
-    pub(in crate::sandbox) fn variables(&self) -> BTreeMap<&'static str, PathBuf> {
-        TEMP_VARIABLES.map(|name| (name, self.temp.clone())).into_iter().collect()
+    pub(in crate::sandbox) fn variables(&self) -> BTreeMap<&'static str, OsString> {
+        TEMP_VARIABLES.map(|name| (name, self.temp.clone().into_os_string())).into_iter().collect()
     }
 
     /// Returns whether what leaves the command's group ends with it all the same.

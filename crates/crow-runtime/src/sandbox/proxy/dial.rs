@@ -1,0 +1,147 @@
+//! From what is asked for to a connection: what is allowed, where it is, and whether it may be there.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use crow_core::capability::HostRefusal;
+use futures_util::future;
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+
+use super::{
+    super::hosts::AllowedHosts,
+    address::is_public,
+    refusal::Refusal,
+    request::{Malformed, Target},
+};
+
+/// How many addresses of a host are tried.
+pub(super) const ADDRESSES: usize = 6;
+/// How much later the next address is tried, while the one before has not answered.
+const STAGGER: Duration = Duration::from_millis(250);
+
+type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Finds the addresses of a name.
+#[derive(Clone)]
+pub(super) struct Resolver(Arc<dyn Fn(&Target) -> Found + Send + Sync>);
+
+/// Where a target is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At these addresses, which the user has named.
+    Named(Vec<IpAddr>),
+    /// At public addresses, which are to be found.
+    Public,
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolver")
+    }
+}
+
+impl Resolver {
+    /// Asks the system.
+    pub(super) fn system() -> Self {
+        Self::new(|target| {
+            let (host, port) = (target.host.clone(), target.port);
+            Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+        })
+    }
+
+    pub(super) fn new(find: impl Fn(&Target) -> Found + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+}
+
+/// Decides about a target, before anybody is asked where it is.
+pub(super) fn decide(target: &Target, allowed: &AllowedHosts) -> Result<Place, Refusal> {
+    let refuse = || Refusal::host(target, HostRefusal::NotAllowed);
+    let Target { host, port } = target;
+    let is_named = allowed.names(host, *port);
+    if let Ok(address) = host.parse() {
+        return if is_named { Ok(Place::Named(vec![IpAddr::V4(address)])) } else { Err(refuse()) };
+    }
+    if is_number(host) {
+        return Err(Malformed("its target is an address in an unusual form").into());
+    }
+    if host == "localhost" {
+        let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        return if is_named { Ok(Place::Named(addresses)) } else { Err(refuse()) };
+    }
+    if allowed.allows(host, *port) { Ok(Place::Public) } else { Err(refuse()) }
+}
+
+/// Returns whether the system may take a name for an address: `127.1`, `0x7f000001`, `2130706433`.
+fn is_number(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hexadecimal = last.strip_prefix("0x").unwrap_or("-");
+    last.bytes().all(|byte| byte.is_ascii_digit())
+        || hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Connects to a target that was decided about. Its name is resolved once.
+pub(super) async fn connect(
+    target: &Target,
+    place: Place,
+    resolver: &Resolver,
+    limit: Duration,
+) -> Result<TcpStream, Refusal> {
+    let work = async {
+        let unreachable = |source| Refusal::Unreachable { target: target.clone(), source };
+        let addresses = match place {
+            Place::Named(addresses) => {
+                addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect()
+            }
+            Place::Public => {
+                let found = resolver.0(target).await.map_err(unreachable)?;
+                public(target, &found)?
+            }
+        };
+        connect_to(&addresses).await.map_err(unreachable)
+    };
+    timeout(limit, work).await.unwrap_or_else(|_| Err(Refusal::TimedOut(target.clone())))
+}
+
+/// Returns the public ones of the addresses that were found.
+pub(super) fn public(target: &Target, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Refusal> {
+    let is_usable = |address: &&SocketAddr| is_public(address.ip());
+    let public: Vec<_> = found.iter().filter(is_usable).take(ADDRESSES).copied().collect();
+    if public.is_empty() && !found.is_empty() {
+        return Err(Refusal::host(target, HostRefusal::NotPublic));
+    }
+    Ok(public)
+}
+
+/// Connects to whichever of the addresses answers first; the earlier ones get a start.
+async fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut late = Duration::ZERO;
+    let attempts: Vec<_> = addresses
+        .iter()
+        .map(|address| {
+            let wait = late;
+            late += STAGGER;
+            Box::pin(async move {
+                if !wait.is_zero() {
+                    sleep(wait).await;
+                }
+                TcpStream::connect(address).await
+            })
+        })
+        .collect();
+    if attempts.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    let (stream, _) = future::select_ok(attempts).await?;
+    // What is written should go at once; where that cannot be had, it goes all the same.
+    drop(stream.set_nodelay(true));
+    Ok(stream)
+}

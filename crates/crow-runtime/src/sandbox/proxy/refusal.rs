@@ -1,0 +1,66 @@
+//! Why a connection comes to nothing, and what the command is told.
+
+use std::io;
+
+use crow_core::capability::{HostRefusal, RefusedHost};
+
+use super::request::{Malformed, Target};
+
+/// Why a connection comes to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("the request is refused: {0}")]
+    Malformed(#[from] Malformed),
+    #[error("the head of the request is too long")]
+    TooLong,
+    #[error("the head of the request did not come in time")]
+    TooSlow,
+    #[error("{}", told(.0))]
+    Host(RefusedHost),
+    #[error("{target} cannot be reached: {source}")]
+    Unreachable { target: Target, source: io::Error },
+    #[error("{0} could not be reached in time")]
+    TimedOut(Target),
+    /// Nobody is there to be told.
+    #[error("the connection broke off: {0}")]
+    Gone(#[from] io::Error),
+}
+
+fn told(refused: &RefusedHost) -> String {
+    match refused.reason {
+        HostRefusal::NotAllowed => format!(
+            "the sandbox does not let commands reach {refused}; the user can allow it with --allow-host {}",
+            refused.pattern()
+        ),
+        HostRefusal::NotPublic => format!(
+            "the sandbox does not let commands reach {refused}: the name leads to an address of this machine or of a \
+             network around it; the user can allow such an address by --allow-host ADDRESS:PORT, not by a name"
+        ),
+    }
+}
+
+impl Refusal {
+    pub(super) fn host(target: &Target, reason: HostRefusal) -> Self {
+        let Target { host, port } = target.clone();
+        Self::Host(RefusedHost { host, port, reason })
+    }
+
+    /// Returns the answer for the command.
+    pub(super) fn answer(&self) -> Option<String> {
+        let status = match self {
+            Self::Malformed(_) => "400 Bad Request",
+            Self::TooLong => "431 Request Header Fields Too Large",
+            Self::TooSlow => "408 Request Timeout",
+            // Some programs show the first line alone.
+            Self::Host(_) => "403 Host not allowed by the sandbox",
+            Self::Unreachable { .. } => "502 Bad Gateway",
+            Self::TimedOut(_) => "504 Gateway Timeout",
+            Self::Gone(_) => return None,
+        };
+        let text = format!("crow-agent: {self}\n");
+        Some(format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+            text.len()
+        ))
+    }
+}
