@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use crow_core::{
     capability::{OutputLimits, ProcessEnd, ProcessSpec, Processes as _},
     model::{ModelRef, Models, ModelsError, Price, Provider as _, ResolvedModel},
+    permission::{PermissionRule, RuleSet},
     tool::Progress,
 };
 use crow_providers::ReplayProvider;
@@ -66,7 +67,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         environment,
         store,
         models: Arc::clone(&models),
-        rules: StoredRules::default(),
+        rules: rules()?,
         // What is tried out leaves nothing in the user's own folders.
         snapshots: product::snapshot_stores_in(folder.join("snapshots"), environment),
         providers: None,
@@ -89,6 +90,13 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         );
     }
     Ok(exit)
+}
+
+/// The commands are known: they may run also where nothing holds them.
+fn rules() -> Result<StoredRules, CliError> {
+    let rules = RuleSet::new([PermissionRule::allow_tool("bash")]);
+    let user = rules.map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(StoredRules { user, ..StoredRules::default() })
 }
 
 /// Puts the project into a new folder of its own, which stays for the user to look at.

@@ -1,6 +1,7 @@
 //! `doctor`: what is in force, and what is not.
 
 use std::{
+    fmt::Write as _,
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -45,9 +46,10 @@ pub(crate) async fn doctor(environment: &Environment) -> Result<ExitCode, CliErr
                 ("✗", what, hint)
             }
         };
-        text.push_str(&format!("{mark} {}\n", neutralise(&what)));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{mark} {}", neutralise(&what));
         if !hint.is_empty() {
-            text.push_str(&format!("  {}\n", neutralise(&hint)));
+            let _ = writeln!(text, "  {}", neutralise(&hint));
         }
     }
     write_out(text.as_bytes())?;
