@@ -53,13 +53,13 @@ async fn main() {
     fs::create_dir_all(project.join(".git/hooks")).unwrap();
     fs::write(project.join(".git/config"), "").unwrap();
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let bare = ProcessRunner::new(BTreeMap::from([path]));
+    let plain_runner = ProcessRunner::new(BTreeMap::from([path]));
     let config = SandboxConfig::new(base.join("private"));
     let sandbox = Arc::new(Sandbox::new(config, "bench", vec![project.clone()]));
     let started = Instant::now();
     let containment = sandbox.containment().await;
     let first = started.elapsed();
-    let held = bare.clone().in_sandbox(sandbox);
+    let held = plain_runner.clone().in_sandbox(sandbox);
     // The program holds memory, as an agent at work does: a fork copies its tables.
     let ballast: Vec<u8> = (0..20 << 20).map(|byte: u32| byte.to_le_bytes()[0]).collect();
     let command = ["sh", "-c", "true"];
@@ -67,7 +67,7 @@ async fn main() {
     let (mut plain, mut sandboxed, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let has_bwrap = Path::new("/usr/bin/bwrap").exists();
     for _ in 0..ROUNDS {
-        plain.push(time(&bare, &command, &project).await);
+        plain.push(time(&plain_runner, &command, &project).await);
         sandboxed.push(time(&held, &command, &project).await);
         if has_bwrap {
             let started = Instant::now();
