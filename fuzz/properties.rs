@@ -11,7 +11,7 @@ use crow_core::{
 use crow_tools::plan_command_line;
 
 /// A shell line is planned without panic, comes back as it was, and passes without a rule only as a read.
-pub fn shell_line(data: &[u8]) {
+pub(crate) fn shell_line(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let root = Path::new("/usr/share/doc");
     let workspace = Workspace::new(root);
@@ -39,7 +39,7 @@ pub fn shell_line(data: &[u8]) {
 }
 
 /// A rule file is read without panic, and what is read of it is the same after it was written.
-pub fn rule_file(data: &[u8]) {
+pub(crate) fn rule_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(rules) = RuleSet::from_json(&text) else { return };
     let written = rules.to_json().expect("rules of a file can be saved");
