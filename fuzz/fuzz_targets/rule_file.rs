@@ -2,6 +2,7 @@
 #![no_main]
 
 #[path = "../properties.rs"]
+#[expect(dead_code, reason = "each target has one of the properties")]
 mod properties;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| properties::rule_file(data));

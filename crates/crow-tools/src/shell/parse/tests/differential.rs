@@ -232,7 +232,7 @@ fn what_a_real_shell_starts_was_read() {
     stubs(folder.path());
     let default = Config::default().cases;
     // A larger number comes from `PROPTEST_CASES`.
-    let cases = if default == 256 { 250 } else { default };
+    let cases = if default == 256 { 150 } else { default };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
