@@ -186,7 +186,11 @@ impl Step {
                 Ok(())
             }
             Self::Cover { from, path } => {
-                rustix::mount::mount_bind(from.as_c_str(), path.as_c_str())
+                match rustix::mount::mount_bind(from.as_c_str(), path.as_c_str()) {
+                    // Sockets of others come and go: what is gone needs no cover.
+                    Err(rustix::io::Errno::NOENT) => Ok(()),
+                    covered => covered,
+                }
             }
             Self::Put { slot, path } => {
                 let tree = held.get(*slot).and_then(Option::as_ref);
