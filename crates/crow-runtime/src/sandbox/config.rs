@@ -27,7 +27,8 @@ pub enum Network {
     /// Their own loopback device, which the commands of a session share.
     #[default]
     Loopback,
-    /// The same, and these hosts through a proxy.
+    /// The same, and these hosts through a proxy, of which programs learn by the usual variables. It connects directly:
+    /// a proxy that is set for the agent itself is not asked. Where there are no namespaces, no host is reached.
     Hosts(AllowedHosts),
     /// Everything.
     All,

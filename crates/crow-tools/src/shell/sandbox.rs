@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crow_core::{
-    capability::{Containment, ProcessEnd, ProcessOutcome, PutAside},
+    capability::{Containment, HostRefusal, ProcessEnd, ProcessOutcome, PutAside, RefusedHost},
     tool::ToolContext,
 };
 use serde_json::{Map, Value, json};
@@ -25,6 +25,8 @@ const SIGNS: [&str; 9] = [
 const HINT: &str = "\n[if the sandbox was in the way: commands change files of the project and of /tmp alone, not those \
      that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
      loopback; tell the user what you need]";
+/// How many hosts that a command could not reach are named.
+const TOLD_HOSTS: usize = 5;
 
 /// Adds what a command in a sandbox, and whoever reads of it, must know. Returns an error if it made what it may not.
 pub(super) fn tell(
@@ -40,6 +42,9 @@ pub(super) fn tell(
     let has_failed = outcome.end != ProcessEnd::Exited(0);
     if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
         output.push_str(HINT);
+    }
+    for host in outcome.refused_hosts.iter().take(TOLD_HOSTS) {
+        output.push_str(&told(host));
     }
     for PutAside { path, kept } in &outcome.put_aside {
         let path = shown(path, ctx);
@@ -58,4 +63,20 @@ pub(super) fn tell(
     }
     let first = outcome.put_aside.first()?;
     Some(format!("it made {}, which is protected", shown(&first.path, ctx)))
+}
+
+fn told(refused: &RefusedHost) -> String {
+    let pattern = refused.pattern();
+    match refused.reason {
+        HostRefusal::NotAllowed => {
+            format!(
+                "\n[the sandbox let no connection through to {refused}; the user can allow it with --allow-host {pattern}]"
+            )
+        }
+        HostRefusal::NotPublic => {
+            format!(
+                "\n[the sandbox let no connection through to {refused}: the name leads into a local network]"
+            )
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{
-    capability::{CapturedOutput, OutputFile, ProcessEnd},
+    capability::{CapturedOutput, Containment, HostRefusal, OutputFile, ProcessEnd, RefusedHost},
     ids::CallId,
     tool::{Effects, Subject, ToolStatus},
 };
@@ -110,6 +110,31 @@ async fn silence_and_processes_left_behind_are_told() {
     assert_eq!(
         output,
         "(no output)\n[exit code 0]\n[something that the command started was still running when its shell ended, and was ended with it: only jobs outlive a call, see run_in_background]"
+    );
+}
+
+#[tokio::test]
+async fn hosts_that_were_refused_are_told_with_what_would_allow_them() {
+    let bench = Bench::new();
+    bench.processes.answers(ProcessEnd::Exited(0), printed("out\n"));
+    let refused = |host: &str, port, reason| RefusedHost { host: host.to_owned(), port, reason };
+    {
+        let mut outcome = bench.processes.outcome.lock().unwrap();
+        let outcome = outcome.as_mut().unwrap();
+        outcome.containment = Containment::Full;
+        outcome.refused_hosts = vec![
+            refused("crates.io", 443, HostRefusal::NotAllowed),
+            refused("intranet.example", 8080, HostRefusal::NotPublic),
+        ];
+    }
+    let output = bench.ok("bash", json!({"command": "x"})).await;
+    assert!(
+        output.contains("crates.io:443; the user can allow it with --allow-host crates.io]"),
+        "{output}"
+    );
+    assert!(
+        output.contains("intranet.example:8080: the name leads into a local network]"),
+        "{output}"
     );
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::{
-    fs::CWD,
+    fs::{CWD, Mode, OFlags},
     mount::{MountFlags, MoveMountFlags, OpenTreeFlags},
 };
 
@@ -17,6 +17,8 @@ use super::child::make_read_only;
 pub(super) enum Step {
     /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
     Hold { path: CString, slot: usize, is_read_only: bool },
+    /// Lets nothing be changed anywhere, until something is put over it.
+    SealAll,
     /// Lays a file over another one.
     Cover { from: CString, path: CString },
     /// Lays a held tree over something.
@@ -38,7 +40,16 @@ impl Step {
                 Ok(())
             }
             Self::Cover { from, path } => {
-                rustix::mount::mount_bind(from.as_c_str(), path.as_c_str())
+                match rustix::mount::mount_bind(from.as_c_str(), path.as_c_str()) {
+                    // Sockets of others come and go: what is gone needs no cover.
+                    Err(rustix::io::Errno::NOENT) => Ok(()),
+                    covered => covered,
+                }
+            }
+            Self::SealAll => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let root = rustix::fs::open(c"/", flags, Mode::empty())?;
+                make_read_only(root.as_fd())
             }
             Self::Put { slot, path } => {
                 let tree = held.get(*slot).and_then(Option::as_ref);

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
     pin::Pin,
     sync::Arc,
     time::Duration,
@@ -12,6 +12,7 @@ use crow_core::capability::HostRefusal;
 use futures_util::future;
 use tokio::{
     net::TcpStream,
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 
@@ -24,6 +25,8 @@ use super::{
 
 /// How many addresses of a host are tried.
 pub(super) const ADDRESSES: usize = 6;
+/// How many names are looked up at once: each takes a thread of the program.
+const LOOKUPS: usize = 16;
 /// How much later the next address is tried, while the one before has not answered.
 const STAGGER: Duration = Duration::from_millis(250);
 
@@ -49,11 +52,20 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Asks the system.
+    /// Asks the system, which cannot be interrupted: what is given up goes on, and is counted until it ends.
     pub(super) fn system() -> Self {
-        Self::new(|target| {
-            let (host, port) = (target.host.clone(), target.port);
-            Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+        let room = Arc::new(Semaphore::new(LOOKUPS));
+        Self::new(move |target| {
+            let (address, room) = ((target.host.clone(), target.port), Arc::clone(&room));
+            Box::pin(async move {
+                let permit = room.acquire_owned().await.map_err(io::Error::other)?;
+                let look_up = move || {
+                    let found = address.to_socket_addrs().map(Iterator::collect);
+                    drop(permit);
+                    found
+                };
+                tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?
+            })
         })
     }
 

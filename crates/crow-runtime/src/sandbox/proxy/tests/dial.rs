@@ -91,6 +91,13 @@ async fn a_name_is_resolved_once_and_what_it_leads_to_later_is_not_asked() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test]
+async fn names_are_those_that_the_system_knows() {
+    let local = target("localhost:443");
+    let result = connect(&local, Place::Public, &Resolver::system(), Duration::from_secs(5)).await;
+    assert!(matches!(result, Err(Refusal::Host(host)) if host.reason == HostRefusal::NotPublic));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_host_that_is_not_found_in_time_is_given_up() {
     let resolver = Resolver::new(|_| Box::pin(future::pending()));
