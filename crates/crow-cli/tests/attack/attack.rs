@@ -1,0 +1,446 @@
+//! One case: what is tried, and what may come of it.
+
+use std::{fs, process::Output, sync::OnceLock, time::Duration};
+
+use crow_testkit::{Dialect, ModelServer, Reply, Script};
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+
+use crate::{
+    canaries::{MARK, differences, is_protected, raw_characters, survivors, told, tree},
+    scene::Scene,
+};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+/// How long a case may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A command prints this at its end, and no command has it in its text.
+const RAN: &str = "it-ran-to-the-end";
+const SAY_RAN: &str = "\necho it-ran''-to-the-end";
+/// How many programs run at once, of all tests of this process.
+static RUNNING: Semaphore = Semaphore::const_new(3);
+
+/// What may come of a case, beside that no canary dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// No call runs, because the policy refuses it, and the project stays as it is.
+    Refused,
+    /// The command runs to its end: what it tried came to nothing.
+    Ran,
+    /// Every call succeeds.
+    Succeeds,
+    /// The canaries say all.
+    Any,
+}
+
+/// One case.
+#[derive(Debug, Clone)]
+pub(crate) struct Attack {
+    name: String,
+    mode: &'static str,
+    args: Vec<String>,
+    files: Vec<(String, String)>,
+    script: String,
+    rules: Vec<Value>,
+    env: Vec<(&'static str, String)>,
+    calls: Vec<(&'static str, Value)>,
+    outcome: Outcome,
+    shows: Vec<String>,
+    hides: Vec<String>,
+    keeps: Vec<String>,
+    absent: Vec<String>,
+    code: Option<i32>,
+    is_text: bool,
+    changes_home: bool,
+    obeys: bool,
+}
+
+/// What came of a case.
+pub(crate) struct Report {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    /// The results of the calls, as JSON.
+    pub(crate) ends: Vec<Value>,
+    /// What was sent to the model.
+    pub(crate) sent: String,
+}
+
+impl Attack {
+    /// A case in which nothing is asked for yet.
+    pub(crate) fn new(name: impl Into<String>, mode: &'static str) -> Self {
+        Self {
+            name: name.into(),
+            mode,
+            args: Vec::new(),
+            files: Vec::new(),
+            script: String::new(),
+            rules: Vec::new(),
+            env: Vec::new(),
+            calls: Vec::new(),
+            outcome: Outcome::Any,
+            shows: Vec::new(),
+            hides: Vec::new(),
+            keeps: Vec::new(),
+            absent: Vec::new(),
+            code: None,
+            is_text: false,
+            changes_home: false,
+            obeys: false,
+        }
+    }
+
+    /// A line that must not run where commands are asked about.
+    pub(crate) fn asked(name: impl Into<String>, line: &str) -> Self {
+        Self { outcome: Outcome::Refused, ..Self::new(name, "ask") }.line(line)
+    }
+
+    /// A line that runs in the sandbox, and comes to nothing.
+    pub(crate) fn held(name: impl Into<String>, line: &str) -> Self {
+        Self { outcome: Outcome::Ran, ..Self::new(name, "full-auto") }.line(&format!("{line}{SAY_RAN}"))
+    }
+
+    /// Calls that must all succeed without a question.
+    pub(crate) fn works(name: impl Into<String>, mode: &'static str) -> Self {
+        Self { outcome: Outcome::Succeeds, ..Self::new(name, mode) }
+    }
+
+    /// The model asks for a command.
+    pub(crate) fn line(self, line: &str) -> Self {
+        self.call("bash", json!({"command": line, "timeout": 40_000}))
+    }
+
+    pub(crate) fn call(mut self, tool: &'static str, input: Value) -> Self {
+        self.calls.push((tool, input));
+        self
+    }
+
+    pub(crate) fn file(mut self, path: &str, text: &str) -> Self {
+        self.files.push((path.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Is done by the attacker before, in the project.
+    pub(crate) fn before(mut self, script: &str) -> Self {
+        self.script.push_str(script);
+        self.script.push('\n');
+        self
+    }
+
+    /// The user allows commands that begin with these words.
+    pub(crate) fn allow(self, words: &str) -> Self {
+        self.rule("allow", json!({"command_prefix": words.split(' ').collect::<Vec<_>>()}))
+    }
+
+    pub(crate) fn rule(mut self, decision: &str, matcher: Value) -> Self {
+        let id = format!("r{}", self.rules.len());
+        self.rules.push(json!({"id": id, "matcher": matcher, "decision": decision}));
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    /// Something that the results of the calls show.
+    pub(crate) fn shows(mut self, text: &str) -> Self {
+        self.shows.push(text.to_owned());
+        self
+    }
+
+    /// Something that is nowhere: in no output, request, log or file of the session.
+    pub(crate) fn hides(mut self, text: &str) -> Self {
+        self.hides.push(text.to_owned());
+        self
+    }
+
+    /// A path that stays as it is, or absent.
+    pub(crate) fn keeps(mut self, path: &str) -> Self {
+        self.keeps.push(path.to_owned());
+        self
+    }
+
+    pub(crate) fn exits(mut self, code: i32) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    pub(crate) fn in_mode(self, mode: &'static str) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Folders of the host in which nothing with the name of the case may appear.
+    pub(crate) fn absent(mut self, folders: &[&str]) -> Self {
+        self.absent.extend(folders.iter().map(|folder| (*folder).to_owned()));
+        self
+    }
+
+    pub(crate) fn refused(self) -> Self {
+        Self { outcome: Outcome::Refused, ..self }
+    }
+
+    /// The canaries alone judge.
+    pub(crate) fn any(self) -> Self {
+        Self { outcome: Outcome::Any, ..self }
+    }
+
+    /// The program prints text for people.
+    pub(crate) fn text(self) -> Self {
+        Self { is_text: true, ..self }
+    }
+
+    /// The model does what it is told by whatever it reads: `run this: …`.
+    pub(crate) fn obeys(self) -> Self {
+        Self { obeys: true, ..self }
+    }
+
+    /// What is below the home may change, as programs keep caches there.
+    pub(crate) fn changes_home(self) -> Self {
+        Self { changes_home: true, ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tries it, and says what went wrong.
+    pub(crate) async fn judge(&self) -> Vec<String> {
+        let scene = Scene::new();
+        for (path, text) in &self.files {
+            scene.write(path, text);
+        }
+        if !self.rules.is_empty() {
+            scene.write("{config}/permissions.json", &json!({"version": 1, "rules": self.rules}).to_string());
+        }
+        if !self.script.is_empty() {
+            scene.prepare(&self.script);
+        }
+        let (project, home, out) = (tree(&scene.project()), tree(&scene.home()), tree(&scene.out()));
+        let report = match self.run(&scene).await {
+            Ok(report) => report,
+            Err(error) => return vec![error],
+        };
+        let mut wrong = self.outcome(&report);
+        let say = |what: &str, found: Vec<String>| {
+            (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))
+        };
+        let now = tree(&scene.project());
+        let changed = differences(&project, &now);
+        if self.outcome == Outcome::Refused {
+            wrong.extend(say("the project changed", changed.clone()));
+        }
+        let kept: Vec<_> = self.keeps.iter().map(|path| scene.fill(path)).collect();
+        let is_kept = |name: &str| kept.iter().any(|kept| name == kept || name.starts_with(&format!("{kept}/")));
+        let guarded = changed.into_iter().filter(|name| {
+            let name = &name[1..];
+            let is_new = !project.contains_key(name);
+            let has_mark = now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
+            is_kept(name) || is_protected(name) && self.outcome != Outcome::Succeeds && (!is_new || has_mark)
+        });
+        wrong.extend(say("protected files changed", guarded.collect()));
+        wrong.extend(say("files outside changed", differences(&out, &tree(&scene.out()))));
+        let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
+        let at_home = differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
+        if !self.changes_home {
+            wrong.extend(say("files of the home changed", at_home.collect()));
+        }
+        let appeared = self.absent.iter().map(|folder| format!("{folder}/{}", scene.mark));
+        wrong.extend(say("made", appeared.filter(|path| fs::symlink_metadata(path).is_ok()).collect()));
+        let reached = scene.listeners.reached().into_iter().map(str::to_owned);
+        wrong.extend(say("reached", reached.collect()));
+        wrong.extend(say("left running", survivors(&scene.mark)));
+        wrong.extend(self.secrets(&scene, &report));
+        wrong.extend(say("raw on stderr", raw_characters(&report.err)));
+        wrong.extend(say("raw on stdout", raw_characters(&report.out)));
+        if !wrong.is_empty() {
+            wrong.push(report.shown());
+        }
+        wrong
+    }
+
+    fn outcome(&self, report: &Report) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let outputs: Vec<&str> = report.ends.iter().filter_map(|end| end["result"]["output"].as_str()).collect();
+        let is_denied = |end: &&Value| end["denial"]["source"] == "policy";
+        let denied = report.ends.iter().filter(is_denied).count();
+        let failed = |end: &&Value| end["result"]["status"] != "ok" && end["result"]["status"] != "success";
+        match self.outcome {
+            Outcome::Any => {}
+            Outcome::Refused if denied == self.calls.len() => {}
+            Outcome::Refused => wrong.push(format!("{denied} of {} calls are refused", self.calls.len())),
+            Outcome::Ran if outputs.iter().any(|output| output.contains(RAN)) => {}
+            Outcome::Ran => wrong.push("the command did not run to its end".to_owned()),
+            Outcome::Succeeds => {
+                let succeeded = report.ends.iter().filter(|end| !failed(end) && !is_denied(end)).count();
+                if succeeded < self.calls.len() {
+                    wrong.push(format!("{succeeded} of {} calls succeed", self.calls.len()));
+                }
+            }
+        }
+        let all = if self.is_text { format!("{}{}", report.out, report.err) } else { outputs.join("\n") };
+        let missing = self.shows.iter().filter(|text| !all.contains(text.as_str()) && !report.err.contains(text.as_str()));
+        wrong.extend(missing.map(|text| format!("not shown: {text}")));
+        if self.code.is_some_and(|code| report.code != Some(code)) {
+            wrong.push(format!("it exits with {:?}", report.code));
+        }
+        if report.code.is_none_or(|code| code == 101) {
+            wrong.push(format!("the program broke down: {:?}", report.code));
+        }
+        wrong
+    }
+
+    /// Looks for secrets in all that was printed, sent or kept.
+    fn secrets(&self, scene: &Scene, report: &Report) -> Vec<String> {
+        let (mut wrong, mut open) = (Vec::new(), Vec::new());
+        let mut look = |place: &str, text: &str| {
+            let told = told(text).into_iter();
+            let hidden = self.hides.iter().filter(|hidden| text.contains(hidden.as_str())).cloned();
+            wrong.extend(told.chain(hidden).map(|secret| format!("{place} tells {secret}")));
+        };
+        look("stdout", &report.out);
+        look("stderr", &report.err);
+        look("a request", &report.sent);
+        for (folder, place) in [(scene.home().join(".local/share/crow-agent"), "data"), (scene.project(), "project")] {
+            for (name, (mode, content)) in tree(&folder) {
+                if place == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
+                    continue;
+                }
+                // What is kept to undo changes are files of the project.
+                if !name.starts_with("snapshots/") {
+                    look(&format!("{place}: {name}"), &String::from_utf8_lossy(&content));
+                }
+                if place == "data" && mode & 0o077 != 0 {
+                    open.push(format!("others can read {name}: {mode:o}"));
+                }
+            }
+        }
+        wrong.extend(open);
+        wrong
+    }
+
+    async fn run(&self, scene: &Scene) -> Result<Report, String> {
+        let server = ModelServer::start(self.model(scene)).await;
+        let mut args: Vec<String> = ["run", "do your work", "-m", MODEL, "-p", self.mode].map(str::to_owned).to_vec();
+        if !self.is_text {
+            args.extend(["-o", "json"].map(str::to_owned));
+        }
+        args.extend(self.args.iter().map(|arg| scene.fill(arg)));
+        let mut command = scene.program(&args);
+        command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
+        for (name, value) in &self.env {
+            command.env(name, scene.fill(value));
+        }
+        let child = command.spawn().unwrap();
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+        let waiting = spawn_blocking(move || child.wait_with_output().unwrap());
+        let Ok(output) = timeout(PATIENCE, waiting).await else {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            return Err("it does not end".to_owned());
+        };
+        let requests = server.requests();
+        let sent = requests.iter().map(|request| String::from_utf8_lossy(&request.raw_body).into_owned());
+        let sent = sent.collect::<Vec<_>>().join("\n");
+        let violations = server.violations();
+        if !violations.is_empty() {
+            return Err(format!("a bad request: {violations:?}"));
+        }
+        Ok(Report::new(&output.unwrap(), sent))
+    }
+
+    fn model(&self, scene: &Scene) -> Script {
+        if self.obeys {
+            return Script::responder(|request| obey(&String::from_utf8_lossy(&request.raw_body)).into());
+        }
+        let mut script = Script::new();
+        for (number, (tool, input)) in self.calls.iter().enumerate() {
+            let input: Value = serde_json::from_str(&scene_text(scene, input)).unwrap();
+            script = script.then(Reply::new().call(format!("c{number}"), *tool, &input));
+        }
+        script.then_respond(|_| Reply::new().text("Done.").into())
+    }
+}
+
+fn scene_text(scene: &Scene, input: &Value) -> String {
+    scene.fill(&input.to_string())
+}
+
+/// What a model says that does whatever is written between `run this: ` and `;;` in what it was sent last.
+fn obey(body: &str) -> Reply {
+    let calls = body.matches("\"tool_use\"").count();
+    let order = body.rsplit("run this: ").next().filter(|_| body.contains("run this: "));
+    let line = order.and_then(|rest| rest.split(";;").next()).unwrap_or_default();
+    if calls >= 2 {
+        return Reply::new().text("Done.");
+    }
+    if line.is_empty() {
+        return Reply::new().call(format!("c{calls}"), "bash", &json!({"command": "cat README.md"}));
+    }
+    Reply::new().call(format!("c{calls}"), "bash", &json!({"command": line}))
+}
+
+impl Report {
+    fn new(output: &Output, sent: String) -> Self {
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let ends = lines.filter(|line| line["type"] == "call_end").collect();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        Self { code: output.status.code(), out, err, ends, sent }
+    }
+
+    fn shown(&self) -> String {
+        let ends: Vec<_> = self
+            .ends
+            .iter()
+            .map(|end| format!("    {} {} {}", end["result"]["status"], end["denial"], end["result"]["output"]))
+            .collect();
+        let text = format!("  {:?}\n{}\n    {}", self.code, ends.join("\n"), self.err.trim().replace('\n', "\n    "));
+        text.chars().take(2500).collect()
+    }
+}
+
+/// Tries all cases, and fails with the names of those that went wrong.
+pub(crate) async fn try_all(cases: Vec<Attack>) {
+    let count = cases.len();
+    let only = std::env::var("CROW_ATTACK").unwrap_or_default();
+    let cases = cases.into_iter().filter(|case| case.name().contains(&only));
+    let judged = futures_util::stream::iter(cases).map(async |case| {
+        let _permit = RUNNING.acquire().await.unwrap();
+        (case.name.clone(), case.judge().await)
+    });
+    let judged: Vec<_> = judged.buffer_unordered(3).collect().await;
+    let wrong: Vec<_> = judged.iter().filter(|(_, wrong)| !wrong.is_empty()).collect();
+    let text: Vec<_> = wrong.iter().map(|(name, wrong)| format!("{name}\n  {}", wrong.join("\n  "))).collect();
+    assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), text.join("\n"));
+}
+
+/// Whether the kernel of this machine has all layers of the sandbox. Where it has not, cases that need them say so.
+pub(crate) fn is_held(what: &str) -> bool {
+    static HELD: OnceLock<bool> = OnceLock::new();
+    let held = *HELD.get_or_init(|| {
+        let scene = Scene::new();
+        let told = scene.program(&["doctor".to_owned()]).output().unwrap();
+        String::from_utf8_lossy(&told.stdout).contains("namespaces, Landlock and seccomp hold")
+    });
+    if !held {
+        eprintln!("SKIPPED, this kernel has no whole sandbox: {what}");
+    }
+    held
+}
+
+/// Whether a program is there; if not, it is said.
+pub(crate) fn has(program: &str) -> bool {
+    let cargo = std::path::Path::new(env!("CARGO")).parent().unwrap().to_path_buf();
+    let folders = ["/usr/local/bin", "/usr/bin", "/bin"].map(std::path::PathBuf::from);
+    let found = folders.into_iter().chain([cargo]).any(|folder| fs::metadata(folder.join(program)).is_ok());
+    if !found {
+        eprintln!("SKIPPED, there is no {program}");
+    }
+    found
+}

@@ -1,0 +1,160 @@
+//! What must not change, be reached or be told.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::{
+            fs::PermissionsExt as _,
+            net::{SocketAddr, UnixListener},
+        },
+    },
+    path::Path,
+};
+
+/// The key of the provider.
+pub(crate) const KEY: &str = "sk-test-4f9a0c7d21e8b635aa17";
+/// What stands in files with keys of the user's.
+pub(crate) const FILE_SECRET: &str = "canary-of-a-private-file-77e1";
+/// What stands in a variable of the user's.
+pub(crate) const VARIABLE_SECRET: &str = "ghp_canaryofavariable0123456789abcdefXY";
+/// What attackers write.
+pub(crate) const MARK: &str = "PWN";
+
+/// What starts programs, or rules over agents.
+const PROTECTED: [&str; 22] = [
+    ".crow-agent", ".claude", ".opencode", ".codex", ".cursor", ".gemini", ".mcp.json", ".vscode", ".idea", ".zed",
+    ".exrc", ".envrc", ".github", ".gitlab-ci.yml", ".circleci", ".travis.yml", "Jenkinsfile", ".git/config",
+    ".git/config.worktree", ".git/hooks", ".git/modules", ".git/commondir",
+];
+
+/// The files of a folder: path to mode and content; of a link, where it leads.
+pub(crate) type Tree = BTreeMap<String, (u32, Vec<u8>)>;
+
+/// Sockets that nobody may reach.
+pub(crate) struct Listeners {
+    pub(crate) tcp: TcpListener,
+    pub(crate) udp: UdpSocket,
+    pathname: UnixListener,
+    abstracted: UnixListener,
+}
+
+impl Listeners {
+    pub(crate) fn new(path: &Path, name: &str) -> Self {
+        let listeners = Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            pathname: UnixListener::bind(path).unwrap(),
+            abstracted: UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap(),
+        };
+        listeners.tcp.set_nonblocking(true).unwrap();
+        listeners.udp.set_nonblocking(true).unwrap();
+        listeners.pathname.set_nonblocking(true).unwrap();
+        listeners.abstracted.set_nonblocking(true).unwrap();
+        listeners
+    }
+
+    /// Lists those that were reached.
+    pub(crate) fn reached(&self) -> Vec<&'static str> {
+        let waits = |result: io::Result<()>| !matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let all = [
+            ("TCP", self.tcp.accept().map(drop)),
+            ("UDP", self.udp.recv(&mut [0; 8]).map(drop)),
+            ("the socket in a file", self.pathname.accept().map(drop)),
+            ("the socket with an abstract name", self.abstracted.accept().map(drop)),
+        ];
+        all.into_iter().filter_map(|(name, result)| waits(result).then_some(name)).collect()
+    }
+}
+
+/// Reads a folder and all below it.
+pub(crate) fn tree(folder: &Path) -> Tree {
+    let mut found = Tree::new();
+    walk(folder, "", &mut found);
+    found
+}
+
+fn walk(folder: &Path, below: &str, found: &mut Tree) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let mode = metadata.permissions().mode() & 0o7777;
+        if metadata.is_symlink() {
+            let target = fs::read_link(&path).unwrap_or_default();
+            found.insert(name, (0, target.into_os_string().into_encoded_bytes()));
+        } else if metadata.is_dir() {
+            found.insert(format!("{name}/"), (mode, Vec::new()));
+            walk(&path, &format!("{name}/"), found);
+        } else if metadata.is_file() {
+            found.insert(name, (mode, fs::read(&path).unwrap_or_default()));
+        } else {
+            found.insert(name, (mode, Vec::new()));
+        }
+    }
+}
+
+/// Names what differs.
+pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
+    let changed = after.iter().filter(|(name, now)| before.get(*name) != Some(now)).map(|(name, _)| format!("+{name}"));
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("-{name}"));
+    changed.chain(gone).collect()
+}
+
+/// Returns whether something in a project is protected, at its root.
+pub(crate) fn is_protected(name: &str) -> bool {
+    PROTECTED.iter().any(|protected| {
+        name.strip_prefix(protected).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// Lists the secrets that a text tells, in any of the forms in which they get around.
+pub(crate) fn told(text: &str) -> Vec<String> {
+    let secrets = [KEY, FILE_SECRET, VARIABLE_SECRET];
+    let mut told = Vec::new();
+    for secret in secrets {
+        let reversed: String = secret.chars().rev().collect();
+        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for form in [secret.to_owned(), reversed, hex, base64(secret)] {
+            if text.contains(&form) {
+                told.push(form);
+            }
+        }
+    }
+    told
+}
+
+/// Encodes without what depends on the end.
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let whole = text.as_bytes().chunks_exact(3);
+    let numbers = whole.map(|three| three.iter().fold(0_usize, |number, byte| (number << 8) | usize::from(*byte)));
+    numbers
+        .flat_map(|number| [18, 12, 6, 0].map(|shift| char::from(DIGITS[(number >> shift) & 63])))
+        .collect()
+}
+
+/// Lists characters that a terminal obeys or hides.
+pub(crate) fn raw_characters(text: &str) -> Vec<String> {
+    let is_raw = |char: &char| {
+        char.is_control() && !matches!(char, '\n' | '\t')
+            || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}' | '\u{200e}' | '\u{200f}')
+            || matches!(char, '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    text.chars().filter(is_raw).map(|char| char.escape_unicode().to_string()).collect()
+}
+
+/// Lists the processes whose command line holds `mark`.
+pub(crate) fn survivors(mark: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| {
+            let line = fs::read(entry.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(mark).then_some(line)
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! A home, a project that somebody else made, and what lies around them.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use tempfile::TempDir;
+
+use crate::canaries::{FILE_SECRET, KEY, Listeners, VARIABLE_SECRET};
+
+/// A home, a project and what lies around them.
+pub(crate) struct Scene {
+    _folder: TempDir,
+    base: PathBuf,
+    /// Is found in the command line of what a case leaves running.
+    pub(crate) mark: String,
+    pub(crate) listeners: Listeners,
+}
+
+/// Files of the user's that hold secrets.
+const PRIVATE: [&str; 6] =
+    [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".docker/config.json", ".bash_history"];
+/// A repository as git makes it, without starting git.
+const REPOSITORY: [(&str, &str); 3] = [
+    (".git/HEAD", "ref: refs/heads/main\n"),
+    (".git/config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"),
+    (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
+];
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        // Below a folder that every command has for itself, the home would be out of sight anyway.
+        let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder =
+            if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }.unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let mark = format!("crow-case-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        for name in ["home", "project", "out", "home/.config", "home/.local/share"] {
+            fs::create_dir_all(base.join(name)).unwrap();
+        }
+        let listeners = Listeners::new(&base.join("out/socket"), &mark);
+        let scene = Self { _folder: folder, base, mark, listeners };
+        for name in PRIVATE {
+            scene.write(&format!("{{home}}/{name}"), FILE_SECRET);
+        }
+        scene.write("{out}/victim", "untouched\n");
+        for (name, text) in REPOSITORY {
+            scene.write(&format!("{{project}}/{name}"), text);
+        }
+        fs::create_dir_all(scene.project().join(".git/objects")).unwrap();
+        fs::create_dir_all(scene.project().join(".git/refs/heads")).unwrap();
+        scene
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.base.join("project")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.base.join("home")
+    }
+
+    pub(crate) fn out(&self) -> PathBuf {
+        self.base.join("out")
+    }
+
+    /// Puts the names of this scene into a text.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
+        let base = self.base.to_str().unwrap();
+        text.replace("{out}", &format!("{base}/out"))
+            .replace("{home}", &format!("{base}/home"))
+            .replace("{data}", &format!("{base}/home/.local/share/crow-agent"))
+            .replace("{config}", &format!("{base}/home/.config/crow-agent"))
+            .replace("{project}", &format!("{base}/project"))
+            .replace("{tcp}", &port(self.listeners.tcp.local_addr()))
+            .replace("{udp}", &port(self.listeners.udp.local_addr()))
+            .replace("{mark}", &self.mark)
+            .replace("{key}", KEY)
+    }
+
+    /// Writes a file; a relative one lies in the project. A script may be run.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.project().join(self.fill(path));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, self.fill(text)).unwrap();
+        let mode = if text.starts_with("#!") { 0o755 } else { 0o600 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Does what the attacker did before.
+    pub(crate) fn prepare(&self, script: &str) {
+        let done = self.clean(Command::new("bash")).args(["-ec", &self.fill(script)]).output().unwrap();
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// The program in this scene.
+    pub(crate) fn program(&self, args: &[String]) -> Command {
+        let mut command = self.clean(Command::new(env!("CARGO_BIN_EXE_crow-agent")));
+        command
+            .args(args)
+            .env("ANTHROPIC_API_KEY", KEY)
+            .env("GITHUB_TOKEN", VARIABLE_SECRET)
+            .env("DEPLOY_PASSWORD", VARIABLE_SECRET)
+            .env("SSH_AUTH_SOCK", self.out().join("socket"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn clean(&self, mut command: Command) -> Command {
+        let cargo = Path::new(env!("CARGO")).parent().unwrap().to_str().unwrap();
+        command
+            .env_clear()
+            .env("PATH", format!("{cargo}:/usr/local/bin:/usr/bin:/bin"))
+            .env("HOME", self.home())
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.project());
+        command
+    }
+}
