@@ -185,6 +185,8 @@ const EXACT: &[&str] = &[
     "end",
     "change_kind",
     "access",
+    "before",
+    "after",
     "role",
 ];
 

@@ -34,6 +34,22 @@ async fn the_workspace_and_the_private_folder_can_be_changed_and_nothing_else() 
 }
 
 #[tokio::test]
+async fn modes_and_times_of_files_elsewhere_stay_as_they_are() {
+    let stage = Stage::new();
+    // Outside of the folders that the sandbox has its own of.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("theirs");
+    fs::write(&file, "").unwrap();
+    let before = fs::metadata(&file).unwrap();
+    let script = format!("chmod 777 {0}; touch -d 2001-01-01 {0}; mkdir {0}.d", file.display());
+    stage.run(&format!("{{ {script}; }} 2>/dev/null")).await;
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!(after.permissions(), before.permissions());
+    assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
 async fn the_temporary_folder_is_the_sessions_own_and_stays_between_commands() {
     let stage = Stage::new();
     assert_eq!(stage.print("echo kept >/tmp/file; ls -A /tmp | grep -c .").await, "2\n");
