@@ -19,6 +19,7 @@ use std::{
 
 use rustix::{
     fs::{CWD, Mode, OFlags},
+    io::Errno,
     mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags},
     process::{Resource, Rlimit},
     thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags},
@@ -182,15 +183,19 @@ impl Step {
         match self {
             Self::Hold { path, slot, is_read_only } => {
                 let tree = hold(path, *is_read_only)?;
-                held.get_mut(*slot).ok_or(rustix::io::Errno::INVAL)?.replace(tree);
+                held.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
                 Ok(())
             }
             Self::Cover { from, path } => {
-                rustix::mount::mount_bind(from.as_c_str(), path.as_c_str())
+                match rustix::mount::mount_bind(from.as_c_str(), path.as_c_str()) {
+                    // The socket of a program that has ended meanwhile: nothing is there to be covered.
+                    Err(Errno::NOENT) if rustix::fs::lstat(path.as_c_str()).is_err() => Ok(()),
+                    covered => covered,
+                }
             }
             Self::Put { slot, path } => {
                 let tree = held.get(*slot).and_then(Option::as_ref);
-                let tree = tree.ok_or(rustix::io::Errno::INVAL)?;
+                let tree = tree.ok_or(Errno::INVAL)?;
                 put(tree, path)
             }
             Self::Pin { path } => {
@@ -529,7 +534,7 @@ fn checked(result: libc::c_long) -> rustix::io::Result<libc::c_long> {
         return Ok(result);
     }
     let error = io::Error::last_os_error();
-    Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::INVAL))
+    Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
 }
 
 #[expect(unsafe_code, reason = "nothing of the program may run at this end")]
