@@ -48,7 +48,8 @@ impl Surroundings {
     fn read_instructions(&mut self, root: &Path) {
         let mut space = INSTRUCTIONS;
         for folder in self.cwd.clone().ancestors().take_while(|folder| folder.starts_with(root)) {
-            let Some((path, text)) = NAMES.iter().find_map(|name| read_text(&folder.join(name)))
+            let Some((path, text)) =
+                NAMES.iter().find_map(|name| read_text(&folder.join(name), root))
             else {
                 continue;
             };
@@ -101,11 +102,21 @@ impl Surroundings {
     }
 }
 
-/// Reads a regular file as text; anything else is as good as absent.
-fn read_text(path: &Path) -> Option<(PathBuf, String)> {
-    let readable = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+/// Reads a regular file as text; anything else is as good as absent, and so is a file outside of `root`: a link could
+/// show the model what is private.
+fn read_text(path: &Path, root: &Path) -> Option<(PathBuf, String)> {
+    let real = path.canonicalize().ok()?;
+    if !real.starts_with(root.canonicalize().ok()?) {
+        return None;
+    }
+    Some((path.to_path_buf(), read_file(&real)?))
+}
+
+/// Reads the start of a regular file that is no link.
+fn read_file(path: &Path) -> Option<String> {
+    let readable = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let bytes = readable.then(|| read_start(path).ok()).flatten()?;
-    Some((path.to_path_buf(), String::from_utf8_lossy(&bytes).into_owned()))
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
@@ -118,14 +129,14 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
 /// What `.git/HEAD` points to; a worktree's `.git` is a file that names the folder.
 fn checked_out(root: &Path) -> String {
     let git = root.join(".git");
-    let folder = match fs::read_to_string(&git) {
-        Ok(link) => link.trim().strip_prefix("gitdir: ").map_or(git, |path| root.join(path)),
-        Err(_) => git,
-    };
-    let head = fs::read_to_string(folder.join("HEAD")).unwrap_or_default();
+    let link = read_file(&git).unwrap_or_default();
+    let folder = link.trim().strip_prefix("gitdir: ").map_or(git, |path| root.join(path));
+    let head = read_file(&folder.join("HEAD")).unwrap_or_default();
     match head.trim().strip_prefix("ref: refs/heads/") {
         Some(branch) => format!("branch {branch}"),
         None if head.trim().is_empty() => "nothing checked out".to_owned(),
+        // Anything else was not written by git.
+        None if !head.trim().bytes().all(|byte| byte.is_ascii_hexdigit()) => "unknown".to_owned(),
         None => format!("commit {}", head.trim().chars().take(12).collect::<String>()),
     }
 }
@@ -154,6 +165,25 @@ mod tests {
             text.contains("(branch main)") && text.contains("near") && !text.contains("outside"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn nothing_outside_of_the_project_is_shown_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::write(folder.path().join("secret"), "secret").unwrap();
+        let link =
+            |name: &str| std::os::unix::fs::symlink(folder.path().join("secret"), root.join(name));
+        link("AGENTS.md").unwrap();
+        link(".git/HEAD").unwrap();
+        fs::write(root.join("shared.md"), "ours").unwrap();
+        std::os::unix::fs::symlink("shared.md", root.join("CLAUDE.md")).unwrap();
+        let text = Surroundings::gather(&root, "2026-01-02").to_text();
+        assert!(!text.contains("secret") && text.contains("ours"), "{text}");
+        fs::remove_file(root.join(".git/HEAD")).unwrap();
+        fs::write(root.join(".git/HEAD"), "secret").unwrap();
+        assert!(!Surroundings::gather(&root, "2026-01-02").to_text().contains("secret"));
     }
 
     #[test]
