@@ -158,6 +158,8 @@ fn checked_out(root: &Path) -> String {
     match head.strip_prefix("ref: refs/heads/") {
         Some(branch) => format!("branch {branch}"),
         None if head.is_empty() => "nothing checked out".to_owned(),
+        // Anything else was not written by git.
+        None if !head.bytes().all(|byte| byte.is_ascii_hexdigit()) => "unknown".to_owned(),
         None => format!("commit {}", head.chars().take(12).collect::<String>()),
     }
 }

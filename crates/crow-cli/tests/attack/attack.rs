@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::{
-    canaries::{MARK, differences, is_protected, raw_characters, survivors, told, tree},
+    canaries::{
+        MARK, differences, is_protected, open_to_others, raw_characters, survivors, told, tree,
+    },
     scene::Scene,
 };
 
@@ -26,6 +28,8 @@ static RUNNING: Semaphore = Semaphore::const_new(3);
 enum Outcome {
     /// No call runs, because the policy refuses it, and the project stays as it is.
     Refused,
+    /// No call succeeds, and the project stays as it is.
+    Fails,
     /// The command runs to its end: what it tried came to nothing.
     Ran,
     /// Every call succeeds.
@@ -42,6 +46,7 @@ pub(crate) struct Attack {
     args: Vec<String>,
     files: Vec<(String, String)>,
     script: String,
+    after: String,
     rules: Vec<Value>,
     env: Vec<(&'static str, String)>,
     calls: Vec<(&'static str, Value)>,
@@ -76,6 +81,7 @@ impl Attack {
             args: Vec::new(),
             files: Vec::new(),
             script: String::new(),
+            after: String::new(),
             rules: Vec::new(),
             env: Vec::new(),
             calls: Vec::new(),
@@ -98,7 +104,8 @@ impl Attack {
 
     /// A line that runs in the sandbox, and comes to nothing.
     pub(crate) fn held(name: impl Into<String>, line: &str) -> Self {
-        Self { outcome: Outcome::Ran, ..Self::new(name, "full-auto") }.line(&format!("{line}{SAY_RAN}"))
+        Self { outcome: Outcome::Ran, ..Self::new(name, "full-auto") }
+            .line(&format!("{line}{SAY_RAN}"))
     }
 
     /// Calls that must all succeed without a question.
@@ -186,6 +193,15 @@ impl Attack {
         Self { outcome: Outcome::Refused, ..self }
     }
 
+    pub(crate) fn fails(self) -> Self {
+        Self { outcome: Outcome::Fails, ..self }
+    }
+
+    /// The user does this afterwards, outside of the sandbox; it must not start what the attacker left.
+    pub(crate) fn after(self, script: &str) -> Self {
+        Self { after: script.to_owned(), ..self }
+    }
+
     /// The canaries alone judge.
     pub(crate) fn any(self) -> Self {
         Self { outcome: Outcome::Any, ..self }
@@ -217,42 +233,57 @@ impl Attack {
             scene.write(path, text);
         }
         if !self.rules.is_empty() {
-            scene.write("{config}/permissions.json", &json!({"version": 1, "rules": self.rules}).to_string());
+            scene.write(
+                "{config}/permissions.json",
+                &json!({"version": 1, "rules": self.rules}).to_string(),
+            );
         }
         if !self.script.is_empty() {
             scene.prepare(&self.script);
         }
-        let (project, home, out) = (tree(&scene.project()), tree(&scene.home()), tree(&scene.out()));
+        let (project, home, out) =
+            (tree(&scene.project()), tree(&scene.home()), tree(&scene.out()));
         let report = match self.run(&scene).await {
             Ok(report) => report,
             Err(error) => return vec![error],
         };
+        if !self.after.is_empty() {
+            scene.prepare(&self.after);
+        }
         let mut wrong = self.outcome(&report);
         let say = |what: &str, found: Vec<String>| {
             (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))
         };
         let now = tree(&scene.project());
         let changed = differences(&project, &now);
-        if self.outcome == Outcome::Refused {
+        if matches!(self.outcome, Outcome::Refused | Outcome::Fails) {
             wrong.extend(say("the project changed", changed.clone()));
         }
         let kept: Vec<_> = self.keeps.iter().map(|path| scene.fill(path)).collect();
-        let is_kept = |name: &str| kept.iter().any(|kept| name == kept || name.starts_with(&format!("{kept}/")));
+        let is_kept = |name: &str| {
+            kept.iter().any(|kept| name == kept || name.starts_with(&format!("{kept}/")))
+        };
         let guarded = changed.into_iter().filter(|name| {
             let name = &name[1..];
             let is_new = !project.contains_key(name);
-            let has_mark = now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
-            is_kept(name) || is_protected(name) && self.outcome != Outcome::Succeeds && (!is_new || has_mark)
+            let has_mark =
+                now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
+            is_kept(name)
+                || is_protected(name) && self.outcome != Outcome::Succeeds && (!is_new || has_mark)
         });
         wrong.extend(say("protected files changed", guarded.collect()));
         wrong.extend(say("files outside changed", differences(&out, &tree(&scene.out()))));
         let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
-        let at_home = differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
+        let at_home =
+            differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
         if !self.changes_home {
             wrong.extend(say("files of the home changed", at_home.collect()));
         }
         let appeared = self.absent.iter().map(|folder| format!("{folder}/{}", scene.mark));
-        wrong.extend(say("made", appeared.filter(|path| fs::symlink_metadata(path).is_ok()).collect()));
+        wrong.extend(say(
+            "made",
+            appeared.filter(|path| fs::symlink_metadata(path).is_ok()).collect(),
+        ));
         let reached = scene.listeners.reached().into_iter().map(str::to_owned);
         wrong.extend(say("reached", reached.collect()));
         wrong.extend(say("left running", survivors(&scene.mark)));
@@ -267,25 +298,40 @@ impl Attack {
 
     fn outcome(&self, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
-        let outputs: Vec<&str> = report.ends.iter().filter_map(|end| end["result"]["output"].as_str()).collect();
+        let outputs: Vec<&str> =
+            report.ends.iter().filter_map(|end| end["result"]["output"].as_str()).collect();
         let is_denied = |end: &&Value| end["denial"]["source"] == "policy";
         let denied = report.ends.iter().filter(is_denied).count();
-        let failed = |end: &&Value| end["result"]["status"] != "ok" && end["result"]["status"] != "success";
+        let failed =
+            |end: &&Value| end["result"]["status"] != "ok" && end["result"]["status"] != "success";
         match self.outcome {
             Outcome::Any => {}
             Outcome::Refused if denied == self.calls.len() => {}
-            Outcome::Refused => wrong.push(format!("{denied} of {} calls are refused", self.calls.len())),
+            Outcome::Refused => {
+                wrong.push(format!("{denied} of {} calls are refused", self.calls.len()))
+            }
+            Outcome::Fails => {
+                let failed = report.ends.iter().filter(failed).count();
+                if failed < self.calls.len() {
+                    wrong.push(format!("{failed} of {} calls fail", self.calls.len()));
+                }
+            }
             Outcome::Ran if outputs.iter().any(|output| output.contains(RAN)) => {}
             Outcome::Ran => wrong.push("the command did not run to its end".to_owned()),
             Outcome::Succeeds => {
-                let succeeded = report.ends.iter().filter(|end| !failed(end) && !is_denied(end)).count();
+                let succeeded =
+                    report.ends.iter().filter(|end| !failed(end) && !is_denied(end)).count();
                 if succeeded < self.calls.len() {
                     wrong.push(format!("{succeeded} of {} calls succeed", self.calls.len()));
                 }
             }
         }
-        let all = if self.is_text { format!("{}{}", report.out, report.err) } else { outputs.join("\n") };
-        let missing = self.shows.iter().filter(|text| !all.contains(text.as_str()) && !report.err.contains(text.as_str()));
+        let all =
+            if self.is_text { format!("{}{}", report.out, report.err) } else { outputs.join("\n") };
+        let missing = self
+            .shows
+            .iter()
+            .filter(|text| !all.contains(text.as_str()) && !report.err.contains(text.as_str()));
         wrong.extend(missing.map(|text| format!("not shown: {text}")));
         if self.code.is_some_and(|code| report.code != Some(code)) {
             wrong.push(format!("it exits with {:?}", report.code));
@@ -298,7 +344,7 @@ impl Attack {
 
     /// Looks for secrets in all that was printed, sent or kept.
     fn secrets(&self, scene: &Scene, report: &Report) -> Vec<String> {
-        let (mut wrong, mut open) = (Vec::new(), Vec::new());
+        let mut wrong = Vec::new();
         let mut look = |place: &str, text: &str| {
             let told = told(text).into_iter();
             let hidden = self.hides.iter().filter(|hidden| text.contains(hidden.as_str())).cloned();
@@ -307,8 +353,10 @@ impl Attack {
         look("stdout", &report.out);
         look("stderr", &report.err);
         look("a request", &report.sent);
-        for (folder, place) in [(scene.home().join(".local/share/crow-agent"), "data"), (scene.project(), "project")] {
-            for (name, (mode, content)) in tree(&folder) {
+        for (folder, place) in
+            [(scene.home().join(".local/share/crow-agent"), "data"), (scene.project(), "project")]
+        {
+            for (name, (_, content)) in tree(&folder) {
                 if place == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
                     continue;
                 }
@@ -316,18 +364,17 @@ impl Attack {
                 if !name.starts_with("snapshots/") {
                     look(&format!("{place}: {name}"), &String::from_utf8_lossy(&content));
                 }
-                if place == "data" && mode & 0o077 != 0 {
-                    open.push(format!("others can read {name}: {mode:o}"));
-                }
             }
         }
-        wrong.extend(open);
+        let open = open_to_others(&tree(&scene.home()), ".local/share/crow-agent/");
+        wrong.extend(open.into_iter().map(|name| format!("others can read {name}")));
         wrong
     }
 
     async fn run(&self, scene: &Scene) -> Result<Report, String> {
         let server = ModelServer::start(self.model(scene)).await;
-        let mut args: Vec<String> = ["run", "do your work", "-m", MODEL, "-p", self.mode].map(str::to_owned).to_vec();
+        let mut args: Vec<String> =
+            ["run", "do your work", "-m", MODEL, "-p", self.mode].map(str::to_owned).to_vec();
         if !self.is_text {
             args.extend(["-o", "json"].map(str::to_owned));
         }
@@ -345,7 +392,8 @@ impl Attack {
             return Err("it does not end".to_owned());
         };
         let requests = server.requests();
-        let sent = requests.iter().map(|request| String::from_utf8_lossy(&request.raw_body).into_owned());
+        let sent =
+            requests.iter().map(|request| String::from_utf8_lossy(&request.raw_body).into_owned());
         let sent = sent.collect::<Vec<_>>().join("\n");
         let violations = server.violations();
         if !violations.is_empty() {
@@ -356,7 +404,9 @@ impl Attack {
 
     fn model(&self, scene: &Scene) -> Script {
         if self.obeys {
-            return Script::responder(|request| obey(&String::from_utf8_lossy(&request.raw_body)).into());
+            return Script::responder(|request| {
+                obey(&String::from_utf8_lossy(&request.raw_body)).into()
+            });
         }
         let mut script = Script::new();
         for (number, (tool, input)) in self.calls.iter().enumerate() {
@@ -380,7 +430,11 @@ fn obey(body: &str) -> Reply {
         return Reply::new().text("Done.");
     }
     if line.is_empty() {
-        return Reply::new().call(format!("c{calls}"), "bash", &json!({"command": "cat README.md"}));
+        return Reply::new().call(
+            format!("c{calls}"),
+            "bash",
+            &json!({"command": "cat README.md"}),
+        );
     }
     Reply::new().call(format!("c{calls}"), "bash", &json!({"command": line}))
 }
@@ -398,9 +452,19 @@ impl Report {
         let ends: Vec<_> = self
             .ends
             .iter()
-            .map(|end| format!("    {} {} {}", end["result"]["status"], end["denial"], end["result"]["output"]))
+            .map(|end| {
+                format!(
+                    "    {} {} {}",
+                    end["result"]["status"], end["denial"], end["result"]["output"]
+                )
+            })
             .collect();
-        let text = format!("  {:?}\n{}\n    {}", self.code, ends.join("\n"), self.err.trim().replace('\n', "\n    "));
+        let text = format!(
+            "  {:?}\n{}\n    {}",
+            self.code,
+            ends.join("\n"),
+            self.err.trim().replace('\n', "\n    ")
+        );
         text.chars().take(2500).collect()
     }
 }
@@ -416,7 +480,8 @@ pub(crate) async fn try_all(cases: Vec<Attack>) {
     });
     let judged: Vec<_> = judged.buffer_unordered(3).collect().await;
     let wrong: Vec<_> = judged.iter().filter(|(_, wrong)| !wrong.is_empty()).collect();
-    let text: Vec<_> = wrong.iter().map(|(name, wrong)| format!("{name}\n  {}", wrong.join("\n  "))).collect();
+    let text: Vec<_> =
+        wrong.iter().map(|(name, wrong)| format!("{name}\n  {}", wrong.join("\n  "))).collect();
     assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), text.join("\n"));
 }
 
@@ -438,7 +503,8 @@ pub(crate) fn is_held(what: &str) -> bool {
 pub(crate) fn has(program: &str) -> bool {
     let cargo = std::path::Path::new(env!("CARGO")).parent().unwrap().to_path_buf();
     let folders = ["/usr/local/bin", "/usr/bin", "/bin"].map(std::path::PathBuf::from);
-    let found = folders.into_iter().chain([cargo]).any(|folder| fs::metadata(folder.join(program)).is_ok());
+    let found =
+        folders.into_iter().chain([cargo]).any(|folder| fs::metadata(folder.join(program)).is_ok());
     if !found {
         eprintln!("SKIPPED, there is no {program}");
     }

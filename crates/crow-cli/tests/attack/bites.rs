@@ -12,14 +12,29 @@ async fn the_canaries_die_without_a_sandbox() {
         ("files outside changed", free("outside", "echo PWN > {out}/victim")),
         ("files of the home changed", free("home", "echo PWN > {home}/.bashrc")),
         ("protected files changed", free("hook", "echo PWN > .git/hooks/pre-commit")),
-        ("protected files changed", free("settings", "mkdir .vscode; echo PWN > .vscode/tasks.json")),
+        (
+            "protected files changed",
+            free("settings", "mkdir .vscode; echo PWN > .vscode/tasks.json"),
+        ),
         ("protected files changed", free("kept", "echo PWN > kept").keeps("kept")),
         ("reached: TCP", free("tcp", "echo x > /dev/tcp/127.0.0.1/{tcp}")),
         ("reached: UDP", free("udp", "echo x > /dev/udp/127.0.0.1/{udp}")),
-        ("reached: the socket in a file", free("socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{out}/socket\")'")),
-        ("reached: the socket with an abstract name", free("abstract", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{mark}\")'")),
+        (
+            "reached: the socket in a file",
+            free(
+                "socket",
+                "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{out}/socket\")'",
+            ),
+        ),
+        (
+            "reached: the socket with an abstract name",
+            free(
+                "abstract",
+                "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{mark}\")'",
+            ),
+        ),
         ("tells canary-of", free("key", "cat {home}/.ssh/id_ed25519")),
-        ("tells 31652d", free("reversed", "rev {home}/.ssh/id_ed25519 | xxd -p | rev; rev {home}/.netrc | rev")),
+        ("tells 1e77-elif", free("reversed", "rev {home}/.ssh/id_ed25519")),
         ("the project changed", free("project", "touch pwned").refused()),
         ("0 of 1 calls are refused", free("refusal", "true").refused()),
         ("0 of 1 calls succeed", Attack::works("success", "ask").line("touch x")),

@@ -25,9 +25,28 @@ pub(crate) const MARK: &str = "PWN";
 
 /// What starts programs, or rules over agents.
 const PROTECTED: [&str; 22] = [
-    ".crow-agent", ".claude", ".opencode", ".codex", ".cursor", ".gemini", ".mcp.json", ".vscode", ".idea", ".zed",
-    ".exrc", ".envrc", ".github", ".gitlab-ci.yml", ".circleci", ".travis.yml", "Jenkinsfile", ".git/config",
-    ".git/config.worktree", ".git/hooks", ".git/modules", ".git/commondir",
+    ".crow-agent",
+    ".claude",
+    ".opencode",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".exrc",
+    ".envrc",
+    ".github",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".travis.yml",
+    "Jenkinsfile",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/hooks",
+    ".git/modules",
+    ".git/commondir",
 ];
 
 /// The files of a folder: path to mode and content; of a link, where it leads.
@@ -47,7 +66,8 @@ impl Listeners {
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
             pathname: UnixListener::bind(path).unwrap(),
-            abstracted: UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap(),
+            abstracted: UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap())
+                .unwrap(),
         };
         listeners.tcp.set_nonblocking(true).unwrap();
         listeners.udp.set_nonblocking(true).unwrap();
@@ -97,10 +117,23 @@ fn walk(folder: &Path, below: &str, found: &mut Tree) {
     }
 }
 
+/// Lists files below `folder` that others can read, because neither they nor a folder around them is closed.
+pub(crate) fn open_to_others(tree: &Tree, folder: &str) -> Vec<String> {
+    let is_closed = |name: &str| {
+        let around = name.match_indices('/').map(|(at, _)| &name[..=at]);
+        around.chain([name]).any(|name| tree.get(name).is_some_and(|(mode, _)| mode & 0o077 == 0))
+    };
+    tree.keys().filter(|name| name.starts_with(folder) && !is_closed(name)).cloned().collect()
+}
+
 /// Names what differs.
 pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
-    let changed = after.iter().filter(|(name, now)| before.get(*name) != Some(now)).map(|(name, _)| format!("+{name}"));
-    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("-{name}"));
+    let changed = after
+        .iter()
+        .filter(|(name, now)| before.get(*name) != Some(now))
+        .map(|(name, _)| format!("+{name}"));
+    let gone =
+        before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("-{name}"));
     changed.chain(gone).collect()
 }
 
@@ -131,7 +164,8 @@ pub(crate) fn told(text: &str) -> Vec<String> {
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let whole = text.as_bytes().chunks_exact(3);
-    let numbers = whole.map(|three| three.iter().fold(0_usize, |number, byte| (number << 8) | usize::from(*byte)));
+    let numbers = whole
+        .map(|three| three.iter().fold(0_usize, |number, byte| (number << 8) | usize::from(*byte)));
     numbers
         .flat_map(|number| [18, 12, 6, 0].map(|shift| char::from(DIGITS[(number >> shift) & 63])))
         .collect()

@@ -17,7 +17,8 @@ fn provider(name: &str) -> String {
     )
 }
 
-const ALLOWS: &str = r#"{"version": 1, "rules": [{"id": "x", "matcher": "all", "decision": "allow"}]}"#;
+const ALLOWS: &str =
+    r#"{"version": 1, "rules": [{"id": "x", "matcher": "all", "decision": "allow"}]}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clone_brings_nothing_into_force() {
@@ -67,6 +68,11 @@ async fn a_clone_brings_nothing_into_force() {
         attack("instructions that wait").before("mkfifo AGENTS.md"),
         attack("instructions that are endless").before("ln -s /dev/zero AGENTS.md"),
         attack("instructions that are private").before("ln -s {home}/.ssh/id_ed25519 AGENTS.md"),
+        attack("a checkout that is private").before("ln -sf {home}/.netrc .git/HEAD").hides("canary-of-a-"),
+        attack("a checkout that is endless").before("ln -sf /dev/zero .git/HEAD"),
+        attack("a checkout that waits").before("rm .git/HEAD; mkfifo .git/HEAD"),
+        attack("a repository that waits").before("rm -rf .git; mkfifo .git"),
+        attack("a repository that is private").before("rm -rf .git; ln -s {home}/.netrc .git").hides("canary-of-a-"),
         attack("instructions that are private, in a folder").before("ln -s {home}/.netrc CLAUDE.md; ln -s {home}/.aws/credentials README.md"),
     ];
     try_all(cases).await;
@@ -76,8 +82,21 @@ async fn a_clone_brings_nothing_into_force() {
 async fn reading_a_clone_starts_none_of_its_programs() {
     let config = "[core]\n\tfsmonitor = touch pwned; false\n\tpager = touch pwned\n\thooksPath = hooks\n\tsshCommand = touch pwned\n\tattributesFile = a\n[diff]\n\texternal = touch pwned\n[diff \"x\"]\n\ttextconv = touch pwned;cat\n\tcommand = touch pwned\n[filter \"x\"]\n\tclean = touch pwned;cat\n\tsmudge = touch pwned;cat\n[pager]\n\tlog = touch pwned\n\tdiff = touch pwned\n[gpg]\n\tprogram = ./evil.sh\n[log]\n\tshowSignature = true\n[alias]\n\tst = !touch pwned\n[interactive]\n\tdiffFilter = touch pwned\n";
     let lines = [
-        "git status", "git log", "git diff", "git show", "git diff --stat", "git log -p", "git blame a.x", "git branch", "git ls-files",
-        "git st", "git diff HEAD", "git log --show-signature", "git stash list", "git grep x", "git describe",
+        "git status",
+        "git log",
+        "git diff",
+        "git show",
+        "git diff --stat",
+        "git log -p",
+        "git blame a.x",
+        "git branch",
+        "git ls-files",
+        "git st",
+        "git diff HEAD",
+        "git log --show-signature",
+        "git stash list",
+        "git grep x",
+        "git describe",
     ];
     let case = |mode: &'static str| {
         move |line: &&str| {
@@ -98,24 +117,47 @@ async fn run(scene: &Scene, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>
     let mut command = scene.program(&args);
     command.envs(env.iter().copied());
     let child = command.spawn().unwrap();
-    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
-    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    let output =
+        tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     let denies = r#"{"version": 1, "rules": [{"id": "d", "matcher": {"command_prefix": ["touch"]}, "decision": "deny"}]}"#;
-    let harmless = provider("work").replace("{tcp}", &good.local_addr().unwrap().port().to_string());
+    let harmless =
+        provider("work").replace("{tcp}", &good.local_addr().unwrap().port().to_string());
     let evil = provider("work");
     let cases: [(&str, &str); 7] = [
         ("a provider that changes", "cat > .crow-agent/providers/work.toml"),
-        ("a provider that becomes a link", "cat > evil.toml; ln -sf ../../evil.toml .crow-agent/providers/work.toml"),
-        ("a provider that is added", "sed s/work/anthropic/ > .crow-agent/providers/anthropic.toml"),
-        ("a provider that is added in upper case", "sed s/work/Anthropic/ > .crow-agent/providers/Work.toml"),
-        ("a folder that becomes a link", "mkdir x; cat > x/work.toml; rm -r .crow-agent/providers; ln -s ../x .crow-agent/providers"),
-        ("settings that become a link", "mkdir -p x/providers; cat > x/providers/work.toml; rm -r .crow-agent; ln -s x .crow-agent"),
-        ("the same time and size", "sed 's,/$,/,' > n; touch -r .crow-agent/providers/work.toml n; mv n .crow-agent/providers/work.toml"),
+        (
+            "a provider that becomes a link",
+            "cat > evil.toml; ln -sf ../../evil.toml .crow-agent/providers/work.toml",
+        ),
+        (
+            "a provider that is added",
+            "sed s/work/anthropic/ > .crow-agent/providers/anthropic.toml",
+        ),
+        (
+            "a provider that is added in upper case",
+            "sed s/work/Anthropic/ > .crow-agent/providers/Work.toml",
+        ),
+        (
+            "a folder that becomes a link",
+            "mkdir x; cat > x/work.toml; rm -r .crow-agent/providers; ln -s ../x .crow-agent/providers",
+        ),
+        (
+            "settings that become a link",
+            "mkdir -p x/providers; cat > x/providers/work.toml; rm -r .crow-agent; ln -s x .crow-agent",
+        ),
+        (
+            "the same time and size",
+            "sed 's,/$,/,' > n; touch -r .crow-agent/providers/work.toml n; mv n .crow-agent/providers/work.toml",
+        ),
     ];
     let mut wrong = Vec::new();
     for (name, change) in cases {
@@ -130,8 +172,10 @@ async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
             let url = server.base_url(Dialect::AnthropicMessages);
             let env = [("ANTHROPIC_BASE_URL", url.as_str())];
             let (_, said) = run(&scene, &["run", "hi", "-m", model], &env).await;
-            if !said.contains("trust") {
-                wrong.push(format!("{name}: nothing is said of trust: {said}"));
+            let is_told =
+                ["trust", "is not used", "unknown provider"].iter().any(|text| said.contains(text));
+            if !is_told {
+                wrong.push(format!("{name}: nothing is said: {said}"));
             }
         }
         if !scene.listeners.reached().is_empty() {
@@ -144,11 +188,23 @@ async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_would_allow_something_cannot_be_trusted() {
     let table = [
-        ("allows all", json!({"version": 1, "rules": [{"id": "x", "matcher": "all", "decision": "allow"}]})),
-        ("allows a tool", json!({"version": 1, "rules": [{"id": "x", "matcher": {"tool_name": "bash"}, "decision": "allow"}]})),
-        ("allows in other words", json!({"version": 1, "rules": [{"id": "x", "matcher": "All", "decision": "Allow"}]})),
+        (
+            "allows all",
+            json!({"version": 1, "rules": [{"id": "x", "matcher": "all", "decision": "allow"}]}),
+        ),
+        (
+            "allows a tool",
+            json!({"version": 1, "rules": [{"id": "x", "matcher": {"tool_name": "bash"}, "decision": "allow"}]}),
+        ),
+        (
+            "allows in other words",
+            json!({"version": 1, "rules": [{"id": "x", "matcher": "All", "decision": "Allow"}]}),
+        ),
         ("a version of tomorrow", json!({"version": 2, "rules": []})),
-        ("allows after a denial", json!({"version": 1, "rules": [{"id": "y", "matcher": "all", "decision": "deny"}, {"id": "x", "matcher": {"command_prefix": ["ls"]}, "decision": "allow"}]})),
+        (
+            "allows after a denial",
+            json!({"version": 1, "rules": [{"id": "y", "matcher": "all", "decision": "deny"}, {"id": "x", "matcher": {"command_prefix": ["ls"]}, "decision": "allow"}]}),
+        ),
     ];
     for (name, rules) in table {
         let scene = Scene::new();

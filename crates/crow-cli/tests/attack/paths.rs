@@ -13,9 +13,14 @@ const WAYS: [(&str, &str, &str); 13] = [
     ("a link below a folder", "mkdir -p a/b; ln -s ../../../out a/b/way", "a/b/way/victim"),
     ("dots", "true", "../out/victim"),
     ("dots after a folder", "mkdir a", "a/../../out/victim"),
-    ("dots after a link", "ln -s {out} way", "way/../out/victim"),
+    // The shell's reading of this, not the kernel's: it stays in the project.
+    ("dots after a link", "ln -s {out} way; touch out", "way/../out/victim"),
     ("an absolute path", "true", "{out}/victim"),
-    ("a path with the project's name first", "mkdir ../project-evil; ln -s ../out ../project-evil/way", "../project-evil/way/victim"),
+    (
+        "a path with the project's name first",
+        "mkdir ../project-evil; ln -s ../out ../project-evil/way",
+        "../project-evil/way/victim",
+    ),
     ("the root of a process", "true", "/proc/self/root{out}/victim"),
     ("the folder of a process", "true", "/proc/self/cwd/../out/victim"),
     ("doubled slashes", "true", ".//..//out///victim"),
@@ -28,11 +33,15 @@ fn edit(path: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_tool_that_is_led_out_of_the_project_is_asked_about() {
     let cases = WAYS.iter().flat_map(|(name, before, path)| {
-        let attack = |tool: &str| Attack::new(format!("{tool} through {name}"), "accept-edits").before(before);
+        let attack = |tool: &str| {
+            Attack::new(format!("{tool} through {name}"), "accept-edits").before(before)
+        };
         [
-            attack("write_file").call("write_file", json!({"path": path, "content": "PWN"})).refused(),
-            attack("edit_file").call("edit_file", edit(path)).refused(),
-            attack("read_file").call("read_file", json!({"path": path})).refused(),
+            attack("write_file")
+                .call("write_file", json!({"path": path, "content": "PWN"}))
+                .fails(),
+            attack("edit_file").call("edit_file", edit(path)).fails(),
+            attack("read_file").call("read_file", json!({"path": path})).fails(),
         ]
     });
     try_all(cases.collect()).await;
@@ -42,7 +51,10 @@ async fn a_file_tool_that_is_led_out_of_the_project_is_asked_about() {
 async fn a_file_that_is_not_there_is_not_made_outside() {
     let write = |path: &str| json!({"path": path, "content": "PWN"});
     let case = |(name, before, path): (&str, &str, &str)| {
-        Attack::new(format!("new file through {name}"), "accept-edits").before(before).call("write_file", write(path)).refused()
+        Attack::new(format!("new file through {name}"), "accept-edits")
+            .before(before)
+            .call("write_file", write(path))
+            .fails()
     };
     let table = [
         ("a link that leads nowhere", "ln -s {out}/new way", "way"),
@@ -62,7 +74,10 @@ async fn a_file_that_is_not_there_is_not_made_outside() {
 async fn settings_that_start_programs_are_asked_about_under_any_name() {
     let case = |(name, before, path): &(&str, &str, &str)| {
         let write = json!({"path": path, "content": "PWN"});
-        Attack::new(format!("settings: {name}"), "accept-edits").before(before).call("write_file", write).refused()
+        Attack::new(format!("settings: {name}"), "accept-edits")
+            .before(before)
+            .call("write_file", write)
+            .fails()
     };
     let table = [
         ("a hook of git", "true", ".git/hooks/pre-commit"),
@@ -80,19 +95,25 @@ async fn settings_that_start_programs_are_asked_about_under_any_name() {
         ("settings of another agent", "true", ".claude/settings.json"),
         ("settings of a third", "true", ".cursor/mcp.json"),
         ("variables of a folder", "true", ".envrc"),
+        ("what a server of builds runs", "true", ".gitlab-ci.yml"),
+        ("the same in upper case", "true", "jenkinsfile"),
+        ("what an editor runs", "true", ".nvim.lua"),
         ("git in a folder", "mkdir -p sub/.git", "sub/.git/hooks/pre-commit"),
         ("an invisible character", "true", ".g\u{200c}it/hooks/pre-commit"),
         ("a long s", "true", ".v\u{17f}code/tasks.json"),
     ];
     // What no file system takes for the same name is a file of its own.
     let other_names = ["an invisible character", "a long s"];
-    let cases = table.iter().map(|entry| if other_names.contains(&entry.0) { case(entry).any() } else { case(entry) });
+    let cases = table
+        .iter()
+        .map(|entry| if other_names.contains(&entry.0) { case(entry).any() } else { case(entry) });
     try_all(cases.collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_does_not_leave_the_project_through_a_link() {
-    let ways = "ln -s {home} way; ln -s {home}/.ssh/id_ed25519 key; mkdir a; ln -s {home}/.aws a/deep";
+    let ways =
+        "ln -s {home} way; ln -s {home}/.ssh/id_ed25519 key; mkdir a; ln -s {home}/.aws a/deep";
     let case = |(name, tool, input): (&str, &'static str, Value)| {
         Attack::new(format!("search: {name}"), "ask").before(ways).call(tool, input).any()
     };
@@ -115,7 +136,11 @@ async fn a_search_does_not_leave_the_project_through_a_link() {
         ("git diff without index", "bash", json!({"command": "git diff --no-index /dev/null key"})),
         ("cat own variables", "bash", json!({"command": "cat /proc/self/environ"})),
         ("cat variables of the agent", "bash", json!({"command": "cat /proc/$PPID/environ"})),
-        ("echo a variable", "bash", json!({"command": "echo $GITHUB_TOKEN $ANTHROPIC_API_KEY $DEPLOY_PASSWORD"})),
+        (
+            "echo a variable",
+            "bash",
+            json!({"command": "echo $GITHUB_TOKEN $ANTHROPIC_API_KEY $DEPLOY_PASSWORD"}),
+        ),
     ];
     try_all(table.into_iter().map(case).collect()).await;
 }

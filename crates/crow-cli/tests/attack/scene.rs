@@ -22,8 +22,14 @@ pub(crate) struct Scene {
 }
 
 /// Files of the user's that hold secrets.
-const PRIVATE: [&str; 6] =
-    [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".docker/config.json", ".bash_history"];
+const PRIVATE: [&str; 6] = [
+    ".ssh/id_ed25519",
+    ".aws/credentials",
+    ".netrc",
+    ".config/gh/hosts.yml",
+    ".docker/config.json",
+    ".bash_history",
+];
 /// A repository as git makes it, without starting git.
 const REPOSITORY: [(&str, &str); 3] = [
     (".git/HEAD", "ref: refs/heads/main\n"),
@@ -37,9 +43,11 @@ impl Scene {
         // Below a folder that every command has for itself, the home would be out of sight anyway.
         let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder =
-            if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }.unwrap();
+            if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }
+                .unwrap();
         let base = folder.path().canonicalize().unwrap();
-        let mark = format!("crow-case-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mark =
+            format!("crow-case-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         for name in ["home", "project", "out", "home/.config", "home/.local/share"] {
             fs::create_dir_all(base.join(name)).unwrap();
         }
@@ -71,7 +79,8 @@ impl Scene {
 
     /// Puts the names of this scene into a text.
     pub(crate) fn fill(&self, text: &str) -> String {
-        let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
+        let port =
+            |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
         let base = self.base.to_str().unwrap();
         text.replace("{out}", &format!("{base}/out"))
             .replace("{home}", &format!("{base}/home"))
@@ -95,7 +104,8 @@ impl Scene {
 
     /// Does what the attacker did before.
     pub(crate) fn prepare(&self, script: &str) {
-        let done = self.clean(Command::new("bash")).args(["-ec", &self.fill(script)]).output().unwrap();
+        let done =
+            self.clean(Command::new("bash")).args(["-ec", &self.fill(script)]).output().unwrap();
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     attack::{Attack, is_held, try_all},
-    canaries::{KEY, told, tree},
+    canaries::{KEY, open_to_others, told, tree},
     scene::Scene,
 };
 
@@ -18,7 +18,8 @@ async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
     }
     // The user has left the key lying about in the project.
     let case = |(name, line): &(&str, &str)| {
-        Attack::held(format!("redacted: {name}"), line).file(".env", "ANTHROPIC_API_KEY={key}\nAUTH=\"Bearer {key}\"\n")
+        Attack::held(format!("redacted: {name}"), line)
+            .file(".env", "ANTHROPIC_API_KEY={key}\nAUTH=\"Bearer {key}\"\n")
     };
     let table = [
         ("cat", "cat .env"),
@@ -27,12 +28,21 @@ async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
         ("a trace", "set -x; . ./.env; true"),
         ("in JSON", "python3 -c 'import json; print(json.dumps(open(\".env\").read()))'"),
         ("in an error", "$(sed -n 's/^ANTHROPIC_API_KEY=//p' .env)"),
-        ("across a buffer", "head -c 10230 /dev/zero | tr '\\0' x; sed -n 's/^ANTHROPIC_API_KEY=//p' .env"),
+        (
+            "across a buffer",
+            "head -c 10230 /dev/zero | tr '\\0' x; sed -n 's/^ANTHROPIC_API_KEY=//p' .env",
+        ),
         ("in base64", "sed -n 's/^ANTHROPIC_API_KEY=//p' .env | tr -d '\\n' | base64 -w 0"),
         ("in the middle of a line", "printf 'x%sx' \"$(sed -n 's/^ANTHROPIC_API_KEY=//p' .env)\""),
-        ("in upper case URL form", "python3 -c 'import urllib.parse as u; print(\"?k=\"+u.quote(open(\".env\").readline().split(\"=\")[1].strip()))'"),
+        (
+            "in upper case URL form",
+            "python3 -c 'import urllib.parse as u; print(\"?k=\"+u.quote(open(\".env\").readline().split(\"=\")[1].strip()))'",
+        ),
         ("on the error stream", "cat .env >&2"),
-        ("in a large output", "for i in $(seq 3000); do echo 0123456789; done; cat .env; for i in $(seq 3000); do echo 0123456789; done"),
+        (
+            "in a large output",
+            "for i in $(seq 3000); do echo 0123456789; done; cat .env; for i in $(seq 3000); do echo 0123456789; done",
+        ),
     ];
     let read = |(name, tool, input): (&str, &'static str, serde_json::Value)| {
         Attack::new(format!("redacted: {name}"), "ask")
@@ -49,27 +59,60 @@ async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_stands_in_no_error() {
-    let http = |status, body: &str| Step::Http { status, headers: Vec::new(), body: body.replace("KEY", KEY).into_bytes().into() };
+    let http = |status, body: &str| Step::Http {
+        status,
+        headers: Vec::new(),
+        body: body.replace("KEY", KEY).into_bytes().into(),
+    };
     let table = [
-        ("a refused key", http(401, r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key: KEY"}}"#)),
-        ("a bad request that repeats it", http(400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"header x-api-key=KEY"}}"#)),
+        (
+            "a refused key",
+            http(
+                401,
+                r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key: KEY"}}"#,
+            ),
+        ),
+        (
+            "a bad request that repeats it",
+            http(
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"header x-api-key=KEY"}}"#,
+            ),
+        ),
         ("a page", http(403, "<html>KEY</html>")),
         ("text", http(404, "no such thing: KEY")),
         ("not JSON", http(400, "{\"error\": KEY")),
-        ("an error while it streams", Reply::new().text("so").with(Fault::ErrorAfter { events: 2, error: crow_testkit::VendorError::Overloaded })),
+        (
+            "an error while it streams",
+            Reply::new().text("so").with(Fault::ErrorAfter {
+                events: 2,
+                error: crow_testkit::VendorError::Overloaded,
+            }),
+        ),
     ];
     let mut wrong = Vec::new();
     for (name, step) in table {
         for output in ["text", "json"] {
-            let server = ModelServer::start([step.clone(), step.clone(), step.clone(), step.clone(), step.clone()]).await;
+            let server = ModelServer::start([
+                step.clone(),
+                step.clone(),
+                step.clone(),
+                step.clone(),
+                step.clone(),
+            ])
+            .await;
             let scene = Scene::new();
-            let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-o", output].map(str::to_owned);
+            let args =
+                ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-o", output].map(str::to_owned);
             let mut command = scene.program(&args);
             command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
             let child = command.spawn().unwrap();
-            let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+            let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
+                .await
+                .unwrap();
             let _ = server.violations();
-            let mut all = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let mut all =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             for (_, (_, text)) in tree(&scene.home().join(".local")) {
                 all.push_str(&String::from_utf8_lossy(&text));
             }
@@ -84,21 +127,26 @@ async fn a_key_stands_in_no_error() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_kept_is_closed_to_others() {
-    let server = ModelServer::start([Reply::new().call("c0", "write_file", &json!({"path": "a", "content": "b"})), Reply::new().text("Done.")]).await;
+    let server = ModelServer::start([
+        Reply::new().call("c0", "write_file", &json!({"path": "a", "content": "b"})),
+        Reply::new().text("Done."),
+    ])
+    .await;
     let scene = Scene::new();
-    let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "accept-edits"].map(str::to_owned);
+    let args =
+        ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "accept-edits"].map(str::to_owned);
     let mut command = scene.program(&args);
     command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
     // A mask that closes nothing.
     let shell = "umask 000; exec \"$0\" \"$@\"";
     let mut open = std::process::Command::new("sh");
     open.args(["-c", shell]).arg(command.get_program()).args(command.get_args()).env_clear();
-    open.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(scene.project());
+    open.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .current_dir(scene.project());
     let output = tokio::task::spawn_blocking(move || open.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server.finish().await.unwrap();
-    let kept = tree(&scene.home().join(".local/share/crow-agent"));
-    let open: Vec<_> = kept.iter().filter(|(_, (mode, _))| mode & 0o077 != 0).map(|(name, (mode, _))| format!("{name} {mode:o}")).collect();
+    let kept = tree(&scene.home());
     assert!(kept.len() > 3 && fs::metadata(scene.project().join("a")).is_ok());
-    assert_eq!(open, [""; 0]);
+    assert_eq!(open_to_others(&kept, ".local/share/crow-agent/"), [""; 0]);
 }

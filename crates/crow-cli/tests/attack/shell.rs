@@ -5,12 +5,23 @@ use serde_json::json;
 use crate::attack::{Attack, try_all};
 
 /// What is plausibly allowed, for all lines.
-const ALLOWED: [&str; 9] =
-    ["git status", "git log", "cargo test", "cargo check", "npm test", "make check", "echo", "ls", "cat"];
+const ALLOWED: [&str; 9] = [
+    "git status",
+    "git log",
+    "cargo test",
+    "cargo check",
+    "npm test",
+    "make check",
+    "echo",
+    "ls",
+    "cat",
+];
 
 fn cases(table: &[(&str, &str)]) -> Vec<Attack> {
     let case = |(name, line): &(&str, &str)| {
-        let attack = Attack::asked(*name, line).file("notes.txt", "notes\n").file("evil.sh", "#!/bin/sh\ntouch pwned\n");
+        let attack = Attack::asked(*name, line)
+            .file("notes.txt", "notes\n")
+            .file("evil.sh", "#!/bin/sh\ntouch pwned\n");
         ALLOWED.iter().fold(attack, |attack, words| attack.allow(words))
     };
     table.iter().map(case).collect()
@@ -128,7 +139,10 @@ async fn a_command_that_starts_another_is_asked_about() {
         ("git log output", "git log --output=pwned"),
         ("git status of another", "GIT_DIR=/tmp/x git status; touch pwned"),
         ("rg --pre", "rg --pre ./evil.sh notes"),
-        ("tar checkpoint", "tar cf /dev/null notes.txt --checkpoint=1 --checkpoint-action=exec='touch pwned'"),
+        (
+            "tar checkpoint",
+            "tar cf /dev/null notes.txt --checkpoint=1 --checkpoint-action=exec='touch pwned'",
+        ),
         ("tar to-command", "tar xf a.tar --to-command='touch pwned'"),
         ("sort compress", "sort --compress-program=./evil.sh -S 1 notes.txt"),
         ("sort output", "sort -o pwned notes.txt"),
@@ -163,7 +177,10 @@ async fn a_command_that_starts_another_is_asked_about() {
         ("GIT_SSH_COMMAND", "GIT_SSH_COMMAND=./evil.sh git status"),
         ("PAGER", "GIT_PAGER='touch pwned' git -p log"),
         ("RUSTC_WRAPPER", "RUSTC_WRAPPER=./evil.sh cargo check"),
-        ("cargo --config", "cargo check --config 'build.rustc-wrapper=\"./evil.sh\"' ; touch pwned"),
+        (
+            "cargo --config",
+            "cargo check --config 'build.rustc-wrapper=\"./evil.sh\"' ; touch pwned",
+        ),
         ("a redirect", "echo x > pwned"),
         ("a redirect that appends", "echo x >> notes.txt"),
         ("a redirect of all", "git status &> pwned"),

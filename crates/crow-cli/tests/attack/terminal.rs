@@ -62,9 +62,13 @@ async fn what_a_command_prints_comes_out_harmless() {
     }
     let cases = TRICKS.iter().flat_map(|(what, trick)| {
         let quoted: String = trick.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-        let line = format!("printf '{quoted}'; printf '{quoted}' >&2; mkdir $'d{quoted}' 2>/dev/null");
+        let line =
+            format!("printf '{quoted}'; printf '{quoted}' >&2; mkdir $'d{quoted}' 2>/dev/null");
         let attack = Attack::held(format!("{what} from a command"), &line);
-        [attack.clone(), Attack::new(format!("{what} from a command as text"), "full-auto").line(&line).text()]
+        [
+            attack.clone(),
+            Attack::new(format!("{what} from a command as text"), "full-auto").line(&line).text(),
+        ]
     });
     try_all(cases.collect()).await;
 }

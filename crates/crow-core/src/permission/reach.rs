@@ -193,11 +193,43 @@ fn is_inside(path: &Path, access: Access, workspace: &Workspace, readable: &[Pat
     is_clear && (workspace.contains(path) || may_read())
 }
 
-/// Folders whose files start programs or rule over agents. Changes of them are asked about also where edits pass.
-const PROTECTED: [&str; 8] =
-    [".git", ".crow-agent", ".vscode", ".idea", ".zed", ".claude", ".opencode", ".github"];
+/// Files and folders that start programs or rule over agents. Changes of them are asked about also where edits pass. The
+/// sandbox holds commands back from the same ones.
+const PROTECTED: [&str; 31] = [
+    ".git",
+    ".crow-agent",
+    ".claude",
+    ".opencode",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".continue",
+    ".windsurf",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".fleet",
+    ".nvim.lua",
+    ".nvimrc",
+    ".exrc",
+    ".dir-locals.el",
+    ".envrc",
+    ".github",
+    ".gitlab-ci.yml",
+    ".gitlab",
+    ".circleci",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker",
+    ".forgejo",
+    ".gitea",
+    ".buildkite",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+];
 
-/// Whether a path lies in such a folder, seen from the workspace's root: the root itself may lie in one.
+/// Whether a path is or lies in one of them, seen from the workspace's root: the root itself may lie in one.
 pub(super) fn is_protected(path: &Path, workspace: &Workspace) -> bool {
     let below =
         workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
