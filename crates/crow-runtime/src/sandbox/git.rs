@@ -71,17 +71,16 @@ impl GitFolder {
         self.file.as_deref()
     }
 
-    /// Returns files and folders in it that say which programs git starts, also those that are not there.
-    pub(super) fn settings(&self) -> Vec<PathBuf> {
-        let mut settings = settings_in(&self.path);
+    /// Returns the repositories of submodules that are kept in it.
+    pub(super) fn modules(&self) -> Vec<PathBuf> {
         let mut modules = Vec::new();
         find_modules(&self.path.join("modules"), MODULE_DEPTH, &mut modules);
-        settings.extend(modules.iter().flat_map(|module| settings_in(module)));
-        settings
+        modules
     }
 }
 
-fn settings_in(folder: &Path) -> Vec<PathBuf> {
+/// Returns files and folders in a repository that say which programs git starts, also those that are not there.
+pub(super) fn settings_in(folder: &Path) -> Vec<PathBuf> {
     ["config", "config.worktree", "hooks", "commondir", "gitdir"]
         .iter()
         .map(|name| folder.join(name))
@@ -143,6 +142,7 @@ fn is_harmless_config(text: &str) -> bool {
                 "ignorecase",
                 "precomposeunicode",
                 "symlinks",
+                "worktree",
             ],
         ),
         ("extensions", &["objectformat", "refstorage"]),

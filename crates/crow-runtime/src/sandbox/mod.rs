@@ -8,6 +8,7 @@ mod git;
 mod hosts;
 #[cfg(target_os = "linux")]
 mod linux;
+mod nested;
 mod private;
 mod protected;
 #[cfg(target_os = "linux")]

@@ -8,7 +8,10 @@ use std::{
 
 use crow_core::capability::PutAside;
 
-use super::git::{GitFolder, is_harmless_repository};
+use super::{
+    git::{GitFolder, is_harmless_repository, settings_in},
+    nested::NestedRepositories,
+};
 
 /// Files and folders in a root of the workspace that commands may not change: settings of editors, of agents, and of
 /// what runs on other machines.
@@ -63,6 +66,8 @@ pub(super) struct Protected {
     absent: Vec<PathBuf>,
     /// Roots that are no bare repositories.
     not_bare: Vec<PathBuf>,
+    /// Repositories inside of those of the roots.
+    inner: Vec<PathBuf>,
 }
 
 /// Tells a link from one that took its place.
@@ -82,7 +87,11 @@ impl Stamp {
 
 impl Protected {
     /// Looks at the roots of a workspace. `unprotected` are paths relative to a root.
-    pub(super) fn find(roots: &[PathBuf], unprotected: &[PathBuf]) -> Self {
+    pub(super) fn find(
+        roots: &[PathBuf],
+        unprotected: &[PathBuf],
+        nested: &NestedRepositories,
+    ) -> Self {
         let mut found = Self::default();
         for root in roots {
             let is_open = |name: &Path| unprotected.iter().any(|open| name.starts_with(open));
@@ -96,7 +105,7 @@ impl Protected {
                 found.absent.push(root.join(GIT));
             }
             for folder in GitFolder::of(root) {
-                found.look_at_repository(&folder, root, unprotected);
+                found.look_at_repository(&folder, root, unprotected, nested);
             }
             if BARE.iter().any(|name| fs::symlink_metadata(root.join(name)).is_err()) {
                 found.not_bare.push(root.clone());
@@ -116,7 +125,13 @@ impl Protected {
         }
     }
 
-    fn look_at_repository(&mut self, folder: &GitFolder, root: &Path, unprotected: &[PathBuf]) {
+    fn look_at_repository(
+        &mut self,
+        folder: &GitFolder,
+        root: &Path,
+        unprotected: &[PathBuf],
+        nested: &NestedRepositories,
+    ) {
         let path = folder.path();
         if !path.starts_with(root) {
             self.outside.push(path.to_owned());
@@ -130,15 +145,24 @@ impl Protected {
             let relative = path.strip_prefix(root).unwrap_or(path);
             unprotected.iter().any(|open| relative.starts_with(open))
         };
-        for settings in folder.settings() {
+        self.inner = inner(root, folder, nested);
+        let repositories = [path].into_iter().chain(self.inner.iter().map(PathBuf::as_path));
+        let settings: Vec<_> = repositories.flat_map(settings_in).collect();
+        for settings in settings {
             if !is_open(&settings) {
                 self.look_at(settings);
             }
         }
+        self.pinned.extend(self.inner.iter().filter(|inner| !inner.starts_with(path)).cloned());
     }
 
     /// Moves aside what appeared since, into `folder`, and returns it.
-    pub(super) fn put_aside(&self, folder: &Path) -> Vec<PutAside> {
+    pub(super) fn put_aside(
+        &self,
+        folder: &Path,
+        roots: &[PathBuf],
+        nested: &NestedRepositories,
+    ) -> Vec<PutAside> {
         let appeared = self.absent.iter().filter(|path| is_new(path));
         let replaced = self.links.iter().filter(|(path, stamp)| {
             fs::symlink_metadata(path).map_or(true, |now| Stamp::of(&now) != *stamp)
@@ -150,9 +174,23 @@ impl Protected {
             .iter()
             .filter(|root| BARE.iter().all(|name| fs::symlink_metadata(root.join(name)).is_ok()));
         let bare: Vec<_> = bare.map(|root| root.join("HEAD")).collect();
-        let paths = appeared.chain(replaced).chain(&bare);
+        let repositories = roots.iter().flat_map(|root| {
+            GitFolder::of(root).into_iter().flat_map(|folder| inner(root, &folder, nested))
+        });
+        let entered: Vec<_> = repositories
+            .filter(|path| !self.inner.contains(path) && !is_harmless_repository(path))
+            .collect();
+        let paths = appeared.chain(replaced).chain(&bare).chain(&entered);
         paths.map(|path| PutAside { path: path.clone(), kept: aside(path, folder).ok() }).collect()
     }
+}
+
+/// Returns the repositories that git enters from another one.
+fn inner(root: &Path, folder: &GitFolder, nested: &NestedRepositories) -> Vec<PathBuf> {
+    let mut inner = folder.modules();
+    let top = folder.path().parent().filter(|_| folder.path().ends_with(GIT)).unwrap_or(root);
+    inner.extend(nested.of(top, folder.path()));
+    inner
 }
 
 fn is_new(path: &Path) -> bool {
@@ -205,7 +243,7 @@ mod tests {
         }
 
         fn find(&self) -> Protected {
-            Protected::find(std::slice::from_ref(&self.root), &[])
+            Protected::find(std::slice::from_ref(&self.root), &[], &NestedRepositories::default())
         }
     }
 
@@ -217,11 +255,22 @@ mod tests {
         assert_eq!(before.sealed, [place.root.join(".vscode")]);
         fs::create_dir_all(place.root.join(".github/workflows")).unwrap();
         fs::write(place.root.join("ordinary"), "").unwrap();
-        let aside = before.put_aside(&place.held);
+        let aside = before.put_aside(
+            &place.held,
+            std::slice::from_ref(&place.root),
+            &NestedRepositories::default(),
+        );
         let [PutAside { path, kept: Some(kept) }] = aside.as_slice() else { panic!("{aside:?}") };
         assert_eq!(*path, place.root.join(".github"));
         assert!(kept.join("workflows").is_dir() && !path.exists());
-        assert_eq!(place.find().put_aside(&place.held), []);
+        assert_eq!(
+            place.find().put_aside(
+                &place.held,
+                std::slice::from_ref(&place.root),
+                &NestedRepositories::default()
+            ),
+            []
+        );
     }
 
     #[test]
@@ -231,10 +280,26 @@ mod tests {
         std::os::unix::fs::symlink("settings", place.root.join(".claude")).unwrap();
         let before = place.find();
         assert_eq!(before.sealed, [place.root.join("settings")]);
-        assert_eq!(before.put_aside(&place.held), []);
+        assert_eq!(
+            before.put_aside(
+                &place.held,
+                std::slice::from_ref(&place.root),
+                &NestedRepositories::default()
+            ),
+            []
+        );
         fs::remove_file(place.root.join(".claude")).unwrap();
         fs::create_dir(place.root.join(".claude")).unwrap();
-        assert_eq!(before.put_aside(&place.held).len(), 1);
+        assert_eq!(
+            before
+                .put_aside(
+                    &place.held,
+                    std::slice::from_ref(&place.root),
+                    &NestedRepositories::default()
+                )
+                .len(),
+            1
+        );
     }
 
     #[test]
@@ -243,9 +308,25 @@ mod tests {
         let before = place.find();
         fs::write(place.root.join("HEAD"), "ref: refs/heads/main").unwrap();
         fs::create_dir(place.root.join("objects")).unwrap();
-        assert_eq!(before.put_aside(&place.held), []);
+        assert_eq!(
+            before.put_aside(
+                &place.held,
+                std::slice::from_ref(&place.root),
+                &NestedRepositories::default()
+            ),
+            []
+        );
         fs::create_dir(place.root.join("refs")).unwrap();
-        assert_eq!(before.put_aside(&place.held).len(), 1);
+        assert_eq!(
+            before
+                .put_aside(
+                    &place.held,
+                    std::slice::from_ref(&place.root),
+                    &NestedRepositories::default()
+                )
+                .len(),
+            1
+        );
         assert!(!place.root.join("HEAD").exists());
     }
 
@@ -253,9 +334,20 @@ mod tests {
     fn what_the_user_allowed_is_left_alone() {
         let place = Place::new();
         let open = [PathBuf::from(".github"), PathBuf::from(".git")];
-        let before = Protected::find(std::slice::from_ref(&place.root), &open);
+        let before = Protected::find(
+            std::slice::from_ref(&place.root),
+            &open,
+            &NestedRepositories::default(),
+        );
         fs::create_dir(place.root.join(".github")).unwrap();
         fs::create_dir_all(place.root.join(".git/hooks")).unwrap();
-        assert_eq!(before.put_aside(&place.held), []);
+        assert_eq!(
+            before.put_aside(
+                &place.held,
+                std::slice::from_ref(&place.root),
+                &NestedRepositories::default()
+            ),
+            []
+        );
     }
 }

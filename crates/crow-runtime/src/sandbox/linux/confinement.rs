@@ -21,7 +21,9 @@ use super::{
     places::{Places, Wanted, text},
     report::Told,
 };
-use crate::sandbox::{ConfinedEnd, SandboxProfile, protected::Protected};
+use crate::sandbox::{
+    ConfinedEnd, SandboxProfile, nested::NestedRepositories, protected::Protected,
+};
 
 /// Where commands find their temporary folder.
 const TEMP: &str = "/tmp";
@@ -35,6 +37,8 @@ pub(in crate::sandbox) struct Confinement {
     told: Option<OwnedFd>,
     protected: Protected,
     held: PathBuf,
+    roots: Vec<PathBuf>,
+    nested: Arc<NestedRepositories>,
     temp: PathBuf,
     /// Whether something watches the command and is ended in its place.
     has_init: bool,
@@ -52,7 +56,7 @@ impl Confinement {
             Level::Restricted { filter, .. } => (None, filter),
             Level::Open { .. } => return Ok(None),
         };
-        let protected = Protected::find(&ground.roots, &ground.config.unprotected);
+        let protected = Protected::find(&ground.roots, &ground.config.unprotected, &ground.nested);
         let private = &ground.private;
         let mut writable = vec![private.temp(), private.shared_memory()];
         if profile == SandboxProfile::Workspace {
@@ -96,6 +100,8 @@ impl Confinement {
             told: Some(told.into()),
             protected,
             held: private.held(),
+            roots: ground.roots.clone(),
+            nested: Arc::clone(&ground.nested),
             temp,
             has_init,
         }))
@@ -168,7 +174,7 @@ impl Confinement {
 
     /// Moves aside what the command should not have made.
     pub(in crate::sandbox) fn put_aside(&self) -> Vec<PutAside> {
-        self.protected.put_aside(&self.held)
+        self.protected.put_aside(&self.held, &self.roots, &self.nested)
     }
 }
 

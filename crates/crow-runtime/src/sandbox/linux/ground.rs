@@ -18,7 +18,7 @@ use super::{
     namespaces::{self, Namespaces, Wanted},
     places::PrivateFolders,
 };
-use crate::sandbox::{Network, SandboxConfig, SandboxProfile};
+use crate::sandbox::{Network, SandboxConfig, SandboxProfile, nested::NestedRepositories};
 
 /// What the commands of a session stand on.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(in crate::sandbox) struct Ground {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) private: PrivateFolders,
+    pub(super) nested: Arc<NestedRepositories>,
     pub(super) level: Level,
     /// Listens in the commands' network for what they want from outside.
     listener: Option<TcpListener>,
@@ -60,6 +61,7 @@ impl Ground {
             config,
             roots,
             private,
+            nested: Arc::default(),
             lifeline,
             _life: life,
         };

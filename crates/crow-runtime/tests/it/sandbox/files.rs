@@ -135,6 +135,26 @@ async fn a_repository_can_be_made_and_committed_to() {
 }
 
 #[tokio::test]
+async fn a_repository_that_git_would_enter_may_start_nothing() {
+    let stage = Stage::new();
+    let git = "git -c user.name=a -c user.email=a@b";
+    let commit = format!("{git} commit -q --allow-empty -m x");
+    let made = stage
+        .run(&format!("git init -q . && git init -q sub && (cd sub && {commit}) && git add sub 2>/dev/null; ls"))
+        .await;
+    assert_eq!((printed(&made).as_str(), made.put_aside), ("sub\n", Vec::new()));
+    let spoiled = stage.run("git -C sub config core.fsmonitor evil; echo $?").await;
+    assert_eq!((printed(&spoiled).lines().last(), spoiled.put_aside.len()), (Some("4"), 0));
+    let other = stage
+        .run(&format!("git init -q new && (cd new && {commit} && git config core.fsmonitor evil) && git add new 2>/dev/null"))
+        .await;
+    let [aside] = other.put_aside.as_slice() else { panic!("{:?}", other.put_aside) };
+    assert_eq!(aside.path, stage.project().join("new/.git"));
+    let module = stage.run("mkdir -p .git/modules/m && cp -r .git/HEAD .git/objects .git/refs .git/modules/m && printf '[core]\nfsmonitor = evil\n' >.git/modules/m/config").await;
+    assert_eq!(module.put_aside.len(), 1, "{:?}", module.put_aside);
+}
+
+#[tokio::test]
 async fn devices_are_out_of_reach_but_for_the_harmless_ones() {
     let stage = Stage::new();
     let script = "echo x >/dev/null && head -c1 /dev/zero | wc -c
