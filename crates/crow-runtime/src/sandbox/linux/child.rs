@@ -68,6 +68,8 @@ pub(super) struct Entry {
 pub(super) enum Step {
     /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
     Hold { path: CString, slot: usize, is_read_only: bool },
+    /// Lets nothing be changed but in what is put somewhere afterwards: Landlock knows neither modes nor times.
+    Freeze,
     /// Lays a file over another one.
     Cover { from: CString, path: CString },
     /// Lays a held tree over something.
@@ -185,6 +187,10 @@ impl Step {
                 let tree = hold(path, *is_read_only)?;
                 held.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
                 Ok(())
+            }
+            Self::Freeze => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                make_read_only(rustix::fs::open(c"/", flags, Mode::empty())?.as_fd())
             }
             Self::Cover { from, path } => {
                 match rustix::mount::mount_bind(from.as_c_str(), path.as_c_str()) {

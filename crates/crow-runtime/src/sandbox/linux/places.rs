@@ -117,7 +117,8 @@ impl Places {
         let kept = writable.chain(readable.map(|path| (path, true)));
         for (path, is_read_only) in kept {
             let Ok(path) = path.canonicalize() else { continue };
-            if !layers.contains_key(&path) && nearest(&layers, &path).is_some() {
+            let is_needed = !is_read_only || nearest(&layers, &path).is_some();
+            if !layers.contains_key(&path) && is_needed {
                 layers.insert(path.clone(), Layer::Truth(held.len()));
                 held.push((path, is_read_only));
             }
@@ -154,6 +155,7 @@ impl Places {
         for (slot, (path, is_read_only)) in held.iter().enumerate() {
             steps.push(Step::Hold { path: text(path)?, slot, is_read_only: *is_read_only });
         }
+        steps.push(Step::Freeze);
         steps.extend(puts);
         for path in &wanted.protected.pinned {
             steps.push(Step::Pin { path: text(path)? });
