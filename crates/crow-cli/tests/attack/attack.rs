@@ -9,7 +9,8 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::{
     canaries::{
-        MARK, differences, is_protected, open_to_others, raw_characters, survivors, told, tree,
+        MARK, differences, is_protected, open_to_others, raw_characters, stamps, survivors, told,
+        tree,
     },
     scene::Scene,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Attack {
     files: Vec<(String, String)>,
     script: String,
     after: String,
+    late: Option<String>,
     rules: Vec<Value>,
     env: Vec<(&'static str, String)>,
     calls: Vec<(&'static str, Value)>,
@@ -82,6 +84,7 @@ impl Attack {
             files: Vec::new(),
             script: String::new(),
             after: String::new(),
+            late: None,
             rules: Vec::new(),
             env: Vec::new(),
             calls: Vec::new(),
@@ -202,6 +205,11 @@ impl Attack {
         Self { after: script.to_owned(), ..self }
     }
 
+    /// A program of the host opens this socket in `out` once the command has made `started`, and then makes `go`.
+    pub(crate) fn late(self, socket: &str) -> Self {
+        Self { late: Some(socket.to_owned()), ..self }
+    }
+
     /// The canaries alone judge.
     pub(crate) fn any(self) -> Self {
         Self { outcome: Outcome::Any, ..self }
@@ -242,7 +250,7 @@ impl Attack {
             scene.prepare(&self.script);
         }
         let (project, home, out) =
-            (tree(&scene.project()), tree(&scene.home()), tree(&scene.out()));
+            (tree(&scene.project()), tree(&scene.home()), stamps(&scene.out()));
         let report = match self.run(&scene).await {
             Ok(report) => report,
             Err(error) => return vec![error],
@@ -272,7 +280,7 @@ impl Attack {
                 || is_protected(name) && self.outcome != Outcome::Succeeds && (!is_new || has_mark)
         });
         wrong.extend(say("protected files changed", guarded.collect()));
-        wrong.extend(say("files outside changed", differences(&out, &tree(&scene.out()))));
+        wrong.extend(say("files outside changed", differences(&out, &stamps(&scene.out()))));
         let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
         let at_home =
             differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
@@ -387,7 +395,12 @@ impl Attack {
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
         let waiting = spawn_blocking(move || child.wait_with_output().unwrap());
-        let Ok(output) = timeout(PATIENCE, waiting).await else {
+        let late = self.late.as_ref().map(|name| scene.open_late(name));
+        let ended = timeout(PATIENCE, waiting).await;
+        if late.is_some_and(|socket| socket.join().unwrap()) {
+            return Err("reached: a late socket".to_owned());
+        }
+        let Ok(output) = ended else {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             return Err("it does not end".to_owned());
         };

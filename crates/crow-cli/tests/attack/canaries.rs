@@ -7,7 +7,7 @@ use std::{
     os::{
         linux::net::SocketAddrExt as _,
         unix::{
-            fs::PermissionsExt as _,
+            fs::{MetadataExt as _, PermissionsExt as _},
             net::{SocketAddr, UnixListener},
         },
     },
@@ -115,6 +115,16 @@ fn walk(folder: &Path, below: &str, found: &mut Tree) {
             found.insert(name, (mode, Vec::new()));
         }
     }
+}
+
+/// When each file of a folder, and the folder, was last touched in any way: contents, mode, owner, times or attributes.
+pub(crate) fn stamps(folder: &Path) -> Tree {
+    let stamp = |path: &Path| {
+        let metadata = fs::symlink_metadata(path).unwrap();
+        (0, format!("{}.{}", metadata.ctime(), metadata.ctime_nsec()).into_bytes())
+    };
+    let below = tree(folder).into_keys().map(|name| (name.clone(), stamp(&folder.join(name))));
+    below.chain([(".".to_owned(), stamp(folder))]).collect()
 }
 
 /// Lists files below `folder` that others can read, because neither they nor a folder around them is closed.
