@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use crow_core::{
     call::ResolvedCall,
-    capability::{Answerer, Containment, PermissionAnswer, PermissionRequest},
+    capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
@@ -127,8 +127,9 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Result<Permit, Refused>, AgentError> {
         let tool = &resolved.tool;
-        let is_command = tool.category() == ToolCategory::Execute;
-        let holds_all = is_command && self.look_at_sandbox().await? == Containment::Full;
+        if tool.category() == ToolCategory::Execute {
+            self.look_at_sandbox().await?;
+        }
         let facts = CallFacts {
             call_id: &ctx.call_id,
             session_id: &self.context.root_id,
@@ -145,7 +146,6 @@ impl AgentInternals {
             Reach::ReadOnly => {
                 let mut policy = policy.clone();
                 policy.set_mode(PermissionMode::ReadOnly);
-                policy.set_read_only_sandbox(holds_all);
                 policy.decide(facts, workspace)
             }
         });

@@ -12,14 +12,15 @@ use crate::{AgentError, AgentInternals, Reach, SandboxProfile};
 
 impl AgentInternals {
     /// Tells the policy what holds commands, the user once if something is missing, and the sandbox how far this agent
-    /// may go. Returns what holds commands.
-    pub(super) async fn look_at_sandbox(&mut self) -> Result<Containment, AgentError> {
+    /// may go.
+    pub(super) async fn look_at_sandbox(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
-        let Some(sandbox) = &tree.sandbox else { return Ok(Containment::None) };
+        let Some(sandbox) = &tree.sandbox else { return Ok(()) };
         let containment = sandbox.containment().await;
         let mode = tree.change_policy(|policy| {
             policy.set_uncontained(!containment.holds());
             policy.set_read_sandbox(containment == Containment::Full);
+            policy.set_read_only_sandbox(containment == Containment::Full);
             policy.mode()
         });
         let only_reads = self.reach == Reach::ReadOnly || mode == PermissionMode::ReadOnly;
@@ -29,7 +30,7 @@ impl AgentInternals {
             SandboxProfile::Workspace
         });
         if containment == Containment::Full || tree.told_of_sandbox.swap(true, Ordering::Relaxed) {
-            return Ok(containment);
+            return Ok(());
         }
         let reason = sandbox.reason().await.unwrap_or_default();
         let text = match &containment {
@@ -41,7 +42,6 @@ impl AgentInternals {
             }
         };
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        self.emit(AgentEvent::Notice { level, audience, text }).await?;
-        Ok(containment)
+        self.emit(AgentEvent::Notice { level, audience, text }).await
     }
 }
