@@ -112,10 +112,10 @@ impl Sandbox {
 
     async fn lay(&self) -> Result<Laid, String> {
         let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
+        let folder = config.folder.join(&name).display().to_string();
         let work = move || Laid::new(config, &name, roots);
-        let laid = tokio::task::spawn_blocking(work).await;
-        let mut laid =
-            laid.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let laid = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+        let mut laid = laid.map_err(|error| format!("{folder} cannot be made: {error}"))?;
         laid.open_way(&self.config).map_err(|error| error.to_string())?;
         Ok(laid)
     }
