@@ -2,5 +2,6 @@
 
 mod files;
 mod network;
+mod partial;
 mod processes;
 mod stage;

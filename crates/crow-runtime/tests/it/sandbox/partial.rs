@@ -1,0 +1,53 @@
+//! What is held where no namespaces can be made: inside of a sandbox, for example.
+
+use std::fs;
+
+use crow_core::capability::Containment;
+
+use super::stage::{Stage, printed};
+
+/// Says in the inner process that it is one.
+const INNER: &str = "CROW_TEST_IS_INNER";
+
+/// Runs a test once more inside a sandbox, in which no namespaces can be made. Returns whether this is that process.
+#[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
+async fn is_inner(name: &str) -> bool {
+    if std::env::var_os(INNER).is_some() {
+        return true;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let script = format!("{INNER}=1 '{}' {name} --exact", exe.display());
+    let outcome = Stage::new().run(&script).await;
+    assert_eq!(outcome.containment, Containment::Full);
+    assert!(printed(&outcome).contains("1 passed"), "{}", printed(&outcome));
+    false
+}
+
+#[tokio::test]
+async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named() {
+    let name = "sandbox::partial::without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named";
+    if !is_inner(name).await {
+        return;
+    }
+    let stage = Stage::with(|config, base| {
+        fs::create_dir(base.join("home/.ssh")).unwrap();
+        fs::write(base.join("home/.ssh/key"), "secret").unwrap();
+        config.hidden = vec![base.join("home/.ssh")];
+    });
+    let outside = stage.base().join("outside");
+    let script = format!(
+        "echo ours >file && cat file; echo x >$TMPDIR/t && cat $TMPDIR/t; {{ echo x >{}/new; cat ~/.ssh/key; }} 2>/dev/null
+         python3 -c 'import socket; socket.socket()' 2>&1 | tail -n1 | cut -d: -f1; kill -0 {} 2>/dev/null || echo alone",
+        outside.display(),
+        std::process::id()
+    );
+    let outcome = stage.run(&script).await;
+    assert_eq!(printed(&outcome), "ours\nx\nPermissionError\nalone\n");
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
+    let Containment::Partial { gaps } = &outcome.containment else {
+        panic!("{:?}", outcome.containment)
+    };
+    assert!(gaps[0].starts_with("no namespaces (namespaces cannot be made"), "{gaps:?}");
+    let outcome = stage.run("mkdir .github").await;
+    assert_eq!(outcome.put_aside.len(), 1);
+}
