@@ -1,11 +1,10 @@
 //! One case: what is tried, and what may come of it.
 
-use std::{fs, process::Output, sync::OnceLock, time::Duration};
+use std::{fs, process::Output, time::Duration};
 
 use crow_testkit::{Dialect, ModelServer, Reply, Script};
-use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     canaries::{
@@ -17,12 +16,10 @@ use crate::{
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 /// How long a case may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// A command prints this at its end, and no command has it in its text.
 const RAN: &str = "it-ran-to-the-end";
 const SAY_RAN: &str = "\necho it-ran''-to-the-end";
-/// How many programs run at once, of all tests of this process.
-static RUNNING: Semaphore = Semaphore::const_new(3);
 
 /// What may come of a case, beside that no canary dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,16 +47,13 @@ pub(crate) struct Attack {
     after: String,
     late: Option<String>,
     rules: Vec<Value>,
-    env: Vec<(&'static str, String)>,
     calls: Vec<(&'static str, Value)>,
     outcome: Outcome,
     shows: Vec<String>,
     hides: Vec<String>,
     keeps: Vec<String>,
     absent: Vec<String>,
-    code: Option<i32>,
     is_text: bool,
-    changes_home: bool,
     obeys: bool,
 }
 
@@ -86,16 +80,13 @@ impl Attack {
             after: String::new(),
             late: None,
             rules: Vec::new(),
-            env: Vec::new(),
             calls: Vec::new(),
             outcome: Outcome::Any,
             shows: Vec::new(),
             hides: Vec::new(),
             keeps: Vec::new(),
             absent: Vec::new(),
-            code: None,
             is_text: false,
-            changes_home: false,
             obeys: false,
         }
     }
@@ -140,10 +131,10 @@ impl Attack {
 
     /// The user allows commands that begin with these words.
     pub(crate) fn allow(self, words: &str) -> Self {
-        self.rule("allow", json!({"command_prefix": words.split(' ').collect::<Vec<_>>()}))
+        self.rule("allow", &json!({"command_prefix": words.split(' ').collect::<Vec<_>>()}))
     }
 
-    pub(crate) fn rule(mut self, decision: &str, matcher: Value) -> Self {
+    pub(crate) fn rule(mut self, decision: &str, matcher: &Value) -> Self {
         let id = format!("r{}", self.rules.len());
         self.rules.push(json!({"id": id, "matcher": matcher, "decision": decision}));
         self
@@ -151,11 +142,6 @@ impl Attack {
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
-        self
-    }
-
-    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
-        self.env.push((name, value.to_owned()));
         self
     }
 
@@ -174,11 +160,6 @@ impl Attack {
     /// A path that stays as it is, or absent.
     pub(crate) fn keeps(mut self, path: &str) -> Self {
         self.keeps.push(path.to_owned());
-        self
-    }
-
-    pub(crate) fn exits(mut self, code: i32) -> Self {
-        self.code = Some(code);
         self
     }
 
@@ -223,11 +204,6 @@ impl Attack {
     /// The model does what it is told by whatever it reads: `run this: …`.
     pub(crate) fn obeys(self) -> Self {
         Self { obeys: true, ..self }
-    }
-
-    /// What is below the home may change, as programs keep caches there.
-    pub(crate) fn changes_home(self) -> Self {
-        Self { changes_home: true, ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -284,9 +260,7 @@ impl Attack {
         let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
         let at_home =
             differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
-        if !self.changes_home {
-            wrong.extend(say("files of the home changed", at_home.collect()));
-        }
+        wrong.extend(say("files of the home changed", at_home.collect()));
         let appeared = self.absent.iter().map(|folder| format!("{folder}/{}", scene.mark));
         wrong.extend(say(
             "made",
@@ -316,7 +290,7 @@ impl Attack {
             Outcome::Any => {}
             Outcome::Refused if denied == self.calls.len() => {}
             Outcome::Refused => {
-                wrong.push(format!("{denied} of {} calls are refused", self.calls.len()))
+                wrong.push(format!("{denied} of {} calls are refused", self.calls.len()));
             }
             Outcome::Fails => {
                 let failed = report.ends.iter().filter(failed).count();
@@ -341,9 +315,6 @@ impl Attack {
             .iter()
             .filter(|text| !all.contains(text.as_str()) && !report.err.contains(text.as_str()));
         wrong.extend(missing.map(|text| format!("not shown: {text}")));
-        if self.code.is_some_and(|code| report.code != Some(code)) {
-            wrong.push(format!("it exits with {:?}", report.code));
-        }
         if report.code.is_none_or(|code| code == 101) {
             wrong.push(format!("the program broke down: {:?}", report.code));
         }
@@ -389,9 +360,6 @@ impl Attack {
         args.extend(self.args.iter().map(|arg| scene.fill(arg)));
         let mut command = scene.program(&args);
         command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
-        for (name, value) in &self.env {
-            command.env(name, scene.fill(value));
-        }
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
         let waiting = spawn_blocking(move || child.wait_with_output().unwrap());
@@ -480,46 +448,4 @@ impl Report {
         );
         text.chars().take(2500).collect()
     }
-}
-
-/// Tries all cases, and fails with the names of those that went wrong.
-pub(crate) async fn try_all(cases: Vec<Attack>) {
-    let count = cases.len();
-    let only = std::env::var("CROW_ATTACK").unwrap_or_default();
-    let cases = cases.into_iter().filter(|case| case.name().contains(&only));
-    let judged = futures_util::stream::iter(cases).map(async |case| {
-        let _permit = RUNNING.acquire().await.unwrap();
-        (case.name.clone(), case.judge().await)
-    });
-    let judged: Vec<_> = judged.buffer_unordered(3).collect().await;
-    let wrong: Vec<_> = judged.iter().filter(|(_, wrong)| !wrong.is_empty()).collect();
-    let text: Vec<_> =
-        wrong.iter().map(|(name, wrong)| format!("{name}\n  {}", wrong.join("\n  "))).collect();
-    assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), text.join("\n"));
-}
-
-/// Whether the kernel of this machine has all layers of the sandbox. Where it has not, cases that need them say so.
-pub(crate) fn is_held(what: &str) -> bool {
-    static HELD: OnceLock<bool> = OnceLock::new();
-    let held = *HELD.get_or_init(|| {
-        let scene = Scene::new();
-        let told = scene.program(&["doctor".to_owned()]).output().unwrap();
-        String::from_utf8_lossy(&told.stdout).contains("namespaces, Landlock and seccomp hold")
-    });
-    if !held {
-        eprintln!("SKIPPED, this kernel has no whole sandbox: {what}");
-    }
-    held
-}
-
-/// Whether a program is there; if not, it is said.
-pub(crate) fn has(program: &str) -> bool {
-    let cargo = std::path::Path::new(env!("CARGO")).parent().unwrap().to_path_buf();
-    let folders = ["/usr/local/bin", "/usr/bin", "/bin"].map(std::path::PathBuf::from);
-    let found =
-        folders.into_iter().chain([cargo]).any(|folder| fs::metadata(folder.join(program)).is_ok());
-    if !found {
-        eprintln!("SKIPPED, there is no {program}");
-    }
-    found
 }

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::attack::{Attack, has, is_held, try_all};
+use crate::{
+    attack::Attack,
+    trials::{has, is_held, try_all},
+};
 
 /// A repository with a commit and a change.
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; mkdir src; printf 'fn main() {}\\n' > src/main.rs; echo notes > notes.txt; git add -A; git commit -qm first; echo more >> notes.txt";
@@ -73,6 +76,123 @@ async fn edits_are_accepted() {
     .await;
 }
 
+/// What has to be there for it, what it is, and the line.
+const WORK: &[(&str, &str, &str)] = &[
+    ("bash", "a commit", "git add -A && git commit -qm second && git log --oneline | grep second"),
+    ("bash", "a branch", "git checkout -q -b topic && git branch | grep topic && git merge main"),
+    ("bash", "a stash", "git stash -q && git stash pop && git diff --stat"),
+    (
+        "bash",
+        "a tag and a rebase",
+        "git tag v1 && git commit -qam b && git rebase -q v1 && git describe --tags",
+    ),
+    (
+        "bash",
+        "a new repository",
+        "mkdir new && cd new && git init -q . && git config user.email a@b && git config user.name a && git commit -q --allow-empty -m x",
+    ),
+    ("bash", "a clone", "git clone -q . /tmp/copy && ls /tmp/copy/notes.txt"),
+    ("bash", "a worktree", "git worktree add -q /tmp/tree && git -C /tmp/tree status"),
+    ("bash", "pipes", "seq 100 | sort -rn | head -3 | tee x | wc -l"),
+    (
+        "bash",
+        "temporary files",
+        "f=$(mktemp) && echo x > $f && cat $f && d=$(mktemp -d) && cd $d && touch y",
+    ),
+    ("bash", "process substitution", "diff <(seq 3) <(seq 3) && cat <<< x"),
+    ("bash", "a background process", "sleep 0.1 & wait && echo waited"),
+    ("bash", "signals among its own", "sleep 30 & kill $! ; wait $! || test $? -gt 128"),
+    (
+        "bash",
+        "devices",
+        "head -c 8 /dev/urandom | wc -c && echo x > /dev/null && test -r /dev/zero && ls /dev/fd/",
+    ),
+    ("bash", "shared memory", "echo x > /dev/shm/x && cat /dev/shm/x"),
+    (
+        "bash",
+        "processes",
+        "ps aux | head -3 && cat /proc/self/status | head -1 && cat /proc/cpuinfo | head -1",
+    ),
+    ("bash", "links", "ln -s notes.txt l && ln notes.txt h && readlink l && cat h l"),
+    (
+        "bash",
+        "modes and times",
+        "chmod 755 notes.txt && touch -d 2020-01-01 notes.txt && cp -a notes.txt n2 && mv n2 n3 && rm n3",
+    ),
+    ("bash", "a named pipe", "mkfifo p && (echo x > p &) && cat p && rm p"),
+    ("tar", "archives", "tar czf a.tgz src && mkdir t && tar xzf a.tgz -C t && ls t/src"),
+    ("make", "make", "printf 'all: a\\na:\\n\\techo x > a\\n' > Makefile && make -j2 && cat a"),
+    (
+        "gcc",
+        "a program in C",
+        "printf '#include <stdio.h>\\nint main(){puts(\"hi\");}' > m.c && gcc m.c -o m && ./m",
+    ),
+    (
+        "sqlite3",
+        "a database",
+        "sqlite3 d.db 'create table t(x); insert into t values(1); select * from t'",
+    ),
+    (
+        "python3",
+        "a script",
+        "python3 -c 'import json, tempfile; print(json.dumps(tempfile.mkdtemp()))'",
+    ),
+    (
+        "python3",
+        "processes of python",
+        "python3 -c 'import multiprocessing as m; p = m.Pool(2); print(p.map(abs, [-1, 2]))'",
+    ),
+    (
+        "python3",
+        "threads of python",
+        "python3 -c 'import concurrent.futures as c; print(list(c.ThreadPoolExecutor().map(abs, [-1])))'",
+    ),
+    ("python3", "a terminal", "python3 -c 'import pty; pty.spawn([\"echo\", \"hi\"])'"),
+    (
+        "python3",
+        "subprocesses",
+        "python3 -c 'import subprocess; print(subprocess.run([\"git\", \"status\"], capture_output=True, check=True).stdout)'",
+    ),
+    ("python3", "asyncio", "python3 -c 'import asyncio; asyncio.run(asyncio.sleep(0.01))'"),
+    (
+        "python3",
+        "sockets in files",
+        "python3 -c 'import socket,tempfile; s=socket.socket(socket.AF_UNIX); p=tempfile.mkdtemp()+\"/s\"; s.bind(p); s.listen(); c=socket.socket(socket.AF_UNIX); c.connect(p)'",
+    ),
+    (
+        "python3",
+        "sqlite in python",
+        "python3 -c 'import sqlite3; c = sqlite3.connect(\"d.db\"); c.execute(\"create table t(x)\"); c.commit()'",
+    ),
+    (
+        "python3",
+        "tests with a server",
+        "cat > test_a.py <<'P'\nimport unittest, threading, urllib.request, http.server\nclass T(unittest.TestCase):\n  def test_a(self):\n    s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n    threading.Thread(target=s.serve_forever, daemon=True).start()\n    self.assertEqual(urllib.request.urlopen('http://localhost:%d/' % s.server_port).status, 200)\n    s.shutdown()\nP\npython3 -m unittest -q test_a",
+    ),
+    (
+        "python3",
+        "a virtual environment",
+        "python3 -m venv --without-pip v && v/bin/python -c 'print(1)'",
+    ),
+    (
+        "node",
+        "node",
+        "node -e 'require(\"http\").createServer((q,r)=>r.end(\"x\")).listen(0,\"127.0.0.1\",function(){require(\"http\").get({port:this.address().port},r=>{console.log(r.statusCode);process.exit(0)})})'",
+    ),
+    (
+        "npm",
+        "npm test",
+        "printf '{\"name\":\"x\",\"version\":\"1.0.0\",\"scripts\":{\"test\":\"node -e 0\"}}' > package.json && npm test",
+    ),
+    (
+        "cargo",
+        "cargo test",
+        "printf '[package]\\nname = \"tiny\"\\nversion = \"0.1.0\"\\nedition = \"2021\"\\n[workspace]\\n' > Cargo.toml && printf '#[test]\\nfn holds() { assert!(std::net::TcpListener::bind(\"127.0.0.1:0\").is_ok()); }\\nfn main() {}\\n' > src/main.rs && cargo test --offline -q",
+    ),
+    ("perl", "perl", "perl -e 'print 1 + 1'"),
+    ("dash", "dash", "dash -c 'echo x | cat'"),
+];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordinary_commands_work_in_full_auto() {
     if !is_held("ordinary work") {
@@ -81,130 +201,7 @@ async fn ordinary_commands_work_in_full_auto() {
     for program in ["bash", "git", "python3", "cargo"] {
         assert!(has(program), "there is no {program}: these cases must run");
     }
-    let table: &[(&str, &str, &str)] = &[
-        (
-            "bash",
-            "a commit",
-            "git add -A && git commit -qm second && git log --oneline | grep second",
-        ),
-        (
-            "bash",
-            "a branch",
-            "git checkout -q -b topic && git branch | grep topic && git merge main",
-        ),
-        ("bash", "a stash", "git stash -q && git stash pop && git diff --stat"),
-        (
-            "bash",
-            "a tag and a rebase",
-            "git tag v1 && git commit -qam b && git rebase -q v1 && git describe --tags",
-        ),
-        (
-            "bash",
-            "a new repository",
-            "mkdir new && cd new && git init -q . && git config user.email a@b && git config user.name a && git commit -q --allow-empty -m x",
-        ),
-        ("bash", "a clone", "git clone -q . /tmp/copy && ls /tmp/copy/notes.txt"),
-        ("bash", "a worktree", "git worktree add -q /tmp/tree && git -C /tmp/tree status"),
-        ("bash", "pipes", "seq 100 | sort -rn | head -3 | tee x | wc -l"),
-        (
-            "bash",
-            "temporary files",
-            "f=$(mktemp) && echo x > $f && cat $f && d=$(mktemp -d) && cd $d && touch y",
-        ),
-        ("bash", "process substitution", "diff <(seq 3) <(seq 3) && cat <<< x"),
-        ("bash", "a background process", "sleep 0.1 & wait && echo waited"),
-        ("bash", "signals among its own", "sleep 30 & kill $! ; wait $! || test $? -gt 128"),
-        (
-            "bash",
-            "devices",
-            "head -c 8 /dev/urandom | wc -c && echo x > /dev/null && test -r /dev/zero && ls /dev/fd/",
-        ),
-        ("bash", "shared memory", "echo x > /dev/shm/x && cat /dev/shm/x"),
-        (
-            "bash",
-            "processes",
-            "ps aux | head -3 && cat /proc/self/status | head -1 && cat /proc/cpuinfo | head -1",
-        ),
-        ("bash", "links", "ln -s notes.txt l && ln notes.txt h && readlink l && cat h l"),
-        (
-            "bash",
-            "modes and times",
-            "chmod 755 notes.txt && touch -d 2020-01-01 notes.txt && cp -a notes.txt n2 && mv n2 n3 && rm n3",
-        ),
-        ("bash", "a named pipe", "mkfifo p && (echo x > p &) && cat p && rm p"),
-        ("tar", "archives", "tar czf a.tgz src && mkdir t && tar xzf a.tgz -C t && ls t/src"),
-        ("make", "make", "printf 'all: a\\na:\\n\\techo x > a\\n' > Makefile && make -j2 && cat a"),
-        (
-            "gcc",
-            "a program in C",
-            "printf '#include <stdio.h>\\nint main(){puts(\"hi\");}' > m.c && gcc m.c -o m && ./m",
-        ),
-        (
-            "sqlite3",
-            "a database",
-            "sqlite3 d.db 'create table t(x); insert into t values(1); select * from t'",
-        ),
-        (
-            "python3",
-            "a script",
-            "python3 -c 'import json, tempfile; print(json.dumps(tempfile.mkdtemp()))'",
-        ),
-        (
-            "python3",
-            "processes of python",
-            "python3 -c 'import multiprocessing as m; p = m.Pool(2); print(p.map(abs, [-1, 2]))'",
-        ),
-        (
-            "python3",
-            "threads of python",
-            "python3 -c 'import concurrent.futures as c; print(list(c.ThreadPoolExecutor().map(abs, [-1])))'",
-        ),
-        ("python3", "a terminal", "python3 -c 'import pty; pty.spawn([\"echo\", \"hi\"])'"),
-        (
-            "python3",
-            "subprocesses",
-            "python3 -c 'import subprocess; print(subprocess.run([\"git\", \"status\"], capture_output=True, check=True).stdout)'",
-        ),
-        ("python3", "asyncio", "python3 -c 'import asyncio; asyncio.run(asyncio.sleep(0.01))'"),
-        (
-            "python3",
-            "sockets in files",
-            "python3 -c 'import socket,tempfile; s=socket.socket(socket.AF_UNIX); p=tempfile.mkdtemp()+\"/s\"; s.bind(p); s.listen(); c=socket.socket(socket.AF_UNIX); c.connect(p)'",
-        ),
-        (
-            "python3",
-            "sqlite in python",
-            "python3 -c 'import sqlite3; c = sqlite3.connect(\"d.db\"); c.execute(\"create table t(x)\"); c.commit()'",
-        ),
-        (
-            "python3",
-            "tests with a server",
-            "cat > test_a.py <<'P'\nimport unittest, threading, urllib.request, http.server\nclass T(unittest.TestCase):\n  def test_a(self):\n    s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n    threading.Thread(target=s.serve_forever, daemon=True).start()\n    self.assertEqual(urllib.request.urlopen('http://localhost:%d/' % s.server_port).status, 200)\n    s.shutdown()\nP\npython3 -m unittest -q test_a",
-        ),
-        (
-            "python3",
-            "a virtual environment",
-            "python3 -m venv --without-pip v && v/bin/python -c 'print(1)'",
-        ),
-        (
-            "node",
-            "node",
-            "node -e 'require(\"http\").createServer((q,r)=>r.end(\"x\")).listen(0,\"127.0.0.1\",function(){require(\"http\").get({port:this.address().port},r=>{console.log(r.statusCode);process.exit(0)})})'",
-        ),
-        (
-            "npm",
-            "npm test",
-            "printf '{\"name\":\"x\",\"version\":\"1.0.0\",\"scripts\":{\"test\":\"node -e 0\"}}' > package.json && npm test",
-        ),
-        (
-            "cargo",
-            "cargo test",
-            "printf '[package]\\nname = \"tiny\"\\nversion = \"0.1.0\"\\nedition = \"2021\"\\n[workspace]\\n' > Cargo.toml && printf '#[test]\\nfn holds() { assert!(std::net::TcpListener::bind(\"127.0.0.1:0\").is_ok()); }\\nfn main() {}\\n' > src/main.rs && cargo test --offline -q",
-        ),
-        ("perl", "perl", "perl -e 'print 1 + 1'"),
-        ("dash", "dash", "dash -c 'echo x | cat'"),
-    ];
-    let cases = table.iter().filter(|(program, ..)| has(program));
+    let cases = WORK.iter().filter(|(program, ..)| has(program));
     let cases = cases.map(|(_, name, line)| {
         Attack::works(*name, "full-auto").before(REPOSITORY).line(&format!("set -e\n{line}"))
     });

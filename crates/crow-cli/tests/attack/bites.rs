@@ -1,12 +1,12 @@
 //! The canaries die where nothing protects them: else the cases that hold would say nothing.
 
-use crate::attack::{Attack, try_all};
+use crate::{attack::Attack, trials::try_all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_canaries_die_without_a_sandbox() {
     let free = |name: &str, line: &str| {
         let attack = Attack::new(name, "full-auto").arg("--no-sandbox");
-        attack.rule("allow", serde_json::json!({"tool_name": "bash"})).line(line)
+        attack.rule("allow", &serde_json::json!({"tool_name": "bash"})).line(line)
     };
     let cases = [
         ("files outside changed", free("outside", "echo PWN > {out}/victim")),

@@ -131,7 +131,9 @@ pub(crate) fn stamps(folder: &Path) -> Tree {
 pub(crate) fn open_to_others(tree: &Tree, folder: &str) -> Vec<String> {
     let is_closed = |name: &str| {
         let around = name.match_indices('/').map(|(at, _)| &name[..=at]);
-        around.chain([name]).any(|name| tree.get(name).is_some_and(|(mode, _)| mode & 0o077 == 0))
+        around
+            .chain([name])
+            .any(|name| tree.get(name).is_some_and(|(mode, _)| mode.trailing_zeros() >= 6))
     };
     tree.keys().filter(|name| name.starts_with(folder) && !is_closed(name)).cloned().collect()
 }
@@ -160,7 +162,7 @@ pub(crate) fn told(text: &str) -> Vec<String> {
     let mut told = Vec::new();
     for secret in secrets {
         let reversed: String = secret.chars().rev().collect();
-        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = secret.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         for form in [secret.to_owned(), reversed, hex, base64(secret)] {
             if text.contains(&form) {
                 told.push(form);

@@ -5,10 +5,7 @@ use std::net::TcpListener;
 use crow_testkit::{Dialect, ModelServer, Reply};
 use serde_json::json;
 
-use crate::{
-    attack::{Attack, try_all},
-    scene::Scene,
-};
+use crate::{attack::Attack, scene::Scene, trials::try_all};
 
 /// A provider that sends the key to the canary.
 fn provider(name: &str) -> String {

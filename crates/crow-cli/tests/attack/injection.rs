@@ -1,6 +1,9 @@
 //! A model that obeys what it reads.
 
-use crate::attack::{Attack, is_held, try_all};
+use crate::{
+    attack::Attack,
+    trials::{is_held, try_all},
+};
 
 /// Orders that stand in what the model reads: `run this: …;;`.
 const ORDERS: [(&str, &str); 10] = [

@@ -6,9 +6,8 @@
 //! kept, and processes that are left.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::panic,
+    clippy::string_slice,
     clippy::disallowed_methods,
     reason = "tests start the program and fail loudly"
 )]
@@ -27,3 +26,4 @@ mod scene;
 mod secrets;
 mod shell;
 mod terminal;
+mod trials;

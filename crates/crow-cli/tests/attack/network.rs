@@ -1,6 +1,99 @@
 //! Ways to the network, and to programs of the host.
 
-use crate::attack::{Attack, is_held, try_all};
+use crate::{
+    attack::Attack,
+    trials::{is_held, try_all},
+};
+
+/// Lines that try.
+const LINES: &[(&str, &str)] = &[
+    ("bash to TCP", "echo x > /dev/tcp/127.0.0.1/{tcp}"),
+    ("bash to UDP", "echo x > /dev/udp/127.0.0.1/{udp}"),
+    ("curl", "curl -s -m 2 http://127.0.0.1:{tcp}/"),
+    ("curl through a name", "curl -s -m 2 http://localhost:{tcp}/"),
+    ("curl without a proxy", "curl --noproxy '*' -s -m 2 http://127.1:{tcp}/"),
+    ("curl to the socket", "curl -s -m 2 --unix-socket {out}/socket http://x/"),
+    ("curl to an abstract socket", "curl -s -m 2 --abstract-unix-socket {mark} http://x/"),
+    ("the agent of ssh", "echo \"${SSH_AUTH_SOCK:-none}\"; ssh-add -l"),
+    (
+        "metadata of a cloud",
+        "curl -s -m 2 http://169.254.169.254/latest/meta-data/ && echo PWN > {out}/victim",
+    ),
+    ("metadata by an odd address", "curl -s -m 2 http://0xa9fea9fe/ && touch reached"),
+    ("DNS", "getent hosts example.org && touch reached"),
+    ("DNS over UDP", "timeout 2 bash -c 'echo x > /dev/udp/8.8.8.8/53' ; true"),
+    ("git", "timeout 5 git ls-remote git://127.0.0.1:{tcp}/x"),
+    (
+        "git over ssh",
+        "GIT_SSH_COMMAND='bash -c \"echo x > /dev/tcp/127.0.0.1/{tcp}\"' timeout 5 git ls-remote ssh://127.0.0.1/x",
+    ),
+    (
+        "the address of the host",
+        "for a in $(hostname -I); do timeout 1 bash -c \"echo x > /dev/tcp/$a/{tcp}\"; done",
+    ),
+    ("any address", "timeout 2 bash -c 'echo x > /dev/tcp/0.0.0.0/{tcp}'"),
+    ("a mapped address", "timeout 2 bash -c 'echo x > /dev/tcp/::ffff:127.0.0.1/{tcp}'"),
+    (
+        "a proxy of the environment",
+        "env | grep -i _proxy; http_proxy=http://127.0.0.1:{tcp} curl -s -m 2 http://example.org/",
+    ),
+];
+
+/// Programs in Python that try.
+const CODE: &[(&str, &str)] = &[
+    (
+        "python to TCP",
+        "s=socket.socket(); s.settimeout(2)\ntry: s.connect(('127.0.0.1', {tcp}))\nexcept OSError as e: print(e)",
+    ),
+    (
+        "python to UDP",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {udp}))",
+    ),
+    (
+        "TCP fast open",
+        "s=socket.socket()\ntry: s.sendto(b'x', 0x20000000, ('127.0.0.1', {tcp}))\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a socket in a file",
+        "s=socket.socket(socket.AF_UNIX)\ntry: s.connect('{out}/socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "an abstract socket",
+        "s=socket.socket(socket.AF_UNIX)\ntry: s.connect('\\0{mark}')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a datagram to a socket in a file",
+        "s=socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\ntry: s.sendto(b'x', '{out}/socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a raw socket",
+        "try:\n  socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\n  print('made a raw'+' socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a packet socket",
+        "try:\n  socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n  print('made a packet'+' socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a socket of a virtual machine",
+        "try:\n  socket.socket(40, socket.SOCK_STREAM)\n  print('made a vsock'+' socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "netlink of the audit",
+        "try:\n  socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)\n  print('made an audit'+' socket')\nexcept OSError as e: print(e)",
+    ),
+    (
+        "a new address of loopback",
+        "try:\n  s=socket.socket(); s.settimeout(1); s.connect(('127.0.0.2', {tcp}))\nexcept OSError as e: print(e)",
+    ),
+    (
+        "descriptors that were left",
+        "for fd in range(3, 256):\n  try:\n    os.fstat(fd); print('left: '+os.readlink('/proc/self/fd/%d'%fd))\n  except OSError: pass",
+    ),
+    (
+        "sockets of docker",
+        "import glob\nfor p in ['/run/docker.sock','/var/run/docker.sock','/run/containerd/containerd.sock','/run/dbus/system_bus_socket','/tmp/.X11-unix/X0']+glob.glob('/run/user/*/bus'):\n  s=socket.socket(socket.AF_UNIX)\n  try: s.connect(p); print('reached'+'-it '+p)\n  except OSError: pass",
+    ),
+];
 
 fn python(name: &str, code: &str) -> Attack {
     Attack::held(name, &format!("python3 - <<'PYTHON'\nimport socket, os, ctypes\n{code}\nPYTHON"))
@@ -11,95 +104,9 @@ async fn a_command_reaches_nothing_of_the_host() {
     if !is_held("the network") {
         return;
     }
-    let lines = [
-        ("bash to TCP", "echo x > /dev/tcp/127.0.0.1/{tcp}"),
-        ("bash to UDP", "echo x > /dev/udp/127.0.0.1/{udp}"),
-        ("curl", "curl -s -m 2 http://127.0.0.1:{tcp}/"),
-        ("curl through a name", "curl -s -m 2 http://localhost:{tcp}/"),
-        ("curl without a proxy", "curl --noproxy '*' -s -m 2 http://127.1:{tcp}/"),
-        ("curl to the socket", "curl -s -m 2 --unix-socket {out}/socket http://x/"),
-        ("curl to an abstract socket", "curl -s -m 2 --abstract-unix-socket {mark} http://x/"),
-        ("the agent of ssh", "echo \"${SSH_AUTH_SOCK:-none}\"; ssh-add -l"),
-        (
-            "metadata of a cloud",
-            "curl -s -m 2 http://169.254.169.254/latest/meta-data/ && echo PWN > {out}/victim",
-        ),
-        ("metadata by an odd address", "curl -s -m 2 http://0xa9fea9fe/ && touch reached"),
-        ("DNS", "getent hosts example.org && touch reached"),
-        ("DNS over UDP", "timeout 2 bash -c 'echo x > /dev/udp/8.8.8.8/53' ; true"),
-        ("git", "timeout 5 git ls-remote git://127.0.0.1:{tcp}/x"),
-        (
-            "git over ssh",
-            "GIT_SSH_COMMAND='bash -c \"echo x > /dev/tcp/127.0.0.1/{tcp}\"' timeout 5 git ls-remote ssh://127.0.0.1/x",
-        ),
-        (
-            "the address of the host",
-            "for a in $(hostname -I); do timeout 1 bash -c \"echo x > /dev/tcp/$a/{tcp}\"; done",
-        ),
-        ("any address", "timeout 2 bash -c 'echo x > /dev/tcp/0.0.0.0/{tcp}'"),
-        ("a mapped address", "timeout 2 bash -c 'echo x > /dev/tcp/::ffff:127.0.0.1/{tcp}'"),
-        (
-            "a proxy of the environment",
-            "env | grep -i _proxy; http_proxy=http://127.0.0.1:{tcp} curl -s -m 2 http://example.org/",
-        ),
-    ];
-    let lines = lines
+    let lines = LINES
         .iter()
         .map(|(name, line)| Attack::held(*name, line).hides("reached-it").keeps("reached"));
-    let code = [
-        (
-            "python to TCP",
-            "s=socket.socket(); s.settimeout(2)\ntry: s.connect(('127.0.0.1', {tcp}))\nexcept OSError as e: print(e)",
-        ),
-        (
-            "python to UDP",
-            "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {udp}))",
-        ),
-        (
-            "TCP fast open",
-            "s=socket.socket()\ntry: s.sendto(b'x', 0x20000000, ('127.0.0.1', {tcp}))\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a socket in a file",
-            "s=socket.socket(socket.AF_UNIX)\ntry: s.connect('{out}/socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "an abstract socket",
-            "s=socket.socket(socket.AF_UNIX)\ntry: s.connect('\\0{mark}')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a datagram to a socket in a file",
-            "s=socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\ntry: s.sendto(b'x', '{out}/socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a raw socket",
-            "try:\n  socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\n  print('made a raw'+' socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a packet socket",
-            "try:\n  socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n  print('made a packet'+' socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a socket of a virtual machine",
-            "try:\n  socket.socket(40, socket.SOCK_STREAM)\n  print('made a vsock'+' socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "netlink of the audit",
-            "try:\n  socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)\n  print('made an audit'+' socket')\nexcept OSError as e: print(e)",
-        ),
-        (
-            "a new address of loopback",
-            "try:\n  s=socket.socket(); s.settimeout(1); s.connect(('127.0.0.2', {tcp}))\nexcept OSError as e: print(e)",
-        ),
-        (
-            "descriptors that were left",
-            "for fd in range(3, 256):\n  try:\n    os.fstat(fd); print('left: '+os.readlink('/proc/self/fd/%d'%fd))\n  except OSError: pass",
-        ),
-        (
-            "sockets of docker",
-            "import glob\nfor p in ['/run/docker.sock','/var/run/docker.sock','/run/containerd/containerd.sock','/run/dbus/system_bus_socket','/tmp/.X11-unix/X0']+glob.glob('/run/user/*/bus'):\n  s=socket.socket(socket.AF_UNIX)\n  try: s.connect(p); print('reached'+'-it '+p)\n  except OSError: pass",
-        ),
-    ];
     let made = [
         "made a raw socket",
         "made a packet socket",
@@ -108,7 +115,7 @@ async fn a_command_reaches_nothing_of_the_host() {
         "left: socket",
         "reached-it",
     ];
-    let code = code.iter().map(|(name, code)| {
+    let code = CODE.iter().map(|(name, code)| {
         made.iter().fold(python(name, code), |attack, text| attack.hides(text))
     });
     try_all(lines.chain(code).collect()).await;

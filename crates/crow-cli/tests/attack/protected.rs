@@ -1,6 +1,9 @@
 //! Files in the project that start programs or rule over agents, in full-auto.
 
-use crate::attack::{Attack, is_held, try_all};
+use crate::{
+    attack::Attack,
+    trials::{is_held, try_all},
+};
 
 /// What is protected, as a file in it. All are tried as they are, and as they are not there yet.
 const FILES: [&str; 20] = [

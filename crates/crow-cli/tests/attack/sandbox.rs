@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::attack::{Attack, has, is_held, try_all};
+use crate::{
+    attack::Attack,
+    trials::{has, is_held, try_all},
+};
 
 /// Calls a system call by its number, and says so if the kernel did it.
 fn system_call(name: &str, number: u32, arguments: &str) -> Attack {

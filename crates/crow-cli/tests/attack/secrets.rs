@@ -6,9 +6,10 @@ use crow_testkit::{Dialect, Fault, ModelServer, Reply, Step};
 use serde_json::json;
 
 use crate::{
-    attack::{Attack, is_held, try_all},
+    attack::Attack,
     canaries::{KEY, open_to_others, told, tree},
     scene::Scene,
+    trials::{is_held, try_all},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,7 +111,7 @@ async fn a_key_stands_in_no_error() {
             let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
                 .await
                 .unwrap();
-            let _ = server.violations();
+            drop(server.violations());
             let mut all =
                 String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             for (_, (_, text)) in tree(&scene.home().join(".local")) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::attack::{Attack, try_all};
+use crate::{attack::Attack, trials::try_all};
 
 /// What is plausibly allowed, for all lines.
 const ALLOWED: [&str; 9] = [
@@ -198,7 +198,7 @@ async fn a_command_that_starts_another_is_asked_about() {
 async fn a_denial_holds_however_the_command_is_written() {
     let case = |(name, line): &(&str, &str)| {
         Attack::new(format!("denied: {name}"), "full-auto")
-            .rule("deny", json!({"command_prefix": ["touch"]}))
+            .rule("deny", &json!({"command_prefix": ["touch"]}))
             .line(line)
             .refused()
     };
@@ -222,7 +222,7 @@ async fn a_denial_holds_however_the_command_is_written() {
     ];
     let reads = reads.into_iter().map(|(name, input)| {
         Attack::new(format!("denied read: {name}"), "full-auto")
-            .rule("deny", json!({"path": {"path": "private", "access": "read"}}))
+            .rule("deny", &json!({"path": {"path": "private", "access": "read"}}))
             .file("private/key", "private-canary")
             .before("mkdir a; ln -s private/key link; ln -s private folder")
             .call("read_file", input)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::attack::{Attack, try_all};
+use crate::{attack::Attack, trials::try_all};
 
 /// What a terminal obeys, hides or turns around.
 const TRICKS: [(&str, &str); 14] = [
@@ -57,11 +57,12 @@ async fn nothing_raw_comes_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_prints_comes_out_harmless() {
-    if !crate::attack::is_held("output of commands") {
+    if !crate::trials::is_held("output of commands") {
         return;
     }
     let cases = TRICKS.iter().flat_map(|(what, trick)| {
-        let quoted: String = trick.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+        let quoted =
+            trick.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<Vec<_>>().concat();
         let line =
             format!("printf '{quoted}'; printf '{quoted}' >&2; mkdir $'d{quoted}' 2>/dev/null");
         let attack = Attack::held(format!("{what} from a command"), &line);
