@@ -45,7 +45,6 @@ pub(crate) struct Attack {
     files: Vec<(String, String)>,
     script: String,
     after: String,
-    late: Option<String>,
     rules: Vec<Value>,
     calls: Vec<(&'static str, Value)>,
     outcome: Outcome,
@@ -78,7 +77,6 @@ impl Attack {
             files: Vec::new(),
             script: String::new(),
             after: String::new(),
-            late: None,
             rules: Vec::new(),
             calls: Vec::new(),
             outcome: Outcome::Any,
@@ -184,11 +182,6 @@ impl Attack {
     /// The user does this afterwards, outside of the sandbox; it must not start what the attacker left.
     pub(crate) fn after(self, script: &str) -> Self {
         Self { after: script.to_owned(), ..self }
-    }
-
-    /// A program of the host opens this socket in `out` once the command has made `started`, and then makes `go`.
-    pub(crate) fn late(self, socket: &str) -> Self {
-        Self { late: Some(socket.to_owned()), ..self }
     }
 
     /// The canaries alone judge.
@@ -339,8 +332,9 @@ impl Attack {
                 if place == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
                     continue;
                 }
-                // What is kept to undo changes are files of the project.
-                if !name.starts_with("snapshots/") {
+                // What is kept to undo changes are files of the project; whole outputs are kept as they were printed.
+                let is_raw = name.starts_with("snapshots/") || name.contains("/output/");
+                if !is_raw {
                     look(&format!("{place}: {name}"), &String::from_utf8_lossy(&content));
                 }
             }
@@ -363,11 +357,7 @@ impl Attack {
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
         let waiting = spawn_blocking(move || child.wait_with_output().unwrap());
-        let late = self.late.as_ref().map(|name| scene.open_late(name));
         let ended = timeout(PATIENCE, waiting).await;
-        if late.is_some_and(|socket| socket.join().unwrap()) {
-            return Err("reached: a late socket".to_owned());
-        }
         let Ok(output) = ended else {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             return Err("it does not end".to_owned());

@@ -162,13 +162,3 @@ async fn an_allowed_host_does_not_open_others() {
     };
     try_all(table.iter().map(case).collect()).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_socket_that_appears_while_a_command_runs_is_out_of_reach() {
-    if !is_held("late sockets") {
-        return;
-    }
-    let connect = "import os, socket, time\nopen('started', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\ns = socket.socket(socket.AF_UNIX)\ntry: s.connect('{out}/late'); s.sendall(b'x')\nexcept OSError as e: print(e)";
-    let case = python("a late socket", connect).late("late");
-    try_all(vec![case]).await;
-}

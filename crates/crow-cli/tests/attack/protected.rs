@@ -143,7 +143,7 @@ async fn a_protected_file_that_is_not_there_does_not_appear() {
     ];
     let nested = nested.into_iter().map(|(name, line)| {
         Attack::held(format!("new: {name}"), &line)
-            .after("git status > /dev/null; git diff > /dev/null || true")
+            .after("git status > /dev/null || true; git diff > /dev/null || true")
             .keeps("pwned")
     });
     let bare = Attack::held("a bare repository at the root", "rm -rf .git; mkdir objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\\nfsmonitor=PWN\\nbare=false\\nworktree=.\\n' > config")

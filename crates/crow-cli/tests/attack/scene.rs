@@ -2,12 +2,10 @@
 
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
-    thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -109,28 +107,6 @@ impl Scene {
         let done =
             self.clean(Command::new("bash")).args(["-ec", &self.fill(script)]).output().unwrap();
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
-    }
-
-    /// Opens a socket when the command says that it has started. Returns whether it was reached.
-    pub(crate) fn open_late(&self, name: &str) -> JoinHandle<bool> {
-        let (project, path) = (self.project(), self.out().join(name));
-        std::thread::spawn(move || {
-            let end = Instant::now() + Duration::from_secs(30);
-            while !project.join("started").exists() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let socket = UnixListener::bind(&path).unwrap();
-            socket.set_nonblocking(true).unwrap();
-            fs::write(project.join("go"), "").unwrap();
-            let end = Instant::now() + Duration::from_secs(2);
-            let mut reached = false;
-            while !reached && Instant::now() < end {
-                reached = socket.accept().is_ok();
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            fs::remove_file(&path).unwrap();
-            reached
-        })
     }
 
     /// The program in this scene.

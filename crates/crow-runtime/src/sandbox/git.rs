@@ -99,7 +99,8 @@ fn find_modules(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             continue;
         }
         let path = entry.path();
-        if path.join("HEAD").exists() {
+        // One that is not complete yet may become so.
+        if ["HEAD", "config", "hooks"].iter().any(|name| path.join(name).exists()) {
             find_modules(&path.join("modules"), depth - 1, found);
             found.push(path);
         } else {

@@ -153,9 +153,6 @@ fn make_in_child(
     let open = |path| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let mut made: [Option<OwnedFd>; PASSED] = [const { None }; PASSED];
     if let Some(identity) = identity {
-        // What cannot be dumped, as the program that keeps keys, does not own its files in /proc: it could not say who it
-        // is. This process exits at once.
-        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)?;
         child::leave(UnshareFlags::NEWUSER)?;
         identity.assume()?;
         made[0] = Some(open(c"/proc/self/ns/user")?);
