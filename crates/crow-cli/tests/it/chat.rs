@@ -165,7 +165,8 @@ async fn words_from_before_a_question_are_not_its_answer() {
     // No call ran, so nothing is done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
     assert!(!place.project("a.txt").exists());
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.prompts("").await.keys("\u{4}");
     terminal.exits(0).await;
     assert!(server.finish().await.unwrap()[1].body.to_string().contains("not that file"));
 }

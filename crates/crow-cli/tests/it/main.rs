@@ -1,7 +1,6 @@
 //! The built program, driven only by flags and environment, against the test kit's model server.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::panic,

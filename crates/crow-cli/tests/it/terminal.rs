@@ -121,12 +121,17 @@ impl Terminal {
 
     /// Waits for the end of the program; the terminal must be as it was.
     pub(crate) async fn exits(mut self, code: u32) -> String {
+        let mut killer = self.child.clone_killer();
         let waiting = spawn_blocking(move || {
             let status = self.child.wait().unwrap();
             (self, status.exit_code())
         });
-        let (mut terminal, exited) =
-            timeout(PATIENCE, waiting).await.expect("it does not end").unwrap();
+        let Ok(ended) = timeout(PATIENCE, waiting).await else {
+            // Whoever waits for it would hold up the end of the test.
+            drop(killer.kill());
+            panic!("it does not end");
+        };
+        let (mut terminal, exited) = ended.unwrap();
         let modes = format!("{:?}", terminal.master.get_termios().unwrap());
         // Without its last user the terminal ends, and the reader with it when it has read all.
         terminal.slave = None;
