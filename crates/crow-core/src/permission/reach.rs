@@ -10,7 +10,7 @@ use crate::{
     tool::{
         Access, CommandLine, CommandMeaning, Depth, Effects, Redirect, Subject, ToolCategory, Touch,
     },
-    workspace::Workspace,
+    workspace::{PROTECTED, Workspace},
 };
 
 /// Why a command is asked about of which nothing else is to be said.
@@ -193,54 +193,22 @@ fn is_inside(path: &Path, access: Access, workspace: &Workspace, readable: &[Pat
     is_clear && (workspace.contains(path) || may_read())
 }
 
-/// Files and folders that start programs or rule over agents. Changes of them are asked about also where edits pass. The
-/// sandbox holds commands back from the same ones.
-const PROTECTED: [&str; 31] = [
-    ".git",
-    ".crow-agent",
-    ".claude",
-    ".opencode",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".continue",
-    ".windsurf",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".fleet",
-    ".nvim.lua",
-    ".nvimrc",
-    ".exrc",
-    ".dir-locals.el",
-    ".envrc",
-    ".github",
-    ".gitlab-ci.yml",
-    ".gitlab",
-    ".circleci",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker",
-    ".forgejo",
-    ".gitea",
-    ".buildkite",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-];
-
-/// Whether a path is or lies in one of them, seen from the workspace's root: the root itself may lie in one.
+/// Whether a path is or lies in one of the [`PROTECTED`] or in `.git`, seen from the workspace's root: the root itself may lie in one.
 pub(super) fn is_protected(path: &Path, workspace: &Workspace) -> bool {
     let below =
         workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
     below.components().any(|component| {
         let name = component.as_os_str();
-        PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+        protected().any(|protected| name.eq_ignore_ascii_case(protected))
             || !name.is_ascii() && {
                 let name = folded(&name.to_string_lossy());
-                PROTECTED.contains(&name.as_str())
+                protected().any(|protected| *protected == name)
             }
     })
+}
+
+fn protected() -> impl Iterator<Item = &'static &'static str> {
+    PROTECTED.iter().chain(&[".git"])
 }
 
 /// A name as file systems see it that do not tell letters apart: some leave invisible characters away, too.

@@ -6,47 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::capability::PutAside;
+use crow_core::{capability::PutAside, workspace::PROTECTED};
 
 use super::{
     git::{GitFolder, is_harmless_repository, settings_in},
     nested::NestedRepositories,
 };
 
-/// Files and folders in a root of the workspace that commands may not change: settings of editors, of agents, and of
-/// what runs on other machines.
-const SETTINGS: &[&str] = &[
-    ".crow-agent",
-    ".claude",
-    ".opencode",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".continue",
-    ".windsurf",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".fleet",
-    ".nvim.lua",
-    ".nvimrc",
-    ".exrc",
-    ".dir-locals.el",
-    ".envrc",
-    ".github",
-    ".gitlab-ci.yml",
-    ".gitlab",
-    ".circleci",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker",
-    ".forgejo",
-    ".gitea",
-    ".buildkite",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-];
 /// What makes git take a folder for a repository without a `.git`, settings included.
 const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
 const GIT: &str = ".git";
@@ -95,7 +61,7 @@ impl Protected {
         let mut found = Self::default();
         for root in roots {
             let is_open = |name: &Path| unprotected.iter().any(|open| name.starts_with(open));
-            for name in SETTINGS.iter().filter(|name| !is_open(Path::new(name))) {
+            for name in PROTECTED.iter().filter(|name| !is_open(Path::new(name))) {
                 found.look_at(root.join(name));
             }
             if is_open(Path::new(GIT)) {
