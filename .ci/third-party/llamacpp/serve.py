@@ -18,6 +18,10 @@ params.n_parallel = 1
 # The most tokens of an answer when the request does not say.
 params.n_predict = 12
 params.warmup = False
+# Always the same answer: where the first token is half a character, the server leaves out the event that has the
+# prompt's tokens.
+params.sampling.temp = 0.0
+params.sampling.seed = 1
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()
