@@ -6,6 +6,7 @@
 pub mod call;
 pub mod capability;
 pub mod context;
+pub mod control;
 pub mod event;
 pub mod file_views;
 mod hash;

@@ -1,0 +1,68 @@
+//! What reviewers say, and what it comes to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Verdict;
+
+/// How many of several reviewers must approve.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consensus {
+    /// Every one.
+    #[default]
+    All,
+    /// More than half.
+    Majority,
+    /// One.
+    Any,
+}
+
+impl Consensus {
+    /// Returns whether so many approvals of so many reviewers are enough. Nobody approves of nothing.
+    pub fn is_reached(self, approvals: usize, reviewers: usize) -> bool {
+        match self {
+            Self::All => approvals == reviewers && reviewers > 0,
+            Self::Majority => approvals * 2 > reviewers,
+            Self::Any => approvals > 0,
+        }
+    }
+}
+
+/// What one reviewer came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// The reviewer.
+    pub reviewer: String,
+    /// Its vote. It approves by calling `task_complete`, and by nothing else.
+    pub verdict: Verdict,
+    /// What it says: the summary of its approval, or its last words.
+    pub text: String,
+}
+
+impl Review {
+    /// Writes what was said as one message. Several reviewers are named.
+    pub(super) fn join(reviews: &[Self]) -> String {
+        let said = |review: &&Self| !review.text.trim().is_empty();
+        match reviews {
+            [one] => one.text.trim().to_owned(),
+            several => {
+                let texts = several.iter().filter(said).map(|review| {
+                    format!(
+                        "{} ({}):\n{}",
+                        review.reviewer,
+                        word(review.verdict),
+                        review.text.trim()
+                    )
+                });
+                texts.collect::<Vec<_>>().join("\n\n")
+            }
+        }
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approved => "approves",
+        Verdict::Rejected => "does not approve",
+    }
+}
