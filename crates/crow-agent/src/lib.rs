@@ -5,12 +5,14 @@
 //! protocol and no terminal.
 
 mod base_agent;
+mod checks;
 mod prompt;
 mod serve;
 mod task_complete;
 mod turn_result;
 
 pub use base_agent::{AgentConfig, BaseAgent};
+pub use checks::{Check, Checks};
 pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
 pub use serve::{serve, serve_latest};
 pub use task_complete::TaskComplete;

@@ -89,12 +89,11 @@ async fn conclude(
     internals: &mut AgentInternals,
     turn: TurnResult,
 ) -> Result<RunOutcome, AgentError> {
+    let verified = turn.is_verified();
     Ok(match turn.end {
         TurnEnd::TaskComplete { summary } => {
-            internals
-                .emit(AgentEvent::TaskComplete { summary: summary.clone(), verified: false })
-                .await?;
-            RunOutcome::Completed { summary, verified: false }
+            internals.emit(AgentEvent::TaskComplete { summary: summary.clone(), verified }).await?;
+            RunOutcome::Completed { summary, verified }
         }
         TurnEnd::Text if turn.text.as_deref().unwrap_or_default().trim().is_empty() => {
             RunOutcome::Failed { error: "the model gave no answer".to_owned() }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crow_core::{
+    event::CheckReport,
     message::ReplyContent,
     model::ModelReply,
     tool::ToolStatus,
@@ -22,6 +23,8 @@ pub struct TurnResult {
     pub tool_calls: Vec<ExecutedCall>,
     /// What the agent says about the finished task, if it called `task_complete`.
     pub task_complete: Option<String>,
+    /// What the checks came to when the agent last said so.
+    pub evidence: CheckReport,
     /// What the model calls of the turn used.
     pub usage: TokenUsage,
     /// Files that were created, changed or deleted, each once, in the order of the first change.
@@ -38,6 +41,7 @@ impl Default for TurnResult {
             text: None,
             tool_calls: Vec::new(),
             task_complete: None,
+            evidence: CheckReport::default(),
             usage: TokenUsage::default(),
             files_changed: Vec::new(),
             steps: 0,
@@ -47,6 +51,11 @@ impl Default for TurnResult {
 }
 
 impl TurnResult {
+    /// Returns whether the task is done and the checks bear it out.
+    pub fn is_verified(&self) -> bool {
+        self.task_complete.is_some() && self.evidence.verified
+    }
+
     /// Takes in a reply and tells the turn machine of it.
     pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
         self.usage += reply.usage;

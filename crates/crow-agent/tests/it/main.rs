@@ -7,5 +7,7 @@
     reason = "tests fail loudly"
 )]
 
+mod checks;
+mod liars;
 mod tools;
 mod turns;
