@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crow_core::{
+    control::EndTool,
     event::{AgentEvent, AgentState},
     ids::ReplyId,
     model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
-    tool::ToolRegistry,
+    tool::{Tool, ToolRegistry},
     turn::{NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
@@ -43,14 +44,44 @@ impl BaseAgent {
         model: ResolvedModel,
         tools: ToolRegistry,
     ) -> Self {
-        let definitions = if model.info.abilities.tools { tools.definitions() } else { Vec::new() };
-        Self {
+        let mut agent = Self {
             name: name.into(),
             config,
             model,
-            tools: Arc::new(tools),
-            definitions: definitions.into(),
+            tools: Arc::default(),
+            definitions: Arc::default(),
+        };
+        agent.set_tools(tools);
+        agent
+    }
+
+    fn set_tools(&mut self, tools: ToolRegistry) {
+        let can_call = self.model.info.abilities.tools;
+        self.definitions = if can_call { tools.definitions().into() } else { Arc::default() };
+        self.tools = Arc::new(tools);
+    }
+
+    /// Keeps the tools that `keeps` says yes to.
+    pub(crate) fn retain_tools(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
+        let mut tools = self.tools.as_ref().clone();
+        tools.retain(keeps);
+        self.set_tools(tools);
+    }
+
+    /// Gives the agent this tool to end its turn with, and takes every other one of the kind away.
+    pub(crate) fn set_end_tool(&mut self, tool: Option<&Arc<dyn Tool>>) {
+        let mut tools = self.tools.as_ref().clone();
+        let ends = [EndTool::TaskComplete.name(), EndTool::SubmitForReview.name()];
+        tools.retain(|tool| !ends.contains(&tool.name()));
+        if let Some(tool) = tool {
+            tools.register_shared(Arc::clone(tool));
         }
+        self.set_tools(tools);
+    }
+
+    /// Returns its tools.
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.tools
     }
 
     /// Returns the model that it asks.
@@ -102,7 +133,7 @@ impl BaseAgent {
             }
             match turn.next_step() {
                 NextStep::CallModel { tool_choice, reminder } => {
-                    if agent.take_steering().await? {
+                    if result.take_steering(agent.take_steering().await?) {
                         turn.on_steering();
                     }
                     if let Some(text) = reminder {
@@ -125,7 +156,7 @@ impl BaseAgent {
                 }
                 NextStep::Done(
                     TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. },
-                ) if agent.take_steering().await? => {
+                ) if result.take_steering(agent.take_steering().await?) => {
                     turn.on_steering();
                     result.task_complete = None;
                 }

@@ -4,14 +4,22 @@
 //! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. The crate knows no HTTP, no
 //! protocol and no terminal.
 
+mod acp_agent;
 mod base_agent;
+mod handoff;
 mod prompt;
 mod serve;
+mod submit_for_review;
 mod task_complete;
 mod turn_result;
 
+pub use acp_agent::{
+    AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
+};
 pub use base_agent::{AgentConfig, BaseAgent};
+pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffError};
 pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
 pub use serve::{serve, serve_latest};
+pub use submit_for_review::SubmitForReview;
 pub use task_complete::TaskComplete;
 pub use turn_result::TurnResult;

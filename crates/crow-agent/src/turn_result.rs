@@ -11,7 +11,7 @@ use crow_core::{
 };
 use crow_runtime::ExecutedCall;
 
-use crate::task_complete;
+use crate::{submit_for_review, task_complete};
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,10 @@ pub struct TurnResult {
     pub files_changed: Vec<PathBuf>,
     /// How many times the model was called.
     pub steps: u32,
+    /// Whether checks bear a completed task out.
+    pub verified: bool,
+    /// What the user said meanwhile.
+    pub steering: Vec<String>,
     /// Why the turn ended.
     pub end: TurnEnd,
 }
@@ -41,12 +45,21 @@ impl Default for TurnResult {
             usage: TokenUsage::default(),
             files_changed: Vec::new(),
             steps: 0,
+            verified: false,
+            steering: Vec::new(),
             end: TurnEnd::Text,
         }
     }
 }
 
 impl TurnResult {
+    /// Takes in what the user said, if anything was.
+    pub(crate) fn take_steering(&mut self, said: Option<String>) -> bool {
+        let any = said.is_some();
+        self.steering.extend(said);
+        any
+    }
+
     /// Takes in a reply and tells the turn machine of it.
     pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
         self.usage += reply.usage;
@@ -101,7 +114,7 @@ impl TurnResult {
         };
         Some(match call.name.as_str() {
             task_complete::NAME => TurnEnd::TaskComplete { summary: summary() },
-            "submit_for_review" => TurnEnd::SubmitForReview { summary: summary() },
+            submit_for_review::NAME => TurnEnd::SubmitForReview { summary: summary() },
             _ => TurnEnd::Text,
         })
     }

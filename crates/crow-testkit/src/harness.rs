@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use crow_agent::{AgentConfig, BaseAgent, Surroundings, serve};
+use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     event::{AgentEvent, Envelope},
     message::Block,
@@ -72,6 +72,7 @@ impl AgentHarness {
         };
         let session = AgentSession::create(runtime.config(), spec).unwrap();
         let agent = BaseAgent::new("builder", options.config, resolved, options.tools);
+        let agent = AcpAgent::solo(agent);
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
         let events = handle.stream().unwrap();

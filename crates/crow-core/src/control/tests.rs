@@ -197,6 +197,15 @@ fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
 }
 
 #[test]
+fn words_of_the_user_during_a_review_are_answered_before_the_end() {
+    let mut machine = machine(ControlFlow::judge(), true);
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, Spent::default());
+    machine.on_steering();
+    assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
+}
+
+#[test]
 fn a_reviewer_that_says_nothing_is_no_empty_message() {
     let mut machine = machine(ControlFlow::smart(), true);
     machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
