@@ -73,11 +73,10 @@ impl From<TemplateError> for HandoffError {
 impl From<RenderError> for HandoffError {
     fn from(error: RenderError) -> Self {
         let (line, column) = (error.line_no.unwrap_or(1), error.column_no.unwrap_or(1));
-        let reason = match error.reason() {
-            RenderErrorReason::MissingVariable(Some(name)) => {
-                format!("there is no variable {name}")
-            }
-            reason => reason.to_string(),
+        let reason = if let RenderErrorReason::MissingVariable(Some(name)) = error.reason() {
+            format!("there is no variable {name}")
+        } else {
+            error.reason().to_string()
         };
         Self { line, column, reason }
     }

@@ -7,5 +7,6 @@
     reason = "tests fail loudly"
 )]
 
+mod compositions;
 mod tools;
 mod turns;
