@@ -82,10 +82,16 @@ async fn look_at_sandbox(
             )),
         ],
         Containment::Partial { gaps } => {
-            let mut findings = vec![Finding::Warning(
-                "sandbox: Landlock and seccomp hold commands, namespaces do not".to_owned(),
-                reason,
-            )];
+            let (what, hint) = if cfg!(target_os = "linux") {
+                ("sandbox: Landlock and seccomp hold commands, namespaces do not", reason)
+            } else {
+                (
+                    "sandbox: Seatbelt holds every command",
+                    "a trial has just shown it; its rules were tested on Linux only, as text"
+                        .to_owned(),
+                )
+            };
+            let mut findings = vec![Finding::Warning(what.to_owned(), hint)];
             let gap =
                 |gap: String| Finding::Warning(format!("not held back: {gap}"), String::new());
             findings.extend(gaps.into_iter().map(gap));
