@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use crow_core::{
     control::EndTool,
-    event::{AgentEvent, AgentState},
+    event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
     model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
-    tool::{Tool, ToolRegistry},
+    tool::{AgentContext, Tool, ToolRegistry},
     turn::{NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
 
-use crate::TurnResult;
+use crate::{TurnResult, task_complete};
 
 /// How a base agent works.
 #[derive(Debug, Clone, Default)]
@@ -195,6 +195,35 @@ impl BaseAgent {
     ) -> Result<Vec<crow_core::turn::CallOutcome>, AgentError> {
         let Some(reply_id) = reply_id else { return Ok(Vec::new()) };
         let executed = agent.call(&self.tools, reply_id, calls, cancel).await?;
+        let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
+        let report = completion.and_then(|call| CheckReport::of(&call.result.metadata.extra));
+        if let Some(mut report) = report {
+            let context = Arc::clone(agent.context());
+            confirm(&context, &mut report, cancel).await;
+            if !report.checks.is_empty() {
+                agent
+                    .emit(AgentEvent::Checks {
+                        checks: report.checks.clone(),
+                        passed: report.passed(),
+                        unverified: report.unverified.clone(),
+                    })
+                    .await?;
+            }
+            result.evidence = report;
+        }
         Ok(result.take_calls(executed))
+    }
+}
+
+/// Takes back what checks bear out if the files are not those any more with which they passed: a call of the same reply or
+/// a job changed some.
+async fn confirm(context: &AgentContext, report: &mut CheckReport, cancel: &CancellationToken) {
+    let Some(files) = report.files.as_ref().filter(|_| report.verified) else { return };
+    let snapshots = context.snapshots.as_ref();
+    let now = async { snapshots?.files().await.ok() };
+    match cancel.run_until_cancelled(now).await.flatten() {
+        Some(now) if now == *files => {}
+        Some(_) => report.doubt("files changed after the checks ran"),
+        None => report.doubt("nobody knows whether files changed after the checks ran"),
     }
 }

@@ -6,6 +6,7 @@
 
 mod acp_agent;
 mod base_agent;
+mod checks;
 mod handoff;
 mod prompt;
 mod serve;
@@ -17,6 +18,7 @@ pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
 };
 pub use base_agent::{AgentConfig, BaseAgent};
+pub use checks::{Check, Checks};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffError};
 pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
 pub use serve::{serve, serve_latest};

@@ -1,15 +1,26 @@
 //! The tool with which an agent says that its task is done.
 
 use async_trait::async_trait;
-use crow_core::tool::{CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool};
+use crow_core::{
+    event::CheckReport,
+    tool::{CallPlan, Effects, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::checks::{Checked, Checks};
+
 pub(crate) const NAME: &str = "task_complete";
 
-/// Ends the turn: the agent says that its task is done.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TaskComplete;
+const DESCRIPTION: &str = "Say that the whole task is done. Call it only when nothing is left to do and you have seen the result work; it ends your turn.";
+
+/// Ends the turn: the agent says that its task is done. Where there are checks, they are run first, and the call fails if one
+/// of them does.
+#[derive(Debug, Clone)]
+pub struct TaskComplete {
+    checks: Checks,
+    description: String,
+}
 
 /// The arguments of [`TaskComplete`].
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,6 +31,28 @@ pub struct TaskCompleteInput {
     summary: String,
 }
 
+impl TaskComplete {
+    /// Makes the tool. Whoever may end the run, the primary or a reviewer, has it with the same checks.
+    pub fn new(checks: Checks) -> Self {
+        let names: Vec<_> = checks.iter().map(|check| format!("`{}`", check.command)).collect();
+        let description = if names.is_empty() {
+            DESCRIPTION.to_owned()
+        } else {
+            format!(
+                "{DESCRIPTION} The checks of this project are run first ({}); while one of them fails, the task is not done.",
+                names.join(", ")
+            )
+        };
+        Self { checks, description }
+    }
+}
+
+impl Default for TaskComplete {
+    fn default() -> Self {
+        Self::new(Checks::default())
+    }
+}
+
 #[async_trait]
 impl TypedTool for TaskComplete {
     type Input = TaskCompleteInput;
@@ -27,8 +60,8 @@ impl TypedTool for TaskComplete {
     const NAME: &'static str = NAME;
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
-    fn description(&self) -> &'static str {
-        "Say that the whole task is done. Call it only when nothing is left to do and you have seen the result work; it ends your turn."
+    fn description(&self) -> &str {
+        &self.description
     }
 
     fn requires_permission(&self) -> bool {
@@ -40,18 +73,33 @@ impl TypedTool for TaskComplete {
     }
 
     async fn plan(&self, _input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
-        Ok(CallPlan::inert("complete the task"))
+        let plan = CallPlan::inert("complete the task");
+        Ok(if self.checks.is_empty() {
+            plan
+        } else {
+            CallPlan { effects: Effects::UserCommands, ..plan }
+        })
     }
 
-    async fn execute(
-        &self,
-        input: Self::Input,
-        _plan: &CallPlan,
-        _ctx: &ToolContext,
-    ) -> ToolResult {
+    async fn execute(&self, input: Self::Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         if input.summary.trim().is_empty() {
             return ToolResult::failure("summary is empty: say in a few sentences what was done");
         }
-        ToolResult::success("The task is marked as complete.")
+        let (mut result, report) = match self.checks.run_stale(ctx).await {
+            Checked::Passed(report) => (ToolResult::success(accepted(&report)), report),
+            Checked::Failed(report, text) => (ToolResult::failure(text), report),
+            Checked::Cancelled => return ToolResult::cancelled(),
+        };
+        // What is told of a call is plain data: this does not fail.
+        result.metadata.extra = serde_json::to_value(report).unwrap_or_default();
+        result
     }
+}
+
+fn accepted(report: &CheckReport) -> String {
+    if let Some(reason) = &report.unverified {
+        return format!("The task is marked as complete, unverified: {reason}.");
+    }
+    let names: Vec<_> = report.checks.iter().map(|check| check.name.as_str()).collect();
+    format!("The task is marked as complete, verified by {}.", names.join(", "))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crow_core::{
+    event::CheckReport,
     message::ReplyContent,
     model::ModelReply,
     tool::ToolStatus,
@@ -22,14 +23,14 @@ pub struct TurnResult {
     pub tool_calls: Vec<ExecutedCall>,
     /// What the agent says about the finished task, if it called `task_complete`.
     pub task_complete: Option<String>,
+    /// What the checks came to when the agent last said so.
+    pub evidence: CheckReport,
     /// What the model calls of the turn used.
     pub usage: TokenUsage,
     /// Files that were created, changed or deleted, each once, in the order of the first change.
     pub files_changed: Vec<PathBuf>,
     /// How many times the model was called.
     pub steps: u32,
-    /// Whether checks bear a completed task out.
-    pub verified: bool,
     /// What the user said meanwhile.
     pub steering: Vec<String>,
     /// Why the turn ended.
@@ -42,10 +43,10 @@ impl Default for TurnResult {
             text: None,
             tool_calls: Vec::new(),
             task_complete: None,
+            evidence: CheckReport::default(),
             usage: TokenUsage::default(),
             files_changed: Vec::new(),
             steps: 0,
-            verified: false,
             steering: Vec::new(),
             end: TurnEnd::Text,
         }
@@ -58,6 +59,11 @@ impl TurnResult {
         let any = said.is_some();
         self.steering.extend(said);
         any
+    }
+
+    /// Returns whether the task is done and the checks bear it out.
+    pub fn is_verified(&self) -> bool {
+        self.task_complete.is_some() && self.evidence.verified
     }
 
     /// Takes in a reply and tells the turn machine of it.

@@ -72,7 +72,7 @@ pub(crate) fn credential_file(environment: &Environment) -> Result<CredentialFil
 pub(crate) fn all_tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
-    tools.register(Typed::new(TaskComplete));
+    tools.register(Typed::new(TaskComplete::default()));
     tools
 }
 

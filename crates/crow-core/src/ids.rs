@@ -96,6 +96,10 @@ id_type! {
     SnapshotId
 }
 id_type! {
+    /// Names a state of the workspace's files, those left out that are ignored. Equal states have equal names.
+    FilesId
+}
+id_type! {
     /// Names an undo, a redo or a restore of files.
     UndoId
 }

@@ -75,10 +75,12 @@ pub(crate) async fn planned(
     let path = resolve(given, ctx).await?;
     match &plan.effects {
         Effects::Paths(paths) if paths.iter().any(|effect| effect.path == path) => Ok(path),
-        Effects::Paths(_) | Effects::None | Effects::Unknown => Err(ToolError::Model(format!(
-            "{} leads to another place than when the call was allowed, so nothing was done; make the call again",
-            shorten(given)
-        ))),
+        Effects::Paths(_) | Effects::None | Effects::Unknown | Effects::UserCommands => {
+            Err(ToolError::Model(format!(
+                "{} leads to another place than when the call was allowed, so nothing was done; make the call again",
+                shorten(given)
+            )))
+        }
     }
 }
 

@@ -51,10 +51,10 @@ impl Looked {
 
     fn after_turn(reviewer: &str, turn: TurnResult) -> Self {
         let mut looked = Self::new(reviewer);
+        looked.verified = turn.is_verified();
         let words = turn.text.unwrap_or_default();
         looked.files_changed = turn.files_changed;
         looked.usage = turn.usage;
-        looked.verified = turn.verified;
         match turn.end {
             TurnEnd::TaskComplete { summary } => {
                 looked.review.verdict = Verdict::Approved;

@@ -31,7 +31,7 @@ impl EndTools {
 impl Default for EndTools {
     fn default() -> Self {
         Self {
-            task_complete: Arc::new(Typed::new(TaskComplete)),
+            task_complete: Arc::new(Typed::new(TaskComplete::default())),
             submit_for_review: Arc::new(Typed::new(SubmitForReview)),
         }
     }

@@ -171,7 +171,7 @@ impl Run<'_> {
         self.money.add(model, &turn.usage);
         self.usage += turn.usage;
         self.changed(&turn.files_changed);
-        self.verified = turn.verified;
+        self.verified = turn.is_verified();
         self.hear(&turn.steering);
         self.turn = turn;
         let spent = self.spent();

@@ -7,6 +7,8 @@
     reason = "tests fail loudly"
 )]
 
+mod checks;
 mod compositions;
+mod liars;
 mod tools;
 mod turns;

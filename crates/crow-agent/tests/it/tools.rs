@@ -1,11 +1,14 @@
 //! Tools for tests.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use crow_core::tool::{
-    Access, CallPlan, Effects, PathEffect, Subject, Tool, ToolCategory, ToolContext, ToolError,
-    ToolRegistry, ToolResult,
+use crow_core::{
+    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec},
+    tool::{
+        Access, CallPlan, Effects, PathEffect, Progress, Subject, Tool, ToolCategory, ToolContext,
+        ToolError, ToolRegistry, ToolResult,
+    },
 };
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -89,9 +92,66 @@ pub(crate) fn tools(
     tools: impl IntoIterator<Item = (&'static str, ToolCategory, Act)>,
 ) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.register(crow_core::tool::Typed::new(crow_agent::TaskComplete));
+    registry.register(crow_core::tool::Typed::new(crow_agent::TaskComplete::default()));
     for (name, category, act) in tools {
         registry.register(TestTool { name, category, act });
     }
     registry
+}
+
+/// Runs a command in a shell, or starts it as a job: a stand-in for the true one, which lives above this crate.
+pub(crate) struct Shell;
+
+fn shell(command: &str, cwd: &std::path::Path) -> ProcessSpec {
+    ProcessSpec {
+        argv: ["bash", "-c", command].map(str::to_owned).to_vec(),
+        cwd: cwd.to_path_buf(),
+        env: BTreeMap::new(),
+        timeout: Duration::from_mins(1),
+        output: OutputLimits { head: 4096, tail: 4096, spill: None, spill_cap: 0 },
+        progress: Progress::default(),
+        only_reads: false,
+    }
+}
+
+#[async_trait]
+impl Tool for Shell {
+    fn name(&self) -> &'static str {
+        "bash"
+    }
+
+    fn description(&self) -> &'static str {
+        "Runs a command."
+    }
+
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "command": {"type": "string"}, "background": {"type": "boolean"}
+        }, "required": ["command"]})
+    }
+
+    fn category(&self) -> ToolCategory {
+        ToolCategory::Execute
+    }
+
+    async fn plan(&self, _input: &Value, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::of_category("run a command", ToolCategory::Execute))
+    }
+
+    async fn execute(&self, input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let spec = shell(input["command"].as_str().unwrap(), ctx.workspace.cwd());
+        if input["background"] == true {
+            let jobs = ctx.jobs.as_ref().unwrap();
+            let id = jobs.start(spec, "a job".to_owned(), &ctx.cancellation).await.unwrap();
+            let mut result = ToolResult::success("started");
+            result.metadata.extra = json!({ JobInfo::EXTRA_KEY: id });
+            return result;
+        }
+        let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await.unwrap();
+        let output = String::from_utf8(outcome.output.head).unwrap();
+        match outcome.end {
+            ProcessEnd::Exited(0) => ToolResult::success(output),
+            end => ToolResult::failure(format!("{end:?} {output}")),
+        }
+    }
 }

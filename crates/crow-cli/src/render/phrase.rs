@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{
-    event::{AgentEvent, Envelope, InputSource, NoticeAudience, NoticeLevel, Verdict},
+    event::{AgentEvent, CheckRun, Envelope, InputSource, NoticeAudience, NoticeLevel, Verdict},
     message::Block,
     model::{ProviderError, ProviderErrorKind},
 };
@@ -50,7 +50,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::SubagentStart { parent, subagent, task, .. } => {
             passed_on(style, parent, subagent, task)
         }
-        AgentEvent::Checks { commands, passed } => checks(style, commands, *passed),
+        AgentEvent::Checks { checks, passed, unverified } => {
+            self::checks(style, checks, *passed, unverified.as_deref())
+        }
         AgentEvent::ReviewVerdict { reviewer, verdict: said } => verdict(style, reviewer, *said),
         AgentEvent::ModelWait { reason, wait_ms, .. } => {
             model_wait(style, &who(style, envelope), reason, *wait_ms)
@@ -223,7 +225,12 @@ fn verdict(style: &ConsoleStyle, reviewer: &str, verdict: Verdict) -> String {
 }
 
 /// Writes how the checks went: which ran, or which failed with which code.
-fn checks(style: &ConsoleStyle, commands: &[(String, i32)], passed: bool) -> String {
+fn checks(
+    style: &ConsoleStyle,
+    checks: &[CheckRun],
+    passed: bool,
+    unverified: Option<&str>,
+) -> String {
     let mut text = String::new();
     if passed {
         Paint::Green.write(style, style.glyphs.pick("✓", "ok"), &mut text);
@@ -232,13 +239,22 @@ fn checks(style: &ConsoleStyle, commands: &[(String, i32)], passed: bool) -> Str
         Paint::Red.write(style, style.glyphs.pick("✗", "failed"), &mut text);
         text.push_str(" checks failed\n");
     }
-    for (command, code) in commands {
-        let line = if *code == 0 {
-            one_line(command)
-        } else {
-            format!("{} (exit code {code})", one_line(command))
+    for check in checks {
+        let command = one_line(&check.command);
+        let line = match &check.error {
+            None if check.fresh => format!("{command} (nothing changed since it passed)"),
+            None => command,
+            Some(error) => format!("{command} ({})", one_line(error)),
         };
         text.push_str(&wrapped(style, Paint::Dim, "  ", &line));
+    }
+    if let Some(reason) = unverified.filter(|_| passed) {
+        text.push_str(&wrapped(
+            style,
+            Paint::Yellow,
+            "  ",
+            &format!("unverified: {}", one_line(reason)),
+        ));
     }
     text
 }

@@ -419,7 +419,18 @@ pub(crate) fn reviewed_run() -> Story {
         })
         .next_reply()
         .tell(AgentEvent::ReviewVerdict { reviewer: "reviewer".into(), verdict: Verdict::Approved })
-        .tell(AgentEvent::Checks { commands: vec![("cargo test".into(), 0)], passed: true })
+        .tell(AgentEvent::Checks {
+            checks: vec![crow_core::event::CheckRun {
+                name: "test".into(),
+                command: "cargo test".into(),
+                exit_code: Some(0),
+                error: None,
+                duration_ms: 5,
+                fresh: false,
+            }],
+            passed: true,
+            unverified: None,
+        })
         .tell(AgentEvent::TaskComplete { summary: "The greeting is fixed.".into(), verified: true })
         .run_end(RunOutcome::Completed {
             summary: "The greeting is fixed.".into(),

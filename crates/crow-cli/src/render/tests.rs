@@ -364,7 +364,18 @@ fn hostile_run(text: &str) -> Story {
         .question("c5", text)
         .next_reply()
         .tell(AgentEvent::Handoff { from: own(), to: own(), prompt: own() })
-        .tell(AgentEvent::Checks { commands: vec![(own(), 1)], passed: false })
+        .tell(AgentEvent::Checks {
+            checks: vec![crow_core::event::CheckRun {
+                name: own(),
+                command: own(),
+                exit_code: Some(1),
+                error: Some(own()),
+                duration_ms: 5,
+                fresh: false,
+            }],
+            passed: false,
+            unverified: Some(own()),
+        })
         .tell(AgentEvent::Switch { change: own() })
         .tell(AgentEvent::Error { error: own(), provider: None })
         .tell(AgentEvent::SubagentStart {

@@ -133,6 +133,9 @@ pub enum ProcessError {
     /// What should hold it back cannot be set up.
     #[error("the sandbox cannot be set up: {0}")]
     Sandbox(String),
+    /// The run changes nothing, and the process might.
+    #[error("the run is read-only")]
+    ReadOnly,
     /// The agent is about to end.
     #[error("the agent is ending and starts nothing any more")]
     Closed,

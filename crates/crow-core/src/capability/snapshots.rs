@@ -4,7 +4,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{ids::SnapshotId, tool::Patch};
+use crate::{
+    ids::{FilesId, SnapshotId},
+    tool::Patch,
+};
 
 /// Why files cannot be captured or compared.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,9 @@ pub enum SnapshotError {
 pub trait Snapshots: Send + Sync + fmt::Debug {
     /// Captures the files as they are.
     async fn track(&self) -> Result<SnapshotId, SnapshotError>;
+
+    /// Names the state that the files are in, as far as they are captured at all. Ignored files do not count.
+    async fn files(&self) -> Result<FilesId, SnapshotError>;
 
     /// Returns what changed since `snapshot`.
     async fn patch(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError>;

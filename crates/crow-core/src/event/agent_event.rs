@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
+use super::{AgentState, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
 use crate::{
     capability::PermissionAnswer,
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
@@ -323,10 +323,14 @@ pub enum AgentEvent {
     },
     /// The configured checks ran. Durable.
     Checks {
-        /// The command lines and their exit codes.
-        commands: Vec<(String, i32)>,
+        /// The checks, in their order.
+        #[serde(default)]
+        checks: Vec<CheckRun>,
         /// Whether all passed.
         passed: bool,
+        /// Why they bear nothing out although all passed, if that is so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unverified: Option<String>,
     },
     /// A reviewer judged. Durable.
     ReviewVerdict {

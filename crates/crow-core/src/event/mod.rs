@@ -12,5 +12,7 @@ pub(crate) mod tests;
 
 pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
-pub use parts::{InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
+pub use parts::{
+    CheckReport, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict,
+};
 pub use state::AgentState;

@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::turn::TurnEnd;
+use crate::{ids::FilesId, turn::TurnEnd};
 
 /// Whose words an input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -74,4 +75,80 @@ pub enum Verdict {
     Approved,
     /// It is not good yet.
     Rejected,
+}
+
+/// What one check came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckRun {
+    /// Its name.
+    pub name: String,
+    /// Its command line.
+    pub command: String,
+    /// The exit code; none if there is none: it ran out of time, was killed, or did not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why it failed, if it did: `exit code 1`, `timed out after 600 s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How long it ran.
+    pub duration_ms: u64,
+    /// It had passed with these very files, and was not run again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
+}
+
+impl CheckRun {
+    /// Returns whether it passed.
+    pub fn passed(&self) -> bool {
+        self.error.is_none()
+    }
+}
+
+/// What the checks of a finished task came to, as the result of the call keeps it in what is known beside its output.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckReport {
+    /// The checks, in their order.
+    pub checks: Vec<CheckRun>,
+    /// Whether they bear it out: all of them passed with the files as they are.
+    pub verified: bool,
+    /// Why they do not, if none of them failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
+    /// The files with which they passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesId>,
+}
+
+impl CheckReport {
+    /// Makes the report of checks that passed with these files.
+    pub fn verified(checks: Vec<CheckRun>, files: FilesId) -> Self {
+        Self { checks, verified: true, unverified: None, files: Some(files) }
+    }
+
+    /// Makes the report of checks that bear nothing out.
+    pub fn unverified(checks: Vec<CheckRun>, reason: impl Into<String>) -> Self {
+        Self { checks, unverified: Some(reason.into()), ..Self::default() }
+    }
+
+    /// Makes the report of checks of which one failed.
+    pub fn failed(checks: Vec<CheckRun>) -> Self {
+        Self { checks, ..Self::default() }
+    }
+
+    /// Reads the report out of what is known of a call beside its output.
+    pub fn of(extra: &Value) -> Option<Self> {
+        extra.get("checks")?;
+        Self::deserialize(extra).ok()
+    }
+
+    /// Returns whether none of them failed.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(CheckRun::passed)
+    }
+
+    /// Takes back what they bear out.
+    pub fn doubt(&mut self, reason: impl Into<String>) {
+        self.verified = false;
+        self.unverified = Some(reason.into());
+    }
 }

@@ -288,7 +288,18 @@ fn agents() -> Vec<AgentEvent> {
             child_id: child_id(),
             result: "seen".into(),
         },
-        AgentEvent::Checks { commands: vec![("cargo test".into(), 1)], passed: false },
+        AgentEvent::Checks {
+            checks: vec![CheckRun {
+                name: "test".into(),
+                command: "cargo test".into(),
+                exit_code: Some(1),
+                error: Some("exit code 1".into()),
+                duration_ms: 5,
+                fresh: false,
+            }],
+            passed: false,
+            unverified: None,
+        },
         AgentEvent::ReviewVerdict { reviewer: coagent(), verdict: Verdict::Rejected },
         AgentEvent::TaskComplete { summary: "done".into(), verified: false },
     ]
@@ -426,4 +437,20 @@ fn a_field_that_a_newer_version_added_is_passed_over() {
     let mut json = serde_json::to_value(line(AgentEvent::RoundStart)).unwrap();
     json["new"] = Value::from(1);
     assert_eq!(serde_json::from_value::<Envelope>(json).unwrap(), line(AgentEvent::RoundStart));
+}
+
+#[test]
+fn checks_of_an_older_log_are_read_without_their_commands() {
+    let line = json!({"type": "checks", "commands": [["cargo test", 1]], "passed": false});
+    let event: AgentEvent = serde_json::from_value(line).unwrap();
+    assert_eq!(event, AgentEvent::Checks { checks: Vec::new(), passed: false, unverified: None });
+}
+
+#[test]
+fn a_report_of_checks_is_read_from_the_result_that_keeps_it() {
+    let report = CheckReport::verified(Vec::new(), crate::ids::FilesId::new("f"));
+    let extra = serde_json::to_value(&report).unwrap();
+    assert_eq!(CheckReport::of(&extra), Some(report));
+    assert_eq!(CheckReport::of(&Value::Null), None);
+    assert_eq!(CheckReport::of(&json!({"checks": 1})), None);
 }

@@ -40,7 +40,8 @@ impl Reach {
         }
         let Effects::Paths(paths) = &facts.plan.effects else {
             return match (&facts.plan.effects, facts.category) {
-                (Effects::None, ToolCategory::Session | ToolCategory::Agent) => Self::Session,
+                (Effects::None, ToolCategory::Session | ToolCategory::Agent)
+                | (Effects::UserCommands, _) => Self::Session,
                 (Effects::None, ToolCategory::Read) => Self::ReadInside,
                 (Effects::Paths(_) | Effects::Unknown, _)
                 | (

@@ -71,8 +71,12 @@ impl Redactor {
                     .iter_mut()
                     .flat_map(|item| [&mut item.content].into_iter().chain(&mut item.active_form)),
             ),
-            AgentEvent::Checks { commands, .. } => {
-                self.texts(commands.iter_mut().map(|(command, _)| command));
+            AgentEvent::Checks { checks, unverified, .. } => {
+                for check in checks {
+                    self.texts([&mut check.name, &mut check.command]);
+                    self.texts(check.error.as_mut());
+                }
+                self.texts(unverified.as_mut());
             }
             AgentEvent::Error { error, provider } => {
                 self.texts([error]);

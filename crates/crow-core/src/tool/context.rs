@@ -12,7 +12,7 @@ use super::{Patch, Preview};
 use crate::{
     capability::{Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots},
     file_views::FileViews,
-    ids::{CallId, SessionId, SnapshotId},
+    ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
     resource_map::ResourceMap,
     todo::TodoList,
@@ -43,6 +43,9 @@ pub struct AgentContext {
     pub todo: Mutex<TodoList>,
     /// Starts processes.
     pub processes: Arc<dyn Processes>,
+    /// Runs commands that the user configured, and of which the model decides nothing: they are held as the run is, however
+    /// far this agent may go.
+    pub user_processes: Arc<dyn Processes>,
     /// Runs jobs, where the runtime does.
     pub jobs: Option<Arc<dyn Jobs>>,
     /// Captures files, where the runtime does.
@@ -111,6 +114,14 @@ impl ToolContext {
     pub async fn snapshot(&self) -> Result<SnapshotId, SnapshotError> {
         match &self.agent.snapshots {
             Some(snapshots) => snapshots.track().await,
+            None => Err(SnapshotError::Unavailable),
+        }
+    }
+
+    /// Names the state that the files of the workspace are in, ignored ones left out.
+    pub async fn files(&self) -> Result<FilesId, SnapshotError> {
+        match &self.agent.snapshots {
+            Some(snapshots) => snapshots.files().await,
             None => Err(SnapshotError::Unavailable),
         }
     }

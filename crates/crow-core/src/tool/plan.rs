@@ -48,6 +48,9 @@ pub enum Effects {
     Paths(Vec<PathEffect>),
     /// Anything.
     Unknown,
+    /// Anything, by commands that the user configured and of which the call decides nothing. The model needs no
+    /// permission for them.
+    UserCommands,
 }
 
 /// A path that a call touches.

@@ -50,6 +50,7 @@ fn context(call_id: &str) -> ToolContext {
         file_views: FileViews::default(),
         todo: Mutex::new(TodoList::default()),
         processes: Arc::new(NoProcesses),
+        user_processes: Arc::new(NoProcesses),
         jobs: None,
         snapshots: None,
         children: None,

@@ -19,7 +19,10 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{AgentError, InputMessage, Reach, jobs::last_job, runtime::Inner, shared::Shared};
+use super::{
+    AgentError, InputMessage, Reach, jobs::last_job, runtime::Inner, shared::Shared,
+    user_processes::UserProcesses,
+};
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     changes::{Leases, ToolSnapshots},
@@ -101,10 +104,16 @@ impl AgentInternals {
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
-        let mut runner = ProcessRunner::new(parts.config.child_env.clone());
-        if let Some(sandbox) = sandbox {
-            runner = runner.in_sandbox(sandbox);
-        }
+        let new_runner = || {
+            let runner = ProcessRunner::new(parts.config.child_env.clone());
+            match &sandbox {
+                Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
+                None => runner,
+            }
+        };
+        let runner = new_runner();
+        let user_processes =
+            UserProcesses { runner: new_runner(), tree: Arc::clone(&parts.shared.tree) };
         let own_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
@@ -125,6 +134,7 @@ impl AgentInternals {
             todo,
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
             processes: Arc::new(runner),
+            user_processes: Arc::new(user_processes),
             jobs: Some(Arc::clone(&jobs) as _),
             children: None,
             outside: Some(Arc::clone(&parts.shared.calls) as _),

@@ -12,6 +12,7 @@ mod panic;
 mod runtime;
 mod shared;
 mod undone;
+mod user_processes;
 
 pub use children::{ChildSpec, Reach};
 pub use error::{AgentError, HandleError};

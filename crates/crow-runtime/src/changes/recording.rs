@@ -29,7 +29,7 @@ impl Scope {
                 let written: Vec<PathBuf> = written.map(|path| path.path.clone()).collect();
                 (!written.is_empty()).then_some(Self::Paths(written))
             }
-            Effects::Unknown => Some(Self::Project),
+            Effects::Unknown | Effects::UserCommands => Some(Self::Project),
         }
     }
 }

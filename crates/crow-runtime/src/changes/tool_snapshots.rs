@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use crow_core::{
     capability::{SnapshotError, Snapshots},
-    ids::{SessionId, SnapshotId},
+    ids::{FilesId, SessionId, SnapshotId},
     tool::Patch,
 };
 use tokio_util::task::TaskTracker;
@@ -44,6 +44,13 @@ impl ToolSnapshots {
 impl Snapshots for ToolSnapshots {
     async fn track(&self) -> Result<SnapshotId, SnapshotError> {
         self.with_store(|store, session| Ok(store.scan(session)?.snapshot)).await
+    }
+
+    async fn files(&self) -> Result<FilesId, SnapshotError> {
+        self.with_store(|store, session| {
+            Ok(FilesId::new(store.scan(session)?.unignored.to_string()))
+        })
+        .await
     }
 
     async fn patch(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError> {

@@ -76,6 +76,7 @@ impl Bench {
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
+            user_processes: Arc::clone(&processes) as Arc<dyn Processes>,
             jobs: Some(Arc::clone(&processes) as Arc<dyn Jobs>),
             snapshots: None,
             children: None,

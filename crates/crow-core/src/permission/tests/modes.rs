@@ -36,6 +36,16 @@ fn each_mode_decides_as_documented() {
 }
 
 #[test]
+fn commands_of_the_user_need_no_permission_and_can_be_denied() {
+    let call = Call::new("task_complete", ToolCategory::Session, Effects::UserCommands);
+    for mode in PermissionMode::ALL {
+        assert_eq!(call.outcome(&policy_in(mode, [])), RuleDecision::Allow, "{mode}");
+        let denies = policy_in(mode, [PermissionRule::deny_category(ToolCategory::Session)]);
+        assert_eq!(call.outcome(&denies), RuleDecision::Deny, "{mode}");
+    }
+}
+
+#[test]
 fn no_rule_lifts_the_mode_that_permits_no_changes() {
     let policy = policy_in(
         PermissionMode::ReadOnly,

@@ -1,0 +1,334 @@
+//! What checks do, whoever calls for them.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use crow_agent::{Check, Checks, TaskComplete};
+use crow_core::{
+    event::{AgentEvent, CheckRun, Envelope, RunOutcome},
+    permission::{PermissionMode, PermissionPolicy},
+    tool::{ToolRegistry, ToolStatus, Typed},
+};
+use crow_runtime::{ChildEnvironment, RuntimeConfig, SnapshotLimits, SnapshotStores};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{Play, ScriptedModel, call, reply, text},
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::tools::Shell;
+
+/// An agent with checks, whose files are captured.
+pub(crate) struct Stage {
+    pub(crate) harness: AgentHarness,
+    _data: TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new(checks: impl IntoIterator<Item = Check>, plays: Vec<Play>) -> Self {
+        Self::with_policy(checks, plays, PermissionPolicy::new(PermissionMode::FullAuto))
+    }
+
+    pub(crate) fn with_policy(
+        checks: impl IntoIterator<Item = Check>,
+        plays: Vec<Play>,
+        policy: PermissionPolicy,
+    ) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let stores =
+            SnapshotStores::new(data.path().join("snapshots"), SnapshotLimits::default(), None);
+        let runtime = RuntimeConfig {
+            snapshots: Some(Arc::new(stores)),
+            child_env: path_alone(),
+            ..RuntimeConfig::default()
+        };
+        let mut tools = ToolRegistry::new();
+        tools.register(Typed::new(TaskComplete::new(Checks::new(checks))));
+        tools.register(Shell);
+        let options =
+            HarnessOptions { tools, runtime, policy: Some(policy), ..HarnessOptions::default() };
+        Self { harness: AgentHarness::start(ScriptedModel::new(plays), options), _data: data }
+    }
+
+    pub(crate) fn write(&self, path: &str, content: &str) {
+        let path = self.harness.cwd().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Runs, and returns what came of the run as the user is told.
+    pub(crate) async fn run(&mut self) -> Told {
+        let events = self.harness.run("do it").await;
+        Told::of(&events)
+    }
+}
+
+pub(crate) fn path_alone() -> ChildEnvironment {
+    [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]
+        .into_iter()
+        .collect::<std::collections::BTreeMap<_, _>>()
+        .into()
+}
+
+/// What a user learns of a run.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) outcome: RunOutcome,
+    /// The checks each time they ran, and why they bear nothing out.
+    pub(crate) checks: Vec<(Vec<CheckRun>, bool, Option<String>)>,
+    /// The answers to `task_complete`.
+    pub(crate) answers: Vec<(ToolStatus, String)>,
+}
+
+impl Told {
+    pub(crate) fn of(events: &[Arc<Envelope>]) -> Self {
+        let mut told =
+            Self { outcome: RunOutcome::NeedsInput, checks: Vec::new(), answers: Vec::new() };
+        let mut said = None;
+        for event in events {
+            match &event.event {
+                AgentEvent::RunEnd { result, .. } => told.outcome = result.clone(),
+                AgentEvent::Checks { checks, passed, unverified } => {
+                    told.checks.push((checks.clone(), *passed, unverified.clone()));
+                }
+                AgentEvent::CallEnd { tool, result, .. } if tool == "task_complete" => {
+                    told.answers.push((result.status, result.output.clone()));
+                }
+                AgentEvent::TaskComplete { verified, .. } => said = Some(*verified),
+                _ => {}
+            }
+        }
+        if let RunOutcome::Completed { verified, .. } = told.outcome {
+            assert_eq!(said, Some(verified), "event and outcome differ");
+        }
+        told
+    }
+
+    pub(crate) fn verified(&self) -> Option<bool> {
+        match self.outcome {
+            RunOutcome::Completed { verified, .. } => Some(verified),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn complete() -> Play {
+    complete_as("done")
+}
+
+pub(crate) fn complete_as(id: &str) -> Play {
+    reply([call(id, "task_complete", json!({"summary": "All done and verified."}))])
+}
+
+pub(crate) fn bash(id: &str, command: &str) -> Play {
+    reply([call(id, "bash", json!({ "command": command }))])
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+#[tokio::test]
+async fn a_task_whose_checks_pass_is_verified_by_them() {
+    let mut stage = Stage::new(
+        [Check::new("one", "test -f a"), Check::new("two", "echo fine")],
+        vec![bash("a", "echo x > a"), complete()],
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(true));
+    assert_eq!(
+        told.answers,
+        [(ToolStatus::Success, "The task is marked as complete, verified by one, two.".to_owned())]
+    );
+    let [(checks, true, None)] = &told.checks[..] else { panic!("{:?}", told.checks) };
+    let ran: Vec<_> = checks
+        .iter()
+        .map(|check| (check.name.as_str(), check.command.as_str(), check.exit_code, check.fresh))
+        .collect();
+    assert_eq!(ran, [("one", "test -f a", Some(0), false), ("two", "echo fine", Some(0), false)]);
+}
+
+#[tokio::test]
+async fn a_failing_check_refuses_the_end_with_command_code_and_output_and_the_turn_goes_on() {
+    let mut stage = Stage::new(
+        [Check::new("test", "echo looking; test -f a || { echo a is missing; exit 3; }")],
+        vec![complete_as("first"), bash("a", "echo x > a"), complete()],
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(true));
+    let (status, output) = &told.answers[0];
+    assert_eq!(*status, ToolStatus::Error);
+    assert!(output.contains("1 of 1 checks failed") && output.contains("exit code 3"), "{output}");
+    assert!(output.contains("looking\na is missing"), "{output}");
+    assert_eq!(told.checks.iter().map(|(_, passed, _)| *passed).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(told.checks[0].0[0].exit_code, Some(3));
+}
+
+#[tokio::test]
+async fn all_failures_are_told_at_once_and_a_long_output_is_cut() {
+    let mut stage = Stage::new(
+        [
+            Check::new("long", "seq 1 100000; exit 1"),
+            Check::new("fine", "true"),
+            Check::new("short", "echo no; exit 2"),
+        ],
+        vec![complete(), reply([text("I cannot.")])],
+    );
+    let told = stage.run().await;
+    let (_, output) = &told.answers[0];
+    assert!(output.contains("2 of 3 checks failed") && output.contains("short: `echo no; exit 2`"));
+    assert!(output.contains("99999\n100000\n") && output.contains("bytes left out"), "{output}");
+    assert!(output.len() < 10_000, "{}", output.len());
+    assert_eq!(told.outcome, RunOutcome::NeedsInput);
+}
+
+#[tokio::test]
+async fn a_check_that_passed_with_these_very_files_is_not_run_again() {
+    let log = tempfile::tempdir().unwrap();
+    let count = log.path().join("count");
+    let counting = format!("echo ran >> {}", count.display());
+    let mut stage = Stage::new(
+        [Check::new("count", counting)],
+        vec![complete_as("1"), complete_as("2"), bash("b", "echo x > a"), complete_as("3")],
+    );
+    assert_eq!(stage.run().await.verified(), Some(true));
+    let again = stage.run().await;
+    assert_eq!((again.verified(), lines(&count)), (Some(true), 1));
+    assert!(again.checks[0].0[0].fresh);
+    let changed = stage.run().await;
+    assert_eq!((changed.verified(), lines(&count)), (Some(true), 2));
+}
+
+#[tokio::test]
+async fn what_is_ignored_makes_no_check_stale_and_what_a_check_builds_there_is_no_change() {
+    let mut stage = Stage::new(
+        [Check::new("build", "mkdir -p target && date +%N > target/out")],
+        vec![complete_as("1"), bash("b", "echo other > target/out"), complete_as("2")],
+    );
+    stage.write(".gitignore", "target\n");
+    assert_eq!(stage.run().await.verified(), Some(true));
+    let again = stage.run().await;
+    assert_eq!(again.verified(), Some(true));
+    assert!(again.checks[0].0[0].fresh);
+}
+
+#[tokio::test]
+async fn a_check_that_changes_files_once_is_run_once_more_with_those_before_it() {
+    let log = tempfile::tempdir().unwrap();
+    let count = log.path().join("count");
+    let first = format!("echo ran >> {}", count.display());
+    let mut stage = Stage::new(
+        [Check::new("first", first), Check::new("lock", "test -f lock || echo 1 > lock")],
+        vec![complete()],
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(true));
+    assert_eq!(lines(&count), 2, "what it passed with is not what is there");
+}
+
+#[tokio::test]
+async fn what_changes_files_each_time_verifies_nothing_and_says_so() {
+    let mut stage = Stage::new(
+        [Check::new("stamp", "date +%N >> stamp"), Check::new("ok", "true")],
+        vec![complete()],
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(false));
+    let reason = told.checks[0].2.as_deref().unwrap();
+    assert!(reason.contains("files changed each time") && reason.contains("stamp"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_check_that_hangs_ends_by_its_deadline_with_all_that_it_started_and_the_next_is_not_run()
+{
+    let hang = Check {
+        timeout: Duration::from_millis(300),
+        ..Check::new("hang", "echo begun; sleep 1000")
+    };
+    let mut stage =
+        Stage::new([hang, Check::new("next", "true")], vec![complete(), reply([text("it hangs")])]);
+    let told = stage.run().await;
+    let (status, output) = &told.answers[0];
+    assert_eq!(*status, ToolStatus::Error);
+    assert!(output.contains("timed out after 300 ms") && output.contains("begun"), "{output}");
+    assert_eq!(told.checks[0].0.len(), 1);
+    assert_eq!(told.checks[0].0[0].exit_code, None);
+}
+
+#[tokio::test]
+async fn a_cancel_ends_a_running_check_within_two_seconds() {
+    let mut stage = Stage::new([Check::new("hang", "echo begun; sleep 1000")], vec![complete()]);
+    stage.harness.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    stage
+        .harness
+        .until(|event| {
+            matches!(event, AgentEvent::CallProgress { output, .. } if output.contains("begun"))
+        })
+        .await;
+    let cancelled = std::time::Instant::now();
+    stage.harness.handle.interrupt();
+    let events = stage.harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    assert!(cancelled.elapsed() < Duration::from_secs(2), "{:?}", cancelled.elapsed());
+    let told = Told::of(&events);
+    assert_eq!(told.outcome, RunOutcome::Cancelled);
+    assert_eq!(told.answers[0].0, ToolStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_read_only_run_completes_unverified_and_runs_no_check() {
+    let mut stage = Stage::with_policy(
+        [Check::new("write", "touch made")],
+        vec![complete()],
+        PermissionPolicy::new(PermissionMode::ReadOnly),
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(false));
+    assert!(told.answers[0].1.contains("checks are not run in read-only mode"));
+    assert!(!stage.harness.cwd().join("made").exists());
+}
+
+#[tokio::test]
+async fn checks_are_the_users_own_and_nobody_is_asked_about_them() {
+    let mut stage = Stage::with_policy(
+        [Check::new("write", "touch made")],
+        vec![complete()],
+        PermissionPolicy::new(PermissionMode::Ask),
+    );
+    let told = stage.run().await;
+    assert_eq!(told.verified(), Some(true));
+    assert!(stage.harness.cwd().join("made").exists());
+}
+
+#[tokio::test]
+async fn without_checks_a_task_is_done_unverified() {
+    let mut stage = Stage::new([], vec![complete()]);
+    let told = stage.run().await;
+    assert_eq!((told.verified(), told.checks.len()), (Some(false), 0));
+    assert!(told.answers[0].1.contains("unverified: no checks are configured"));
+}
+
+#[tokio::test]
+async fn where_files_cannot_be_captured_nothing_is_verified() {
+    let mut tools = ToolRegistry::new();
+    tools.register(Typed::new(TaskComplete::new(Checks::new([Check::new("ok", "true")]))));
+    let runtime = RuntimeConfig { child_env: path_alone(), ..RuntimeConfig::default() };
+    let options = HarnessOptions { tools, runtime, ..HarnessOptions::default() };
+    let mut harness = AgentHarness::start(ScriptedModel::new([complete()]), options);
+    let told = Told::of(&harness.run("go").await);
+    assert_eq!(told.verified(), Some(false));
+    assert!(
+        told.checks[0].1 && told.checks[0].2.as_deref().unwrap().contains("keeps no snapshots")
+    );
+}
+
+#[tokio::test]
+async fn what_a_check_changes_can_be_undone_with_the_call() {
+    let mut stage =
+        Stage::new([Check::new("fmt", "test -f made || echo 1 > made")], vec![complete()]);
+    let events = stage.harness.run("go").await;
+    let made = stage.harness.cwd().join("made");
+    let changed = events.iter().any(|event| {
+        matches!(&event.event, AgentEvent::FilesChanged { files, .. } if files.contains(&made))
+    });
+    assert!(changed, "{events:#?}");
+}
