@@ -5,6 +5,7 @@
 //! protocol and no terminal.
 
 mod base_agent;
+pub mod definition;
 mod prompt;
 mod serve;
 mod task_complete;
