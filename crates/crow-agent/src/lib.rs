@@ -6,6 +6,7 @@
 
 mod base_agent;
 pub mod definition;
+pub mod layers;
 mod prompt;
 mod serve;
 mod task_complete;
