@@ -7,7 +7,9 @@
 mod acp_agent;
 mod base_agent;
 mod checks;
+pub mod definition;
 mod handoff;
+pub mod layers;
 mod prompt;
 mod serve;
 mod submit_for_review;
