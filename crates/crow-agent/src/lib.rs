@@ -8,8 +8,10 @@ mod acp_agent;
 mod base_agent;
 mod checks;
 pub mod definition;
+mod fallback;
 mod handoff;
 pub mod layers;
+mod model_usage;
 mod prompt;
 mod serve;
 mod submit_for_review;
@@ -22,6 +24,7 @@ pub use acp_agent::{
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffError};
+pub use model_usage::ModelUsage;
 pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
 pub use serve::{serve, serve_latest};
 pub use submit_for_review::SubmitForReview;

@@ -8,7 +8,6 @@ use crow_core::{
     message::Block,
     tool::ToolCategory,
     turn::TurnEnd,
-    usage::TokenUsage,
 };
 use crow_runtime::AgentError;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use super::{
     Coagent, RunInput, RunResult,
     session::{Seat, SeatSession, preface},
 };
-use crate::TurnResult;
+use crate::{ModelUsage, TurnResult};
 
 /// What a coagent came to.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ pub(super) struct Looked {
     /// Why it could not look.
     pub failure: Option<String>,
     pub files_changed: Vec<PathBuf>,
-    pub usage: TokenUsage,
+    pub usage: ModelUsage,
     pub verified: bool,
 }
 
@@ -44,7 +43,7 @@ impl Looked {
             finish: None,
             failure: None,
             files_changed: Vec::new(),
-            usage: TokenUsage::default(),
+            usage: ModelUsage::default(),
             verified: false,
         }
     }
@@ -54,7 +53,7 @@ impl Looked {
         looked.verified = turn.is_verified();
         let words = turn.text.unwrap_or_default();
         looked.files_changed = turn.files_changed;
-        looked.usage = turn.usage;
+        looked.usage = turn.model_usage;
         match turn.end {
             TurnEnd::TaskComplete { summary } => {
                 looked.review.verdict = Verdict::Approved;

@@ -2,57 +2,58 @@
 
 use std::collections::HashMap;
 
-use crow_core::{
-    model::{ModelRef, Models, Price},
-    usage::TokenUsage,
-};
+use crow_core::model::{ModelRef, Models, Price};
 
 use super::{AcpAgent, Coagent};
+use crate::{BaseAgent, ModelUsage};
 
 /// What a run costs. Prices are looked up only where the run has a bound in money.
 #[derive(Debug, Default)]
 pub(super) struct Money {
-    prices: HashMap<ModelRef, Price>,
-    spent: Option<f64>,
+    prices: Option<HashMap<ModelRef, Price>>,
 }
 
 impl Money {
     /// Looks up what the models of a composition cost. A bound that could not be kept is an error.
     pub(super) async fn of_run(agent: &AcpAgent, models: &dyn Models) -> Result<Self, String> {
-        let mut money = Self::default();
         if agent.limits.max_money.is_none() {
-            return Ok(money);
+            return Ok(Self::default());
         }
-        money.spent = Some(0.0);
+        let mut prices = HashMap::new();
         let mut references = Vec::new();
         collect(agent, &mut references);
         for reference in references {
             let price = models.price(&reference).await.ok_or_else(|| {
                 format!("the run has a bound in money, and the price of {reference} is not known")
             })?;
-            money.prices.insert(reference, price);
+            prices.insert(reference, price);
         }
-        Ok(money)
+        Ok(Self { prices: Some(prices) })
     }
 
-    pub(super) fn add(&mut self, model: &ModelRef, usage: &TokenUsage) {
-        if let (Some(spent), Some(price)) = (&mut self.spent, self.prices.get(model)) {
-            *spent += price.cost(usage);
-        }
-    }
-
-    /// Returns US dollars, if they are counted.
-    pub(super) fn spent(&self) -> Option<f64> {
-        self.spent
+    /// Returns what `used` costs in US dollars, if it is counted.
+    pub(super) fn spent(&self, used: &ModelUsage) -> Option<f64> {
+        let prices = self.prices.as_ref()?;
+        let costs = used.iter().filter_map(|(model, usage)| Some(prices.get(model)?.cost(usage)));
+        Some(costs.sum())
     }
 }
 
 fn collect(agent: &AcpAgent, references: &mut Vec<ModelRef>) {
-    references.push(agent.model().info.reference.clone());
+    let mut of_base = |agent: &BaseAgent| {
+        let models = std::iter::once(agent.model()).chain(agent.fallbacks());
+        references.extend(models.map(|model| model.info.reference.clone()));
+    };
+    of_base(&agent.primary);
     for coagent in &agent.coagents {
         match coagent {
-            Coagent::Base(agent) => references.push(agent.model().info.reference.clone()),
-            Coagent::Composition(inner) => collect(inner, references),
+            Coagent::Base(agent) => of_base(agent),
+            Coagent::Composition(_) => {}
+        }
+    }
+    for coagent in &agent.coagents {
+        if let Coagent::Composition(inner) = coagent {
+            collect(inner, references);
         }
     }
 }

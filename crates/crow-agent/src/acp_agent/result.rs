@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crow_core::{control::RunFinish, usage::TokenUsage};
+use crow_core::control::RunFinish;
+
+use crate::ModelUsage;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +18,7 @@ pub struct RunResult {
     /// Files that were created, changed or deleted, each once.
     pub files_changed: Vec<PathBuf>,
     /// What all model calls of the run used.
-    pub usage: TokenUsage,
+    pub usage: ModelUsage,
     /// Rounds that were begun.
     pub rounds: u32,
     /// Which of the coagents said that the task is done, if one did: the last of those that approved.

@@ -9,7 +9,6 @@ use crow_core::{
     message::Block,
     tool::{Patch, ToolRegistry},
     turn::{Spent, TurnEnd},
-    usage::TokenUsage,
 };
 use crow_runtime::{AgentError, ChildSpec, Reach};
 use futures_util::future::join_all;
@@ -21,7 +20,7 @@ use super::{
     coagents::{Looked, look},
     money::Money,
 };
-use crate::{AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene};
+use crate::{AgentConfig, BaseAgent, Bundle, Handoff, ModelUsage, TurnResult, handoff::Scene};
 
 /// The name of the agent that writes messages for others.
 const GENERATOR: &str = "generator";
@@ -74,7 +73,7 @@ impl AcpAgent {
             machine,
             task: Block::text_of(&input.content),
             started,
-            usage: TokenUsage::default(),
+            usage: ModelUsage::default(),
             money,
             files_changed: Vec::new(),
             before: None,
@@ -100,7 +99,7 @@ struct Run<'a> {
     /// What the user asked for.
     task: String,
     started: Timestamp,
-    usage: TokenUsage,
+    usage: ModelUsage,
     money: Money,
     files_changed: Vec<PathBuf>,
     /// The files as the last reviewers left them.
@@ -167,9 +166,7 @@ impl Run<'_> {
             text: turn.text.clone().unwrap_or_default(),
             changed: !turn.files_changed.is_empty(),
         };
-        let model = &self.agent.primary.model().info.reference;
-        self.money.add(model, &turn.usage);
-        self.usage += turn.usage;
+        self.usage.merge(&turn.model_usage);
         self.changed(&turn.files_changed);
         self.verified = turn.is_verified();
         self.hear(&turn.steering);
@@ -217,10 +214,7 @@ impl Run<'_> {
         let mut changed = false;
         let mut reviews = Vec::new();
         for (place, mut one) in looked.into_iter().enumerate() {
-            if let Some(coagent) = self.agent.coagents.get(place) {
-                self.money.add(&coagent.model().info.reference, &one.usage);
-            }
-            self.usage += one.usage;
+            self.usage.merge(&one.usage);
             self.changed(&one.files_changed);
             changed |= !one.files_changed.is_empty();
             finish = finish.or(one.finish);
@@ -307,7 +301,6 @@ impl Run<'_> {
         child.set_round(round);
         let config =
             AgentConfig { system_prompt: GENERATOR_PROMPT.to_owned(), ..AgentConfig::default() };
-        let reference = model.info.reference.clone();
         let agent = BaseAgent::new(GENERATOR, config, model, ToolRegistry::new());
         let task = crow_core::message::marked("task", "the user", &self.task);
         let asked = vec![Block::text(format!("{prompt}\n\n{task}"))];
@@ -319,8 +312,7 @@ impl Run<'_> {
             }
             Err(error) => return Err(error),
         };
-        self.money.add(&reference, &turn.usage);
-        self.usage += turn.usage;
+        self.usage.merge(&turn.model_usage);
         Ok(match turn.end {
             TurnEnd::Text => Ok(turn.text.unwrap_or_default()),
             TurnEnd::Cancelled => Err(RunFinish::Cancelled),
@@ -374,8 +366,8 @@ impl Run<'_> {
         let time = now.duration_since(self.started);
         Spent {
             rounds: 0,
-            usage: self.usage,
-            money: self.money.spent(),
+            usage: self.usage.total(),
+            money: self.money.spent(&self.usage),
             time: time.try_into().unwrap_or_default(),
         }
     }

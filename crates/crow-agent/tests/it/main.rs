@@ -9,6 +9,7 @@
 
 mod checks;
 mod compositions;
+mod fallbacks;
 mod liars;
 mod tools;
 mod turns;

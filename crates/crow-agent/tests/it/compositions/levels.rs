@@ -228,3 +228,44 @@ async fn a_reply_with_words_and_a_submission_hands_over_both() {
         assert!(handed.contains(part), "{part}: {handed}");
     }
 }
+
+#[tokio::test]
+async fn a_hundred_steps_are_handed_over_as_a_digest() {
+    let words =
+        "I looked at the parser, which reads one token too many where a line ends in a comment. ";
+    let step = |n: usize| {
+        let command =
+            format!("cargo test --workspace parser::tests::case_number_{n} -- --nocapture");
+        reply([
+            text(&words.repeat(8)),
+            call(&format!("c{n}"), "run", json!({"n": n, "command": command})),
+        ])
+    };
+    let mut script: Vec<_> = (0..100).map(step).collect();
+    script.push(reply([
+        text(&words.repeat(40)),
+        call("e", "submit_for_review", json!({"summary": words.repeat(10)})),
+    ]));
+    let prompt = format!("fix it\n{}", "The report of the user is long. ".repeat(300));
+    let mut team =
+        Team::start_with(level(4), script, vec![vec![ends("task_complete", "ok")]], |parts| {
+            let limits = crow_core::turn::TurnLimits { max_steps: 200, doom_loop_threshold: 200 };
+            crow_agent::AcpAgentParts { primary: parts.primary.with_limits(limits), ..parts }
+        });
+    team.run(&prompt).await;
+    let request = &team.coagents[0].requests()[0];
+    let estimator = crow_core::context::TokenEstimator::new("", &[]);
+    let tokens: u64 = request.messages.iter().map(|message| estimator.message(message)).sum();
+    assert!((1000..=crow_agent::HANDOFF_TOKENS).contains(&tokens), "{tokens} tokens");
+    let whole: u64 = team
+        .harness
+        .model
+        .requests()
+        .last()
+        .unwrap()
+        .messages
+        .iter()
+        .map(|message| estimator.message(message))
+        .sum();
+    assert!(whole > 5 * tokens, "the transcript has {whole} tokens");
+}
