@@ -29,4 +29,4 @@ pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
 pub(crate) use launch::Launch;
-pub(crate) use sandbox::{Confined, ConfinedEnd};
+pub(crate) use sandbox::{Confined, ConfinedEnd, Refusals};

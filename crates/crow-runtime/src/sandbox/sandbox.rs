@@ -45,6 +45,10 @@ pub(crate) struct Confined {
     refused: Option<Since>,
 }
 
+/// The hosts that a command is refused while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Option<Since>);
+
 /// How a command ended, as what watched it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfinedEnd {
@@ -152,6 +156,13 @@ impl Laid {
     }
 }
 
+impl Refusals {
+    /// Returns the hosts that were refused since they were last taken.
+    pub(crate) fn take(&mut self) -> Vec<RefusedHost> {
+        self.0.as_mut().map(Since::take).unwrap_or_default()
+    }
+}
+
 impl Confined {
     /// Returns what holds the command.
     pub(crate) fn containment(&self) -> &Containment {
@@ -194,6 +205,11 @@ impl Confined {
     /// Moves aside what the command should not have made.
     pub(crate) fn put_aside(&self) -> Vec<PutAside> {
         self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default()
+    }
+
+    /// Notes the hosts that are refused from when the command was made ready.
+    pub(crate) fn refusals(&self) -> Refusals {
+        Refusals(self.refused.clone())
     }
 
     /// Returns the hosts that were refused since the command was made ready.
