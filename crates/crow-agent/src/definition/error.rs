@@ -1,30 +1,13 @@
-//! Why an agent cannot be used, and where its files say so.
+//! Why an agent cannot be used.
 
-use std::path::PathBuf;
+use crow_core::config::ConfigError;
 
-/// Something in the files of an agent cannot be used.
+/// Why an agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// A value of a file.
-    #[error("{}:{line}:{column}: {message}", .path.display())]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The column in characters, from 1.
-        column: usize,
-        /// What is wrong and what to do about it.
-        message: String,
-    },
-    /// A whole file.
-    #[error("{}: {message}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
+    /// A file of it is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// No file describes an agent of that name.
     #[error("there is no agent \"{name}\"{}; there are {}", .nearest.as_ref().map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default(), .known.join(", "))]
     Unknown {

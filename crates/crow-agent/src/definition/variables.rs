@@ -16,4 +16,5 @@ pub const HANDOFF_VARIABLES: [&str; 11] = [
 ];
 
 /// The variables of a system prompt. None of them changes while a session lasts.
-pub const SYSTEM_VARIABLES: [&str; 4] = ["agent_name", "role", "description", "tools"];
+pub const SYSTEM_VARIABLES: [&str; 6] =
+    ["agent_name", "role", "description", "tools", "can_edit", "end_tool"];

@@ -11,6 +11,7 @@ mod origin;
 mod read;
 mod tree;
 
+pub(crate) use layer::stays_inside;
 pub use layer::{Layer, LayerKind};
 pub use node::{Entry, Node, Value};
 pub use origin::{Origin, SourceFile};
