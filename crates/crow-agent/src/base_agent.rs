@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use crow_core::{
+    control::EndTool,
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
     model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
-    tool::{AgentContext, ToolRegistry},
+    tool::{AgentContext, Tool, ToolRegistry},
     turn::{NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
 
-use crate::{TurnResult, task_complete};
+use crate::{TurnResult, fallback::Fallback, task_complete};
 
 /// How a base agent works.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,8 @@ pub struct BaseAgent {
     name: String,
     config: AgentConfig,
     model: ResolvedModel,
+    /// What is asked where the model cannot answer, in this order.
+    fallbacks: Vec<ResolvedModel>,
     tools: Arc<ToolRegistry>,
     definitions: Arc<[ToolDefinition]>,
 }
@@ -43,19 +46,69 @@ impl BaseAgent {
         model: ResolvedModel,
         tools: ToolRegistry,
     ) -> Self {
-        let definitions = if model.info.abilities.tools { tools.definitions() } else { Vec::new() };
-        Self {
+        let mut agent = Self {
             name: name.into(),
             config,
             model,
-            tools: Arc::new(tools),
-            definitions: definitions.into(),
+            fallbacks: Vec::new(),
+            tools: Arc::default(),
+            definitions: Arc::default(),
+        };
+        agent.set_tools(tools);
+        agent
+    }
+
+    /// Names models that are asked, one after the other, where the one before cannot answer: its provider is down, its
+    /// quota is used up, its key is refused. The first model is tried again in the next turn.
+    #[must_use]
+    pub fn with_fallbacks(mut self, fallbacks: Vec<ResolvedModel>) -> Self {
+        self.fallbacks = fallbacks;
+        self
+    }
+
+    /// Gives it other bounds.
+    #[must_use]
+    pub fn with_limits(mut self, limits: TurnLimits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    fn set_tools(&mut self, tools: ToolRegistry) {
+        self.definitions = tools.definitions().into();
+        self.tools = Arc::new(tools);
+    }
+
+    /// Keeps the tools that `keeps` says yes to.
+    pub(crate) fn retain_tools(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
+        let mut tools = self.tools.as_ref().clone();
+        tools.retain(keeps);
+        self.set_tools(tools);
+    }
+
+    /// Gives the agent this tool to end its turn with, and takes every other one of the kind away.
+    pub(crate) fn set_end_tool(&mut self, tool: Option<&Arc<dyn Tool>>) {
+        let mut tools = self.tools.as_ref().clone();
+        let ends = [EndTool::TaskComplete.name(), EndTool::SubmitForReview.name()];
+        tools.retain(|tool| !ends.contains(&tool.name()));
+        if let Some(tool) = tool {
+            tools.register_shared(Arc::clone(tool));
         }
+        self.set_tools(tools);
+    }
+
+    /// Returns its tools.
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.tools
     }
 
     /// Returns the model that it asks.
     pub fn model(&self) -> &ResolvedModel {
         &self.model
+    }
+
+    /// Returns what it asks where its model cannot answer.
+    pub fn fallbacks(&self) -> &[ResolvedModel] {
+        &self.fallbacks
     }
 
     /// Returns the agent's name.
@@ -95,6 +148,7 @@ impl BaseAgent {
         cancel: &CancellationToken,
     ) -> Result<TurnEnd, AgentError> {
         let mut turn = TurnMachine::new(self.config.limits);
+        let mut model = Fallback::new(&self.model, &self.fallbacks);
         let mut reply_id = None;
         loop {
             if cancel.is_cancelled() {
@@ -102,15 +156,16 @@ impl BaseAgent {
             }
             match turn.next_step() {
                 NextStep::CallModel { tool_choice, reminder } => {
-                    if agent.take_steering().await? {
+                    if result.take_steering(agent.take_steering().await?) {
                         turn.on_steering();
                     }
                     if let Some(text) = reminder {
                         agent.remind(text).await?;
                     }
-                    match self.ask(agent, tool_choice, cancel).await {
+                    match self.ask(agent, &mut model, tool_choice, cancel).await {
                         Ok((id, reply)) => {
-                            turn.on_reply(result.take_reply(&reply));
+                            let model = &model.in_use().info.reference;
+                            turn.on_reply(result.take_reply(&reply, model));
                             reply_id = Some(id);
                         }
                         Err(AgentError::Cancelled) => turn.on_cancelled(),
@@ -125,7 +180,7 @@ impl BaseAgent {
                 }
                 NextStep::Done(
                     TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. },
-                ) if agent.take_steering().await? => {
+                ) if result.take_steering(agent.take_steering().await?) => {
                     turn.on_steering();
                     result.task_complete = None;
                 }
@@ -137,21 +192,33 @@ impl BaseAgent {
         }
     }
 
-    async fn ask(
-        &self,
+    /// Asks the model in use, and where it cannot answer the next one.
+    async fn ask<'a>(
+        &'a self,
         agent: &mut AgentInternals,
+        model: &mut Fallback<'a>,
         tool_choice: ToolChoice,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         agent.set_state(AgentState::Processing).await?;
-        let call = ModelCall {
-            model: &self.model,
-            system: &self.config.system_prompt,
-            tools: &self.definitions,
-            config: &self.config.model,
-            tool_choice,
-        };
-        agent.call_model(call, cancel).await
+        loop {
+            let in_use = model.in_use();
+            let call = ModelCall {
+                model: in_use,
+                system: &self.config.system_prompt,
+                tools: if in_use.info.abilities.tools { &self.definitions } else { &[] },
+                config: &self.config.model,
+                tool_choice,
+            };
+            match agent.call_model(call, cancel).await {
+                Err(AgentError::Provider(error)) if error.kind.may_work_elsewhere() => {
+                    if !model.fall_back(agent, &error).await? {
+                        return Err(AgentError::Provider(error));
+                    }
+                }
+                done => return done,
+            }
+        }
     }
 
     async fn answer(

@@ -4,16 +4,32 @@
 //! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. The crate knows no HTTP, no
 //! protocol and no terminal.
 
+mod acp_agent;
 mod base_agent;
 mod checks;
+pub mod definition;
+mod fallback;
+mod handoff;
+pub mod layers;
+mod model_usage;
 mod prompt;
 mod serve;
+mod submit_for_review;
 mod task_complete;
 mod turn_result;
 
+pub use acp_agent::{
+    AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
+};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
-pub use prompt::{BUILDER_PROMPT, BUILDER_TOOLS, Surroundings};
+pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffError};
+pub use model_usage::ModelUsage;
+pub use prompt::{
+    BUILDER_PROMPT, BUILDER_TOOLS, PromptContext, PromptRegistry, Surroundings, Template,
+    TemplateError,
+};
 pub use serve::{serve, serve_latest};
+pub use submit_for_review::SubmitForReview;
 pub use task_complete::TaskComplete;
 pub use turn_result::TurnResult;

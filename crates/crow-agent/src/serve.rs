@@ -1,20 +1,19 @@
-//! An agent on the runtime that returns to the user after every turn.
+//! An agent on the runtime: each input is a run.
 
 use crow_core::{
-    event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
-    message::Block,
-    turn::TurnEnd,
+    control::{OwnerOfTheEnd, RunFinish},
+    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
 };
-use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
+use crow_runtime::{AgentError, AgentInternals, InputMessage};
 use tokio::sync::watch;
 
-use crate::{BaseAgent, Surroundings, TurnResult};
+use crate::{AcpAgent, AcpSession, RunInput, RunResult, Surroundings};
 
-/// Serves inputs until the agent is shut down: each is a run of one turn.
+/// Serves inputs until the agent is shut down: each is a run.
 ///
 /// The first input of a session carries the `surroundings`; they stay as they are for the whole session.
 pub async fn serve(
-    agent: BaseAgent,
+    agent: AcpAgent,
     surroundings: Surroundings,
     internals: AgentInternals,
 ) -> Result<(), AgentError> {
@@ -25,12 +24,14 @@ pub async fn serve(
 /// Serves like [`serve`], each run by the agent that `agents` holds when it begins: another model from here on, other
 /// limits or tools.
 pub async fn serve_latest(
-    mut agents: watch::Receiver<BaseAgent>,
+    mut agents: watch::Receiver<AcpAgent>,
     surroundings: Surroundings,
     mut internals: AgentInternals,
 ) -> Result<(), AgentError> {
     internals.close_open_calls().await?;
+    let mut session = AcpSession::new(internals, surroundings.to_text());
     loop {
+        let internals = session.primary_mut();
         internals.set_state(AgentState::Idle).await?;
         let (run_id, content) = match internals.receive().await {
             Ok(
@@ -51,64 +52,46 @@ pub async fn serve_latest(
         let agent = agents.borrow_and_update().clone();
         internals.switch_model(&agent.model().info).await?;
         let run = internals.start_run(run_id).await?;
-        let worked = work(&agent, &surroundings, &mut internals, content, &run).await;
+        if !internals.history().is_empty() {
+            // Words that came between the runs stand before the prompt.
+            internals.take_steering().await?;
+        }
+        let worked = agent.run(&mut session, RunInput::prompt(content), &run.cancel).await;
         let outcome = match worked {
-            Ok(turn) => conclude(&mut internals, turn).await?,
+            Ok(result) => conclude(&mut session, result).await?,
             // Without its log a session cannot go on; the runtime tells the listeners.
             Err(error @ AgentError::Session(_)) => return Err(error),
             Err(error) => {
-                internals.report_error(&error).await;
+                session.primary_mut().report_error(&error).await;
                 RunOutcome::Failed { error: error.to_string() }
             }
         };
-        internals.end_run(run, outcome).await?;
+        session.primary_mut().end_run(run, outcome).await?;
     }
 }
 
-async fn work(
-    agent: &BaseAgent,
-    surroundings: &Surroundings,
-    internals: &mut AgentInternals,
-    content: Vec<Block>,
-    run: &RunGuard,
-) -> Result<TurnResult, AgentError> {
-    let preface = internals.history().is_empty().then(|| surroundings.to_text());
-    if preface.is_none() {
-        // Words that came between the runs stand before the prompt.
-        internals.take_steering().await?;
-    }
-    internals.start_round().await?;
-    internals.say(InputSource::Prompt, preface, content).await?;
-    let turn = agent.execute_turn(internals, &run.cancel).await;
-    internals.emit(AgentEvent::RoundEnd).await?;
-    turn
-}
-
-/// What the end of its only turn means for a run.
-async fn conclude(
-    internals: &mut AgentInternals,
-    turn: TurnResult,
-) -> Result<RunOutcome, AgentError> {
-    let verified = turn.is_verified();
-    Ok(match turn.end {
-        TurnEnd::TaskComplete { summary } => {
-            internals.emit(AgentEvent::TaskComplete { summary: summary.clone(), verified }).await?;
+/// Tells how a run ended. That the task is done is told by the agent that said so.
+async fn conclude(session: &mut AcpSession, result: RunResult) -> Result<RunOutcome, AgentError> {
+    let verified = result.verified;
+    Ok(match result.finish {
+        RunFinish::Completed { summary, by } => {
+            let event = AgentEvent::TaskComplete { summary: summary.clone(), verified };
+            let owner = match (by, result.completed_by) {
+                (OwnerOfTheEnd::Coagent, Some(place)) => session.coagent_mut(place),
+                (OwnerOfTheEnd::Coagent, None) | (OwnerOfTheEnd::Primary, _) => None,
+            };
+            match owner {
+                Some(coagent) => coagent.emit(event).await?,
+                None => session.primary_mut().emit(event).await?,
+            }
             RunOutcome::Completed { summary, verified }
         }
-        TurnEnd::Text if turn.text.as_deref().unwrap_or_default().trim().is_empty() => {
-            RunOutcome::Failed { error: "the model gave no answer".to_owned() }
-        }
-        TurnEnd::Text | TurnEnd::SubmitForReview { .. } => RunOutcome::NeedsInput,
-        TurnEnd::Cancelled => {
-            internals.emit(AgentEvent::Cancelled).await?;
+        RunFinish::NeedsInput => RunOutcome::NeedsInput,
+        RunFinish::Cancelled => {
+            session.primary_mut().emit(AgentEvent::Cancelled).await?;
             RunOutcome::Cancelled
         }
-        TurnEnd::Refusal => RunOutcome::Failed { error: TurnEnd::Refusal.to_string() },
-        TurnEnd::Error { error } => RunOutcome::Failed { error },
-        reason @ (TurnEnd::MaxSteps { .. }
-        | TurnEnd::DoomLoop { .. }
-        | TurnEnd::InvalidCalls
-        | TurnEnd::OutputLimit
-        | TurnEnd::Budget { .. }) => RunOutcome::Stopped { reason },
+        RunFinish::Stopped(reason) => RunOutcome::Stopped { reason },
+        RunFinish::Failed(error) => RunOutcome::Failed { error },
     })
 }

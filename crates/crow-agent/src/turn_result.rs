@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use crow_core::{
     event::CheckReport,
     message::ReplyContent,
-    model::ModelReply,
+    model::{ModelRef, ModelReply},
     tool::ToolStatus,
     turn::{CallOutcome, ReplyFacts, TurnEnd},
     usage::TokenUsage,
 };
 use crow_runtime::ExecutedCall;
 
-use crate::task_complete;
+use crate::{ModelUsage, submit_for_review, task_complete};
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,10 +27,14 @@ pub struct TurnResult {
     pub evidence: CheckReport,
     /// What the model calls of the turn used.
     pub usage: TokenUsage,
+    /// The same, by the model that was asked.
+    pub model_usage: ModelUsage,
     /// Files that were created, changed or deleted, each once, in the order of the first change.
     pub files_changed: Vec<PathBuf>,
     /// How many times the model was called.
     pub steps: u32,
+    /// What the user said meanwhile.
+    pub steering: Vec<String>,
     /// Why the turn ended.
     pub end: TurnEnd,
 }
@@ -43,22 +47,32 @@ impl Default for TurnResult {
             task_complete: None,
             evidence: CheckReport::default(),
             usage: TokenUsage::default(),
+            model_usage: ModelUsage::default(),
             files_changed: Vec::new(),
             steps: 0,
+            steering: Vec::new(),
             end: TurnEnd::Text,
         }
     }
 }
 
 impl TurnResult {
+    /// Takes in what the user said, if anything was.
+    pub(crate) fn take_steering(&mut self, said: Option<String>) -> bool {
+        let any = said.is_some();
+        self.steering.extend(said);
+        any
+    }
+
     /// Returns whether the task is done and the checks bear it out.
     pub fn is_verified(&self) -> bool {
         self.task_complete.is_some() && self.evidence.verified
     }
 
     /// Takes in a reply and tells the turn machine of it.
-    pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
+    pub(crate) fn take_reply(&mut self, reply: &ModelReply, model: &ModelRef) -> ReplyFacts {
         self.usage += reply.usage;
+        self.model_usage.add(model, reply.usage);
         let texts = reply.blocks.iter().filter_map(|block| match &block.content {
             ReplyContent::Text { text } => Some(text.as_str()),
             ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
@@ -110,7 +124,7 @@ impl TurnResult {
         };
         Some(match call.name.as_str() {
             task_complete::NAME => TurnEnd::TaskComplete { summary: summary() },
-            "submit_for_review" => TurnEnd::SubmitForReview { summary: summary() },
+            submit_for_review::NAME => TurnEnd::SubmitForReview { summary: summary() },
             _ => TurnEnd::Text,
         })
     }

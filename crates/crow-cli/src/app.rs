@@ -86,7 +86,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
             command::list_rules(output, environment)
         }
         Command::Permissions(PermissionsCommand::Explain(args)) => {
-            command::explain(&args, environment)
+            block_on(command::explain(&args, environment))
         }
         Command::Doctor => block_on(doctor(environment)),
         Command::Login(args) => credentials::login(&args, environment),

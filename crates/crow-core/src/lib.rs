@@ -5,6 +5,7 @@
 
 pub mod call;
 pub mod capability;
+pub mod config;
 pub mod context;
 pub mod control;
 pub mod event;

@@ -315,7 +315,7 @@ impl Configured {
         let (listed, near) = if is_listed {
             ("", None)
         } else {
-            (" is not among the known models", config::nearest(model, self.known_ids()))
+            (" is not among the known models", crow_core::config::nearest(model, self.known_ids()))
         };
         let near = near.map(|near| format!(" Did you mean \"{near}\"?")).unwrap_or_default();
         Some(format!(

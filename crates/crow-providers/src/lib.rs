@@ -28,7 +28,7 @@ mod sse;
 mod stand_in;
 mod stored;
 
-pub use config::{ConfigError, ProviderConfig, ProviderReach, is_built_in};
+pub use config::{ProviderConfig, ProviderReach, is_built_in};
 pub use dialect::Dialect;
 pub use discovery::{FoundModel, FoundServer, discover};
 pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};

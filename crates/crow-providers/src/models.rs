@@ -7,7 +7,7 @@ use crow_core::model::{ModelInfo, ModelRef, Models, ModelsError, Price, Provider
 
 use crate::{
     HttpClient, RateLimiter,
-    config::{BUILT_IN, FoundKey, ProviderConfig, nearest},
+    config::{BUILT_IN, FoundKey, ProviderConfig},
     configured::Configured,
     replay::ReplayProvider,
     secret::ApiKey,
@@ -156,7 +156,7 @@ impl ProviderModels {
             let known = || self.providers.iter().map(Configured::name);
             ModelsError::UnknownProvider {
                 name: name.to_owned(),
-                nearest: nearest(name, known()).map(str::to_owned),
+                nearest: crow_core::config::nearest(name, known()).map(str::to_owned),
                 known: known().map(str::to_owned).collect(),
             }
         })

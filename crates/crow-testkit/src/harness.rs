@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use crow_agent::{AgentConfig, BaseAgent, Surroundings, serve};
+use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     event::{AgentEvent, Envelope},
     message::Block,
@@ -47,15 +47,25 @@ pub struct HarnessOptions {
 impl AgentHarness {
     /// Starts an agent that plays `model`'s script. Needs a tokio runtime.
     pub fn start(model: ScriptedModel, options: HarnessOptions) -> Self {
+        Self::start_composed(model, options, AcpAgent::solo)
+    }
+
+    /// Starts the composition that `compose` makes of the agent that plays `model`'s script.
+    pub fn start_composed(
+        model: ScriptedModel,
+        options: HarnessOptions,
+        compose: impl FnOnce(BaseAgent) -> AcpAgent,
+    ) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let runtime = AgentRuntime::new(Self::config(&model, &options));
-        Self::in_folder(folder, runtime, model, options)
+        Self::in_folder(folder, runtime, model, options, compose)
     }
 
     /// Starts a second agent in the folder and on the runtime of this one.
     #[must_use]
     pub fn beside(&self, model: ScriptedModel, options: HarnessOptions) -> Self {
-        Self::in_folder(Arc::clone(&self.folder), self.runtime.clone(), model, options)
+        let (folder, runtime) = (Arc::clone(&self.folder), self.runtime.clone());
+        Self::in_folder(folder, runtime, model, options, AcpAgent::solo)
     }
 
     fn in_folder(
@@ -63,6 +73,7 @@ impl AgentHarness {
         runtime: AgentRuntime,
         model: ScriptedModel,
         options: HarnessOptions,
+        compose: impl FnOnce(BaseAgent) -> AcpAgent,
     ) -> Self {
         let cwd = folder.path().canonicalize().unwrap();
         let resolved = model.resolved();
@@ -72,6 +83,7 @@ impl AgentHarness {
         };
         let session = AgentSession::create(runtime.config(), spec).unwrap();
         let agent = BaseAgent::new("builder", options.config, resolved, options.tools);
+        let agent = compose(agent);
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
         let events = handle.stream().unwrap();

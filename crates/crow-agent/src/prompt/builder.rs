@@ -2,7 +2,7 @@
 
 /// The system prompt of `builder`. It holds no date, no path and no model name, so that it is the same in every
 /// request.
-pub const BUILDER_PROMPT: &str = include_str!("../../prompts/builder.md");
+pub const BUILDER_PROMPT: &str = include_str!("../../prompts/system/builder.md");
 
 /// The tools of `builder`.
 pub const BUILDER_TOOLS: [&str; 13] = [

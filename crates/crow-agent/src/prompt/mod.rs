@@ -1,7 +1,16 @@
-//! What the shipped agent is told: its system prompt, and the surroundings that open a session.
+//! What an agent is told: the templates of prompts, and the surroundings that open a session.
 
 mod builder;
+mod check;
+mod context;
+mod registry;
 mod surroundings;
+mod template;
+#[cfg(test)]
+mod tests;
 
 pub use builder::{BUILDER_PROMPT, BUILDER_TOOLS};
+pub use context::PromptContext;
+pub use registry::PromptRegistry;
 pub use surroundings::Surroundings;
+pub use template::{Template, TemplateError};

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_core::message::without_marks;
+
 /// The marks around instructions of the project.
 const TAG: &str = "project_instructions";
 /// The mark of the facts.
@@ -94,7 +96,7 @@ impl Surroundings {
                 text,
                 "\n<{TAG} file=\"{}\" author=\"the repository, not the user\">\n{}\n</{TAG}>\n",
                 in_a_line(&path.display().to_string()),
-                enclosed(content.trim())
+                without_marks(content.trim(), &[TAG, ENVIRONMENT])
             );
         }
         for path in &self.omitted {
@@ -106,23 +108,6 @@ impl Surroundings {
         }
         text
     }
-}
-
-/// Keeps what the repository says from ending its own marks, and from beginning those of others.
-fn enclosed(content: &str) -> String {
-    let mut text = String::with_capacity(content.len());
-    let mut rest = content;
-    while let Some((before, after)) = rest.split_once('<') {
-        text.push_str(before);
-        let name = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());
-        let is_mark = [TAG, ENVIRONMENT].iter().any(|mark| {
-            name.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark))
-        });
-        text.push_str(if is_mark { "&lt;" } else { "<" });
-        rest = after;
-    }
-    text.push_str(rest);
-    text
 }
 
 /// Writes a name in one line, without what would end the mark that it stands in.

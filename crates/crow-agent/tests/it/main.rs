@@ -8,6 +8,8 @@
 )]
 
 mod checks;
+mod compositions;
+mod fallbacks;
 mod liars;
 mod tools;
 mod turns;

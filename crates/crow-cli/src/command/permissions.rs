@@ -3,13 +3,14 @@
 use std::{cmp::Reverse, fmt::Write as _};
 
 use crow_core::{
+    capability::Containment,
     ids::{CallId, SessionId},
     permission::{
         CallFacts, Cause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleScope,
     },
     tool::{
-        Access, CallPlan, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
+        Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
         ToolCategory, Word,
     },
     workspace::Workspace,
@@ -27,6 +28,7 @@ use crate::{
     product,
     render::{one_line, rule_subject, rule_verb as verb},
     run::say,
+    sandbox::{SandboxOptions, sandbox, try_out},
     trust,
 };
 
@@ -112,7 +114,10 @@ fn scope_name(scope: &RuleScope) -> String {
 }
 
 /// `permissions explain`.
-pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn explain(
+    args: &ExplainArgs,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
     if args.call.trim().is_empty() {
         return Err(CliError::usage("there is no call to explain")
             .hint("crow-agent permissions explain \"cargo test\""));
@@ -122,8 +127,19 @@ pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<E
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
     let project = trust::project_of(&cwd, environment)?;
     tell_notice(&project);
-    let policy =
-        PermissionPolicy::new(mode).with_rules(managed).with_rules(user).with_rules(project.rules);
+    let containment = match sandbox(&SandboxOptions::default(), environment)? {
+        Some(config) => try_out(config, &cwd).await.0,
+        None => Containment::None,
+    };
+    let is_whole = containment == Containment::Full;
+    // As a session has it.
+    let mut policy = PermissionPolicy::new(mode)
+        .with_rules(managed)
+        .with_rules(user)
+        .with_rules(project.rules)
+        .with_uncontained(!containment.holds())
+        .with_read_sandbox(is_whole);
+    policy.set_read_only_sandbox(is_whole);
     let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
     let call = Call::read(&args.call, &workspace);
@@ -139,8 +155,10 @@ pub(crate) fn explain(args: &ExplainArgs, environment: &Environment) -> Result<E
     };
     let explanation = policy.explain(facts, &workspace);
     match args.output {
-        OutputForm::Text => write_out(tell(&call, &explanation).as_bytes()),
-        OutputForm::Json => write_out(format!("{}\n", to_json(&call, &explanation)).as_bytes()),
+        OutputForm::Text => write_out(tell(&call, &explanation, &containment).as_bytes()),
+        OutputForm::Json => {
+            write_out(format!("{}\n", to_json(&call, &explanation, &containment)).as_bytes())
+        }
     }
 }
 
@@ -197,7 +215,7 @@ fn plan(tool: &str, category: ToolCategory, path: &str, workspace: &Workspace) -
     }
 }
 
-fn tell(call: &Call, explanation: &Explanation) -> String {
+fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> String {
     let verdict = match explanation.decision {
         RuleDecision::Allow => "may run",
         RuleDecision::AskUser => "is asked about",
@@ -231,8 +249,24 @@ fn tell(call: &Call, explanation: &Explanation) -> String {
             }
             CommandMeaning::Unclear(reason) => line("unclear", reason),
         }
+        if explanation.decision != RuleDecision::Deny {
+            line("sandbox", held(command, explanation, containment));
+        }
     }
     text
+}
+
+/// Says what holds a command.
+fn held(line: &CommandLine, explanation: &Explanation, containment: &Containment) -> &'static str {
+    let is_held_mode = matches!(explanation.cause, Cause::Mode(PermissionMode::ReadOnly));
+    match containment {
+        Containment::Full if line.only_reads() || is_held_mode => {
+            "whole, and nothing but its temporary files can be changed in it"
+        }
+        Containment::Full => "whole",
+        Containment::Partial { .. } => "in part; crow-agent doctor names the gaps",
+        Containment::None => "none",
+    }
 }
 
 fn rule_name(rule: &MatchedRule) -> String {
@@ -251,7 +285,7 @@ fn words(command: &SimpleCommand) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn to_json(call: &Call, explanation: &Explanation) -> Value {
+fn to_json(call: &Call, explanation: &Explanation, containment: &Containment) -> Value {
     let rule =
         |rule: &MatchedRule| json!({"id": rule.id, "scope": rule.scope, "decision": rule.decision});
     let (mode, rules) = match &explanation.cause {
@@ -267,5 +301,6 @@ fn to_json(call: &Call, explanation: &Explanation) -> Value {
         "rules": rules,
         "overruled": explanation.overruled.iter().map(rule).collect::<Vec<_>>(),
         "subject": call.plan.subject,
+        "sandbox": containment,
     })
 }

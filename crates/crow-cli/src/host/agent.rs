@@ -1,6 +1,6 @@
 //! The agent that the product ships.
 
-use crow_agent::{AgentConfig, BUILDER_PROMPT, BUILDER_TOOLS, BaseAgent};
+use crow_agent::{AcpAgent, AgentConfig, BUILDER_PROMPT, BUILDER_TOOLS, BaseAgent};
 use crow_core::{model::ResolvedModel, turn::TurnLimits};
 
 use crate::product;
@@ -9,7 +9,7 @@ use crate::product;
 pub(super) const AGENT: &str = "builder";
 
 /// Makes the agent for a model.
-pub(super) fn builder(model: ResolvedModel, max_steps: Option<u32>) -> BaseAgent {
+pub(super) fn builder(model: ResolvedModel, max_steps: Option<u32>) -> AcpAgent {
     let limits = TurnLimits::default();
     let config = AgentConfig {
         system_prompt: BUILDER_PROMPT.to_owned(),
@@ -17,7 +17,7 @@ pub(super) fn builder(model: ResolvedModel, max_steps: Option<u32>) -> BaseAgent
         ..AgentConfig::default()
     };
     let (tools, _) = product::all_tools().for_agent(&BUILDER_TOOLS.map(str::to_owned));
-    BaseAgent::new(AGENT, config, model, tools)
+    AcpAgent::solo(BaseAgent::new(AGENT, config, model, tools))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use crow_agent::{BaseAgent, Surroundings, serve_latest};
+use crow_agent::{AcpAgent, Surroundings, serve_latest};
 use crow_core::{
     capability::Answerer,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
@@ -88,7 +88,7 @@ pub(crate) struct ProductHost {
 struct OpenSession {
     handle: AgentHandle,
     /// Each run takes the newest.
-    agent: watch::Sender<BaseAgent>,
+    agent: watch::Sender<AcpAgent>,
 }
 
 impl ProductHost {

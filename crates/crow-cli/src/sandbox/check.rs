@@ -56,8 +56,17 @@ pub(crate) async fn doctor(environment: &Environment) -> Result<ExitCode, CliErr
     Ok(exit)
 }
 
+/// Sets up a sandbox as a session in this folder would have it, and says what holds, and why not all does.
+pub(crate) async fn try_out(mut config: SandboxConfig, cwd: &Path) -> (Containment, String) {
+    config.folder = config.folder.join("trial");
+    let name = std::process::id().to_string();
+    let sandbox = Sandbox::new(config, name, vec![cwd.to_path_buf()]);
+    let containment = sandbox.containment().await;
+    (containment, sandbox.reason().await.unwrap_or_default())
+}
+
 async fn look_at_sandbox(
-    mut config: SandboxConfig,
+    config: SandboxConfig,
     environment: &Environment,
 ) -> Result<Vec<Finding>, CliError> {
     let network = match &config.network {
@@ -66,12 +75,7 @@ async fn look_at_sandbox(
         Network::All => "the whole network".to_owned(),
     };
     let hidden = config.hidden.iter().filter(|path| path.exists()).count();
-    config.folder = config.folder.join("doctor");
-    let cwd = environment.current_dir()?.to_path_buf();
-    let name = std::process::id().to_string();
-    let sandbox = Sandbox::new(config, name, vec![cwd]);
-    let containment = sandbox.containment().await;
-    let reason = sandbox.reason().await.unwrap_or_default();
+    let (containment, reason) = try_out(config, environment.current_dir()?).await;
     Ok(match containment {
         Containment::Full => vec![
             Finding::Fine(
@@ -82,10 +86,16 @@ async fn look_at_sandbox(
             )),
         ],
         Containment::Partial { gaps } => {
-            let mut findings = vec![Finding::Warning(
-                "sandbox: Landlock and seccomp hold commands, namespaces do not".to_owned(),
-                reason,
-            )];
+            let (what, hint) = if cfg!(target_os = "linux") {
+                ("sandbox: Landlock and seccomp hold commands, namespaces do not", reason)
+            } else {
+                (
+                    "sandbox: Seatbelt holds every command",
+                    "a trial has just shown it; its rules were tested on Linux only, as text"
+                        .to_owned(),
+                )
+            };
+            let mut findings = vec![Finding::Warning(what.to_owned(), hint)];
             let gap =
                 |gap: String| Finding::Warning(format!("not held back: {gap}"), String::new());
             findings.extend(gaps.into_iter().map(gap));

@@ -4,5 +4,5 @@ mod check;
 mod config;
 mod hidden;
 
-pub(crate) use check::doctor;
+pub(crate) use check::{doctor, try_out};
 pub(crate) use config::{SandboxOptions, sandbox};

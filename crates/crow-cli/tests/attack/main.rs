@@ -17,6 +17,7 @@ mod benign;
 mod bites;
 mod canaries;
 mod clones;
+mod differential;
 mod injection;
 mod network;
 mod paths;

@@ -37,14 +37,16 @@ const REPOSITORY: [(&str, &str); 3] = [
     (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
 ];
 
+/// A folder that commands see: those of the system for temporary files are replaced by one of their own.
+pub(crate) fn own_folder() -> TempDir {
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }.unwrap()
+}
+
 impl Scene {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        // Below a folder that every command has for itself, the home would be out of sight anyway.
-        let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder =
-            if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }
-                .unwrap();
+        let folder = own_folder();
         let base = folder.path().canonicalize().unwrap();
         let mark =
             format!("crow-case-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

@@ -43,6 +43,7 @@ async fn a_call_is_explained_by_the_rule_that_decides() {
     insta::assert_snapshot!(explain("cargo test --workspace").await, @"
     cargo test --workspace may run
       by        the rule tests (global), which says allow
+      sandbox   whole
     ");
     let both = explain("cargo test && git push origin").await;
     assert!(both.starts_with("cargo test && git push origin may not run\n"), "{both}");
@@ -52,6 +53,25 @@ async fn a_call_is_explained_by_the_rule_that_decides() {
     assert!(explain("edit_file check.sh").await.contains("by        the mode ask"));
     assert!(explain("read_file check.sh").await.starts_with("read_file check.sh may run"));
     assert!(explain("cargo test $(rm -rf x)").await.contains("is asked about"));
+}
+
+#[tokio::test]
+async fn a_line_that_only_reads_is_explained_as_it_runs() {
+    let place = Place::new();
+    let doctor = place.run(&["doctor"]).await;
+    let is_whole = doctor.out.contains("namespaces, Landlock and seccomp hold");
+    // Git starts what settings of the project name: only the sandbox lets it pass.
+    let ran = place.run(&["permissions", "explain", "git status"]).await;
+    let (may, sandbox) = if is_whole {
+        ("git status may run", "whole, and nothing but its temporary files can be changed in it")
+    } else {
+        ("git status is asked about", "")
+    };
+    assert!(ran.out.starts_with(may), "{}", ran.out);
+    assert!(ran.out.contains(sandbox), "{}", ran.out);
+    let ran = place.run(&["permissions", "explain", "git push"]).await;
+    assert!(ran.out.starts_with("git push is asked about"), "{}", ran.out);
+    assert!(!ran.out.contains("nothing but"), "{}", ran.out);
 }
 
 #[tokio::test]

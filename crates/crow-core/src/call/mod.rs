@@ -15,4 +15,5 @@ mod schema;
 mod tests;
 
 pub use describe::schema_misfits;
+pub use name::alias;
 pub use resolve::{InvalidCall, ResolvedCall, resolve};

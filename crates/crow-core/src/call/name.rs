@@ -139,7 +139,8 @@ fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&st
     names.next().filter(|_| names.next().is_none())
 }
 
-fn alias(bare: &str) -> Option<&'static str> {
+/// Returns the tool that other agents call so.
+pub fn alias(bare: &str) -> Option<&'static str> {
     let wanted = squash(bare);
     ALIASES.iter().find(|(_, others)| others.contains(&wanted.as_str())).map(|(name, _)| *name)
 }

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{OutputFile, ProcessEnd, ProcessError, ProcessSpec};
+use super::{OutputFile, ProcessEnd, ProcessError, ProcessSpec, PutAside, RefusedHost};
 use crate::ids::JobId;
 
 /// A job, running or ended.
@@ -59,6 +59,10 @@ pub struct JobOutput {
     pub spill: Option<OutputFile>,
     /// How many processes that had left the job's group were ended with it.
     pub detached: usize,
+    /// Hosts that it wanted to reach and could not, since this was last told.
+    pub refused_hosts: Vec<RefusedHost>,
+    /// Protected files and folders that were there when it had ended.
+    pub put_aside: Vec<PutAside>,
 }
 
 /// Why a job cannot be read or ended.

@@ -220,6 +220,18 @@ impl ControlMachine {
         self.next_round(InputSource::Reviewer, message, spent);
     }
 
+    /// The user spoke while the coagents looked: what they approve of is not yet what the user wants now.
+    pub fn on_steering(&mut self) {
+        let is_over = matches!(
+            self.phase,
+            Phase::Finished(RunFinish::Completed { by: OwnerOfTheEnd::Coagent, .. })
+        );
+        if is_over {
+            self.rounds = self.rounds.saturating_add(1);
+            self.phase = Phase::Primary(None);
+        }
+    }
+
     /// The run was cancelled.
     pub fn on_cancelled(&mut self) {
         if !matches!(self.phase, Phase::Finished(_)) {

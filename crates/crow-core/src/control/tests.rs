@@ -1,1 +1,284 @@
+use proptest::prelude::*;
+use std::time::Duration;
 
+use super::*;
+use crate::{
+    event::{InputSource, Verdict},
+    turn::{LimitKind, RunLimits, Spent, TurnEnd},
+    usage::TokenUsage,
+};
+
+fn machine(flow: ControlFlow, has_coagents: bool) -> ControlMachine {
+    ControlMachine::new(flow, RunLimits::default(), has_coagents, Consensus::All)
+}
+
+fn turn(end: TurnEnd, text: &str) -> TurnFacts {
+    TurnFacts { end, text: text.to_owned(), changed: true }
+}
+
+fn review(verdict: Verdict, text: &str) -> Review {
+    Review { reviewer: "reviewer".to_owned(), verdict, text: text.to_owned() }
+}
+
+fn complete() -> TurnEnd {
+    TurnEnd::TaskComplete { summary: "done".to_owned() }
+}
+
+fn submitted() -> TurnEnd {
+    TurnEnd::SubmitForReview { summary: "look".to_owned() }
+}
+
+fn told(action: &NextAction) -> Option<(InputSource, &str)> {
+    match action {
+        NextAction::PrimaryTurn { message } => {
+            message.as_ref().map(|(source, text)| (*source, text.as_str()))
+        }
+        NextAction::Generate { .. } | NextAction::Review | NextAction::Finish(_) => None,
+    }
+}
+
+#[test]
+fn levels_are_those_of_the_seed() {
+    let table = [
+        (-1, "hitl", EndTool::TaskComplete, None),
+        (0, "loop", EndTool::TaskComplete, None),
+        (1, "static", EndTool::TaskComplete, None),
+        (2, "generated", EndTool::TaskComplete, None),
+        (3, "advise", EndTool::TaskComplete, None),
+        (4, "judge", EndTool::SubmitForReview, Some(EndTool::TaskComplete)),
+        (5, "smart", EndTool::SubmitForReview, Some(EndTool::TaskComplete)),
+    ];
+    for (level, name, primary, coagent) in table {
+        let flow = ControlFlow::from_level(level).unwrap();
+        assert_eq!(flow.name(), name);
+        assert_eq!((flow.end_tool_of_primary(), flow.end_tool_of_coagent()), (primary, coagent));
+    }
+    for level in [-2, 6] {
+        assert_eq!(ControlFlow::from_level(level), Err(UnknownLevel { level }));
+    }
+}
+
+#[test]
+fn a_user_in_the_loop_has_the_next_word() {
+    let mut machine = machine(ControlFlow::Hitl, false);
+    assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
+    machine.on_primary_turn(&turn(TurnEnd::Text, "Which one?"), Spent::default());
+    assert_eq!(machine.next_action(), NextAction::Finish(RunFinish::NeedsInput));
+}
+
+#[test]
+fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
+    let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
+    machine.on_primary_turn(&turn(TurnEnd::Text, "half"), Spent::default());
+    assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
+    machine.on_primary_turn(&turn(complete(), "all"), Spent::default());
+    let by = OwnerOfTheEnd::Primary;
+    let finish = RunFinish::Completed { summary: "done".to_owned(), by };
+    assert_eq!(machine.next_action(), NextAction::Finish(finish));
+    assert_eq!(machine.rounds(), 1);
+}
+
+#[test]
+fn the_generator_is_asked_once_and_what_it_wrote_is_kept() {
+    let mut machine = machine(ControlFlow::from_level(2).unwrap(), false);
+    machine.on_primary_turn(&turn(TurnEnd::Text, "one"), Spent::default());
+    let prompt = CRITERIA_PROMPT.to_owned();
+    assert_eq!(machine.next_action(), NextAction::Generate { prompt });
+    machine.on_generated(Ok("- it builds".to_owned()), Spent::default());
+    let first = machine.next_action();
+    assert!(told(&first).unwrap().1.contains("- it builds"));
+    machine.on_primary_turn(&turn(TurnEnd::Text, "two"), Spent::default());
+    assert_eq!(machine.next_action(), first);
+}
+
+#[test]
+fn advice_goes_to_the_primary_which_says_when_it_is_done() {
+    let mut machine = machine(ControlFlow::advise(), true);
+    machine.on_primary_turn(&turn(TurnEnd::Text, "done?"), Spent::default());
+    assert_eq!(machine.next_action(), NextAction::Review);
+    // Even if it pretended to approve: it does not own the end.
+    let reviews = [review(Verdict::Approved, "test the empty list")];
+    machine.on_review(Ok(&reviews), false, Spent::default());
+    let told = told(&machine.next_action()).map(|(source, text)| (source, text.to_owned()));
+    assert_eq!(told, Some((InputSource::Reviewer, "test the empty list".to_owned())));
+}
+
+#[test]
+fn a_judge_sends_back_and_then_approves() {
+    let mut machine = machine(ControlFlow::judge(), true);
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Rejected, "no test")]), false, Spent::default());
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, Spent::default());
+    let by = OwnerOfTheEnd::Coagent;
+    let finish = RunFinish::Completed { summary: "good".to_owned(), by };
+    assert_eq!(machine.next_action(), NextAction::Finish(finish));
+}
+
+#[test]
+fn votes_are_counted_as_the_consensus_says() {
+    for (consensus, enough) in [
+        (Consensus::All, [false, false, false, true]),
+        (Consensus::Majority, [false, false, true, true]),
+        (Consensus::Any, [false, true, true, true]),
+    ] {
+        for (approvals, expected) in enough.into_iter().enumerate() {
+            assert_eq!(consensus.is_reached(approvals, 3), expected, "{consensus:?} {approvals}");
+        }
+        assert!(!consensus.is_reached(0, 0), "{consensus:?}: nobody approves of nothing");
+    }
+}
+
+#[test]
+fn what_several_reviewers_say_is_named() {
+    let limits = RunLimits::default();
+    let mut machine = ControlMachine::new(ControlFlow::judge(), limits, true, Consensus::All);
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    let no = Review { reviewer: "safety".to_owned(), ..review(Verdict::Rejected, "rm -rf?") };
+    machine.on_review(Ok(&[review(Verdict::Approved, "fine"), no]), false, Spent::default());
+    let expected = "reviewer (approves):\nfine\n\nsafety (does not approve):\nrm -rf?";
+    assert_eq!(told(&machine.next_action()), Some((InputSource::Reviewer, expected)));
+}
+
+#[test]
+fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
+    let ends = [
+        (TurnEnd::Cancelled, RunFinish::Cancelled),
+        (TurnEnd::Error { error: "x".into() }, RunFinish::Failed("x".into())),
+        (TurnEnd::Refusal, RunFinish::Failed("the model refused".into())),
+        (TurnEnd::MaxSteps { steps: 3 }, RunFinish::Stopped(TurnEnd::MaxSteps { steps: 3 })),
+        (
+            TurnEnd::Budget { limit: LimitKind::Money },
+            RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Money }),
+        ),
+    ];
+    for level in -1..=5 {
+        for (end, finish) in &ends {
+            let mut machine = machine(ControlFlow::from_level(level).unwrap(), level >= 3);
+            machine.on_primary_turn(&turn(end.clone(), "text"), Spent::default());
+            assert_eq!(machine.next_action(), NextAction::Finish(finish.clone()), "level {level}");
+        }
+    }
+}
+
+#[test]
+fn the_lowest_bound_wins_and_no_review_is_begun_past_it() {
+    let tokens = TokenUsage { input_tokens: 100, ..TokenUsage::default() };
+    let limits = RunLimits { max_tokens: Some(100), ..RunLimits::default() };
+    let mut machine = ControlMachine::new(ControlFlow::smart(), limits, true, Consensus::All);
+    machine.on_primary_turn(
+        &turn(submitted(), ""),
+        Spent { usage: tokens, time: Duration::ZERO, ..Spent::default() },
+    );
+    let stopped = |limit| NextAction::Finish(RunFinish::Stopped(TurnEnd::Budget { limit }));
+    assert_eq!(machine.next_action(), stopped(LimitKind::Tokens));
+
+    let flow = ControlFlow::Loop { max_rounds: Some(2) };
+    let mut machine = ControlMachine::new(flow, RunLimits::default(), false, Consensus::All);
+    for text in ["one", "two"] {
+        machine.on_primary_turn(&turn(TurnEnd::Text, text), Spent::default());
+    }
+    assert_eq!(machine.next_action(), stopped(LimitKind::Rounds));
+}
+
+#[test]
+fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
+    let idle = |text: &str| TurnFacts { changed: false, ..turn(TurnEnd::Text, text) };
+    let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
+    for text in ["a", "same", "same"] {
+        machine.on_primary_turn(&idle(text), Spent::default());
+        assert!(told(&machine.next_action()).is_some(), "{text}");
+    }
+    machine.on_primary_turn(&idle("same"), Spent::default());
+    assert!(matches!(
+        machine.next_action(),
+        NextAction::Finish(RunFinish::Stopped(TurnEnd::DoomLoop { .. }))
+    ));
+}
+
+#[test]
+fn words_of_the_user_during_a_review_are_answered_before_the_end() {
+    let mut machine = machine(ControlFlow::judge(), true);
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, Spent::default());
+    machine.on_steering();
+    assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
+}
+
+#[test]
+fn a_reviewer_that_says_nothing_is_no_empty_message() {
+    let mut machine = machine(ControlFlow::smart(), true);
+    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Rejected, " \n")]), false, Spent::default());
+    assert!(told(&machine.next_action()).unwrap().1.contains("did not approve"));
+}
+
+fn flows() -> impl Strategy<Value = ControlFlow> {
+    prop_oneof![
+        (-1_i64..=5).prop_map(|level| ControlFlow::from_level(level).unwrap()),
+        (
+            prop_oneof![
+                Just(CoagentTools::None),
+                Just(CoagentTools::ReadOnly),
+                Just(CoagentTools::Full)
+            ],
+            any::<bool>(),
+            proptest::option::of(1_u32..5),
+        )
+            .prop_map(|(tools, can_terminate, max_rounds)| ControlFlow::Coagent {
+                tools,
+                can_terminate,
+                max_rounds
+            }),
+    ]
+}
+
+fn ends() -> impl Strategy<Value = TurnEnd> {
+    prop_oneof![
+        4 => Just(TurnEnd::Text),
+        3 => Just(complete()),
+        3 => Just(submitted()),
+        1 => Just(TurnEnd::Cancelled),
+        1 => Just(TurnEnd::MaxSteps { steps: 1 }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_run_ends_within_its_rounds_by_its_owner_and_can_be_saved_at_any_moment(
+        flow in flows(),
+        has_coagents: bool,
+        turns in proptest::collection::vec((ends(), "[ab]", any::<bool>(), any::<bool>()), 60),
+    ) {
+        let owner = flow.owner_of_the_end();
+        let mut machine = machine(flow, has_coagents);
+        let mut last = None;
+        for (end, text, changed, approves) in turns {
+            let saved = serde_json::to_string(&machine).unwrap();
+            machine = serde_json::from_str(&saved).unwrap();
+            match machine.next_action() {
+                NextAction::PrimaryTurn { .. } => {
+                    let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
+                    last = by_primary.then_some(OwnerOfTheEnd::Primary);
+                    let facts = TurnFacts { end, text, changed };
+                    machine.on_primary_turn(&facts, Spent::default());
+                }
+                NextAction::Generate { .. } => machine.on_generated(Ok(text), Spent::default()),
+                NextAction::Review => {
+                    let verdict = if approves { Verdict::Approved } else { Verdict::Rejected };
+                    last = approves.then_some(OwnerOfTheEnd::Coagent);
+                    machine.on_review(Ok(&[review(verdict, &text)]), changed, Spent::default());
+                }
+                NextAction::Finish(finish) => {
+                    if let RunFinish::Completed { by, .. } = finish {
+                        prop_assert_eq!(by, owner);
+                        prop_assert_eq!(last, Some(owner), "somebody who may must have said so");
+                    }
+                    break;
+                }
+            }
+        }
+        prop_assert!(machine.rounds() <= RunLimits::default().max_rounds);
+        prop_assert!(matches!(machine.next_action(), NextAction::Finish(_)));
+    }
+}

@@ -9,11 +9,11 @@ use super::{
     timeline::{push_reply_entries, system_event, text_of},
 };
 use crate::{
-    event::{AgentEvent, Envelope, NoticeAudience},
+    event::{AgentEvent, Envelope, InputSource, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{
         AssistantMessage, Block, Message, ResultMessage, ResultsMessage, ToolCall, UserMessage,
-        calls_of,
+        calls_of, marked,
     },
     tool::{ToolMetadata, ToolResult, ToolStatus},
     usage::TokenUsage,
@@ -164,13 +164,11 @@ impl History {
         self.last_seq = self.last_seq.max(envelope.seq.unwrap_or(0));
         let at = envelope.time;
         match &envelope.event {
-            AgentEvent::UserInput { message_id, context, content, .. } => {
+            AgentEvent::UserInput { message_id, source, context, content } => {
                 self.last_input = self.last_seq;
-                let blocks = context
-                    .iter()
-                    .map(|text| Block::text(text.clone()))
-                    .chain(content.iter().cloned())
-                    .collect();
+                let said = content.iter().map(|block| said_by(*source, block));
+                let blocks =
+                    context.iter().map(|text| Block::text(text.clone())).chain(said).collect();
                 self.push_user(at, message_id.clone(), blocks);
             }
             AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
@@ -471,5 +469,16 @@ impl History {
             self.messages.append(&mut self.waiting);
         }
         Ok(())
+    }
+}
+
+/// Marks what a reviewer says: the model must never take it for the user's word.
+fn said_by(source: InputSource, block: &Block) -> Block {
+    match (source, block) {
+        (InputSource::Reviewer, Block::Text { text }) => {
+            Block::text(marked("review", "the reviewer, not the user", text))
+        }
+        (InputSource::Prompt | InputSource::Steering | InputSource::ControlFlow, _)
+        | (InputSource::Reviewer, Block::Image(_)) => block.clone(),
     }
 }

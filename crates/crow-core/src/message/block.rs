@@ -43,6 +43,15 @@ pub enum Block {
 }
 
 impl Block {
+    /// Returns the text of all text blocks, each on lines of its own.
+    pub fn text_of(blocks: &[Self]) -> String {
+        let texts = blocks.iter().filter_map(|block| match block {
+            Self::Text { text } => Some(text.as_str()),
+            Self::Image(_) => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// Makes a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }

@@ -4,6 +4,7 @@
 //! item verbatim ([`Native`]), which alone keeps thinking signatures, encrypted reasoning and item ids intact.
 
 mod block;
+mod marks;
 mod native;
 #[cfg(test)]
 mod tests;
@@ -12,4 +13,5 @@ pub use block::{
     AssistantMessage, Block, CallArguments, Image, Message, ReplyBlock, ReplyContent,
     ResultMessage, ResultsMessage, ToolCall, UserMessage, calls_of,
 };
+pub use marks::{marked, without_marks};
 pub use native::{Native, Origin};

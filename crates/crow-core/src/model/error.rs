@@ -61,6 +61,26 @@ impl ProviderErrorKind {
     }
 }
 
+impl ProviderErrorKind {
+    /// Returns whether another model may answer what this one could not: the fault is not the request's.
+    pub fn may_work_elsewhere(self) -> bool {
+        match self {
+            Self::Auth
+            | Self::Permission
+            | Self::NotFound
+            | Self::RateLimited
+            | Self::Quota
+            | Self::Overloaded
+            | Self::Server
+            | Self::Network
+            | Self::Timeout
+            | Self::Truncated
+            | Self::Decode => true,
+            Self::InvalidRequest | Self::ContextLength | Self::Refusal => false,
+        }
+    }
+}
+
 /// A provider could not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderError {

@@ -62,6 +62,11 @@ impl ToolRegistry {
         (chosen, unknown)
     }
 
+    /// Keeps the tools that `keeps` says yes to.
+    pub fn retain(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
+        self.tools.retain(|_, tool| keeps(tool.as_ref()));
+    }
+
     /// Runs a permitted call.
     ///
     /// A permit that was made for another call or another input answers with an error: it is a bug of the caller, and

@@ -4,7 +4,6 @@
 
 mod address;
 mod built_in;
-mod error;
 mod key;
 mod provider;
 mod raw;
@@ -13,8 +12,6 @@ mod resolve;
 
 pub(crate) use address::{base_url, host};
 pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
-pub use error::ConfigError;
-pub(crate) use error::nearest;
 pub(crate) use key::check as check_key;
 pub(crate) use key::{FoundKey, KeySource, find as find_key};
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};

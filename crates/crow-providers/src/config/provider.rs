@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use super::{BuiltIn, ConfigError, KeySource, built_in, error::Source, raw::RawProvider};
+use crow_core::config::{ConfigError, Source};
+
+use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
 use crate::{Dialect, ExtraHeader, RateLimits};
 
 /// A provider that a file describes.
@@ -106,7 +108,8 @@ impl ProviderConfig {
     /// Reads a provider's TOML. The path serves only to say where an error is.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let source = Source { path, text };
-        let raw: RawProvider = toml::from_str(text).map_err(|error| source.syntax_error(&error))?;
+        let raw: RawProvider = toml::from_str(text)
+            .map_err(|error| source.syntax_error(error.span(), error.message()))?;
         super::resolve::resolve(raw, source)
     }
 

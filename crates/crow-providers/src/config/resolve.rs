@@ -5,14 +5,13 @@ use std::{
     time::Duration,
 };
 
+use crow_core::config::{self, ConfigError, Source};
 use reqwest::header::{HeaderName, HeaderValue};
 use toml::Spanned;
 
 use super::{
-    BUILT_IN, ConfigError, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind,
-    address, built_in, error,
-    error::Source,
-    key,
+    BUILT_IN, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind, address,
+    built_in, key,
     raw::{RawIdentity, RawKey, RawLimits, RawModel, RawPrice, RawProvider},
 };
 use crate::{Dialect, ExtraHeader, RateLimits};
@@ -82,7 +81,7 @@ fn kind(raw: &RawIdentity, source: Source<'_>) -> Result<ProviderKind, ConfigErr
                     known.push(dialect);
                 }
             }
-            Err(source.error(&raw.kind.span(), error::unknown("type", text, &known)))
+            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known)))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crow_core::{
+    capability::Containment,
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
@@ -261,6 +262,27 @@ impl AgentInternals {
         self.emit(AgentEvent::RoundStart).await
     }
 
+    /// Returns the round that events are told with.
+    pub fn round(&self) -> u32 {
+        self.recorder.round()
+    }
+
+    /// Tells events with the round of another agent: of the one whose work this one looks at.
+    pub fn set_round(&mut self, round: u32) {
+        self.recorder.set_round(round);
+    }
+
+    /// Returns whether the kernel keeps commands of this session from changing anything, where they must not.
+    pub fn holds_read_only_commands(&self) -> impl Future<Output = bool> + Send + use<> {
+        let sandbox = self.shared.tree.sandbox.clone();
+        async move {
+            match sandbox {
+                Some(sandbox) => sandbox.containment().await == Containment::Full,
+                None => false,
+            }
+        }
+    }
+
     /// Records an event: durable ones are in the log when this returns, and in the history.
     ///
     /// Secrets that the configuration knows are taken out first, so neither log nor history nor model sees them.
@@ -310,14 +332,15 @@ impl AgentInternals {
         self.emit(AgentEvent::Notice { level, audience, text: text.into() }).await
     }
 
-    /// Takes what was said in the middle of the run, if anything, into the history.
-    pub async fn take_steering(&mut self) -> Result<bool, AgentError> {
-        let mut any = false;
+    /// Takes what was said in the middle of the run into the history, and returns it as text if there was anything.
+    pub async fn take_steering(&mut self) -> Result<Option<String>, AgentError> {
+        let mut said: Option<String> = None;
         loop {
             let next = self.shared.runs().next_steering();
-            let Some(content) = next else { return Ok(any) };
+            let Some(content) = next else { return Ok(said) };
+            let text = Block::text_of(&content);
+            said = Some(said.map_or(text.clone(), |before| format!("{before}\n{text}")));
             self.say(InputSource::Steering, None, content).await?;
-            any = true;
         }
     }
 

@@ -128,7 +128,7 @@ impl Recorder {
             agent: self.agent.clone(),
             role: self.role,
             parent: self.parent.clone(),
-            round: self.round.load(Ordering::Relaxed),
+            round: self.round(),
             event,
         }
     }
@@ -147,8 +147,16 @@ impl Recorder {
         self.round.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn round(&self) -> u32 {
+        self.round.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_round(&self, round: u32) {
+        self.round.store(round, Ordering::Relaxed);
+    }
+
     pub(crate) fn reset_rounds(&self) {
-        self.round.store(0, Ordering::Relaxed);
+        self.set_round(0);
     }
 }
 

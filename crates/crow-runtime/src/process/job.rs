@@ -6,7 +6,9 @@ use std::{
 };
 
 use crow_core::{
-    capability::{JobInfo, JobOutput, JobState, OutputLimits, ProcessError, Since},
+    capability::{
+        JobInfo, JobOutput, JobState, OutputLimits, ProcessError, PutAside, RefusedHost, Since,
+    },
     ids::JobId,
 };
 use tokio::sync::Notify;
@@ -16,6 +18,7 @@ use super::{
     ring::{Part, Ring},
     running::{Ended, Sink},
 };
+use crate::sandbox::Refusals;
 
 /// From how many bytes on a job is read slowly. It may run for hours, and should not keep the agent busy.
 const PLENTY: u64 = 64 * 1024 * 1024;
@@ -43,6 +46,10 @@ struct State {
     read_to: u64,
     /// Whether its end was read, or somebody was told of it.
     is_told: bool,
+    /// What it is refused while it runs.
+    refusals: Refusals,
+    /// What it was refused and nobody was told of, when it ended.
+    refused: Vec<RefusedHost>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +57,7 @@ struct End {
     state: JobState,
     duration: Duration,
     detached: usize,
+    put_aside: Vec<PutAside>,
 }
 
 /// Puts what a job prints where it is read.
@@ -64,8 +72,16 @@ impl Job {
         title: String,
         output: OutputLimits,
         stop: CancellationToken,
+        refusals: Refusals,
     ) -> Self {
-        let state = State { ring: Ring::new(output), end: None, read_to: 0, is_told: false };
+        let state = State {
+            ring: Ring::new(output),
+            end: None,
+            read_to: 0,
+            is_told: false,
+            refusals,
+            refused: Vec::new(),
+        };
         let (state, changed) = (Mutex::new(state), Notify::new());
         Self { id, title, started: Instant::now(), stop, state, changed }
     }
@@ -96,8 +112,11 @@ impl Job {
         state.read_to = next;
         state.is_told |= state.end.is_some();
         let detached = state.end.as_ref().map_or(0, |end| end.detached);
+        let put_aside = state.end.as_ref().map(|end| end.put_aside.clone()).unwrap_or_default();
         let spill = state.ring.spill();
-        JobOutput { job: self.describe(&state), bytes, next, lost, spill, detached }
+        let refused_hosts = state.take_refused();
+        let job = self.describe(&state);
+        JobOutput { job, bytes, next, lost, spill, detached, refused_hosts, put_aside }
     }
 
     /// Returns its end, if nobody was told of it.
@@ -141,9 +160,14 @@ impl Job {
         JobInfo { id: self.id.clone(), title: self.title.clone(), state: how, duration }
     }
 
-    fn set_end(&self, how: JobState, detached: usize) {
+    fn set_end(&self, how: JobState, detached: usize, put_aside: Vec<PutAside>) {
         let duration = self.started.elapsed();
-        self.state().end.get_or_insert(End { state: how, duration, detached });
+        let mut state = self.state();
+        state.end.get_or_insert(End { state: how, duration, detached, put_aside });
+        // From now on it is others who are refused something.
+        state.refused = state.take_refused();
+        state.refusals = Refusals::default();
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -158,6 +182,13 @@ impl State {
             Since::LastRead => self.read_to,
             Since::Offset(offset) => offset,
         }
+    }
+
+    /// Returns the hosts that nobody was told of.
+    fn take_refused(&mut self) -> Vec<RefusedHost> {
+        let mut refused = std::mem::take(&mut self.refused);
+        refused.extend(self.refusals.take());
+        refused
     }
 }
 
@@ -179,15 +210,21 @@ impl JobEnd {
 
     pub(super) fn tell(self, ended: &Result<Ended<JobSink>, ProcessError>) {
         match ended {
-            Ok(ended) => self.0.set_end(JobState::Ended(ended.end), ended.detached),
-            Err(error) => self.0.set_end(JobState::Failed { reason: error.to_string() }, 0),
+            Ok(ended) => {
+                let put_aside = ended.put_aside.clone();
+                self.0.set_end(JobState::Ended(ended.end), ended.detached, put_aside);
+            }
+            Err(error) => {
+                self.0.set_end(JobState::Failed { reason: error.to_string() }, 0, Vec::new());
+            }
         }
     }
 }
 
 impl Drop for JobEnd {
     fn drop(&mut self) {
-        self.0.set_end(JobState::Failed { reason: "it was dropped".to_owned() }, 0);
+        let reason = "it was dropped".to_owned();
+        self.0.set_end(JobState::Failed { reason }, 0, Vec::new());
     }
 }
 
@@ -212,7 +249,13 @@ mod tests {
     #[test]
     fn a_job_that_prints_without_end_is_read_slowly() {
         let output = OutputLimits { head: 10, tail: 10, spill: None, spill_cap: 0 };
-        let job = Job::new(JobId::new("job-1"), String::new(), output, CancellationToken::new());
+        let job = Job::new(
+            JobId::new("job-1"),
+            String::new(),
+            output,
+            CancellationToken::new(),
+            Refusals::default(),
+        );
         let mut sink = JobSink(Arc::new(job));
         let piece = vec![0; 1 << 20];
         (0..64).for_each(|_| sink.push(&piece));

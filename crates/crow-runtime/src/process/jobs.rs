@@ -22,6 +22,7 @@ use super::{
     job::{Job, JobEnd, JobSink},
     runner,
 };
+use crate::sandbox::Confined;
 
 /// What stands before the number of a job in its id.
 const NAME: &str = "job-";
@@ -151,7 +152,9 @@ impl Jobs for AgentJobs {
         }
         let id = JobId::new(format!("{NAME}{}", known.started + 1));
         let stop = self.token.child_token();
-        let job = Arc::new(Job::new(id.clone(), title, spec.output.clone(), stop));
+        let refusals = prepared.confined.as_ref().map(Confined::refusals).unwrap_or_default();
+        let output = spec.output.clone();
+        let job = Arc::new(Job::new(id.clone(), title, output, stop, refusals));
         let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
         known.add(Arc::clone(&job));
         let ended = Arc::clone(&self.ended);

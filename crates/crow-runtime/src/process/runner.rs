@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     io,
     os::fd::OwnedFd,
     path::PathBuf,
@@ -28,7 +29,7 @@ use super::{
     output::OutputBuffer,
     running::{Parts, Running, Sink},
 };
-use crate::sandbox::{Confined, Sandbox, SandboxProfile};
+use crate::sandbox::{Confined, Launch, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -134,10 +135,15 @@ pub(super) fn start<S: Sink>(
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
     let second = writer.try_clone().map_err(ProcessError::Watch)?;
     let mut mark = Mark::new();
-    let mut command = Command::new(path);
+    let arguments = spec.argv.iter().skip(1).map(OsString::from).collect();
+    let mut launch = Launch { program: path, name: OsString::from(&program), arguments };
+    if let Some(confined) = &confined {
+        launch = confined.launch(launch);
+    }
+    let mut command = Command::new(launch.program);
     command
-        .arg0(&program)
-        .args(spec.argv.iter().skip(1))
+        .arg0(launch.name)
+        .args(launch.arguments)
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(&*env)

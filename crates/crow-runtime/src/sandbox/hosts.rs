@@ -49,7 +49,6 @@ impl AllowedHosts {
 
 impl AllowedHosts {
     /// Returns whether a pattern is exactly this host, and allows the port.
-    #[cfg(target_os = "linux")]
     pub(super) fn names(&self, host: &str, port: u16) -> bool {
         self.0.iter().any(|pattern| !pattern.is_below && pattern.matches(host, port))
     }

@@ -1,23 +1,32 @@
 //! What holds commands back: where they run, what they see, and what they may change.
 //!
-//! Decisions of a policy are about what a command says; here the kernel decides about what it does. One module for each
-//! system; elsewhere there is none, and that is told.
+//! Decisions of a policy are about what a command says; here the kernel decides about what it does. There is one module for
+//! each system, and all of them have a ground and a confinement with the same methods: `lay`, `containment`, `confine` and so
+//! on. The one for macOS is also that of systems without any: it finds nothing there, and says so.
 
 mod config;
 mod git;
 mod hosts;
+mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(any(not(target_os = "linux"), test))]
+mod macos;
 mod nested;
 mod private;
 mod protected;
-#[cfg(target_os = "linux")]
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use macos as system;
 
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
-pub(crate) use sandbox::{Confined, ConfinedEnd};
+pub(crate) use launch::Launch;
+pub(crate) use sandbox::{Confined, ConfinedEnd, Refusals};

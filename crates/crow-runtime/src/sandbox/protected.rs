@@ -80,6 +80,15 @@ impl Protected {
         found
     }
 
+    /// Returns all that may not change, also what is not there, but for repositories: a new one may be made, and is looked
+    /// at afterwards.
+    #[cfg(any(not(target_os = "linux"), test))]
+    pub(super) fn unchangeable(&self) -> impl Iterator<Item = &PathBuf> {
+        let links = self.links.iter().map(|(path, _)| path);
+        let absent = self.absent.iter().filter(|path| !path.ends_with(GIT));
+        self.sealed.iter().chain(links).chain(absent)
+    }
+
     fn look_at(&mut self, path: PathBuf) {
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => {

@@ -10,13 +10,12 @@ use std::{
 use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
 use tokio::{process::Command, sync::OnceCell};
 
-use super::{SandboxConfig, SandboxProfile, private::PrivateFolder};
-
-#[cfg(target_os = "linux")]
 use super::{
-    config::Network,
-    linux::{Confinement, Ground},
+    Network, SandboxConfig, SandboxProfile,
+    launch::Launch,
+    private::PrivateFolder,
     proxy::{Proxy, Since},
+    system::{Confinement, Ground},
 };
 
 /// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
@@ -32,9 +31,7 @@ pub struct Sandbox {
 #[derive(Debug)]
 struct Laid {
     /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
-    #[cfg(target_os = "linux")]
     proxy: Option<Proxy>,
-    #[cfg(target_os = "linux")]
     ground: Ground,
     _folder: PrivateFolder,
 }
@@ -43,13 +40,14 @@ struct Laid {
 #[derive(Debug)]
 pub(crate) struct Confined {
     containment: Containment,
-    #[cfg(target_os = "linux")]
     inner: Option<Confinement>,
-    #[cfg(target_os = "linux")]
     variables: BTreeMap<&'static str, OsString>,
-    #[cfg(target_os = "linux")]
     refused: Option<Since>,
 }
+
+/// The hosts that a command is refused while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Option<Since>);
 
 /// How a command ended, as what watched it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,14 +120,12 @@ impl Sandbox {
 }
 
 impl Laid {
-    #[cfg(target_os = "linux")]
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> std::io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let ground = Ground::lay(config, roots, folder.path())?;
         Ok(Self { proxy: None, ground, _folder: folder })
     }
 
-    #[cfg(target_os = "linux")]
     fn open_way(&mut self, config: &SandboxConfig) -> std::io::Result<()> {
         let Network::Hosts(allowed) = &config.network else { return Ok(()) };
         let listener = self.ground.take_listener();
@@ -138,17 +134,14 @@ impl Laid {
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
     fn containment(&self) -> Containment {
         self.ground.containment()
     }
 
-    #[cfg(target_os = "linux")]
     fn reason(&self) -> Option<String> {
         self.ground.reason().map(str::to_owned)
     }
 
-    #[cfg(target_os = "linux")]
     fn confine(
         &self,
         cwd: &Path,
@@ -161,35 +154,12 @@ impl Laid {
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
         Ok(Confined { containment: self.containment(), inner, variables, refused })
     }
+}
 
-    #[cfg(not(target_os = "linux"))]
-    fn new(config: SandboxConfig, name: &str, _roots: Vec<PathBuf>) -> std::io::Result<Self> {
-        Ok(Self { _folder: PrivateFolder::make(&config.folder, name)? })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn open_way(&mut self, _config: &SandboxConfig) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn containment(&self) -> Containment {
-        Containment::None
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn reason(&self) -> Option<String> {
-        Some("there is no sandbox for this system".to_owned())
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn confine(
-        &self,
-        _cwd: &Path,
-        _profile: SandboxProfile,
-        _shown: &[PathBuf],
-    ) -> std::io::Result<Confined> {
-        Ok(Confined { containment: Containment::None })
+impl Refusals {
+    /// Returns the hosts that were refused since they were last taken.
+    pub(crate) fn take(&mut self) -> Vec<RefusedHost> {
+        self.0.as_mut().map(Since::take).unwrap_or_default()
     }
 }
 
@@ -198,10 +168,15 @@ impl Confined {
     pub(crate) fn containment(&self) -> &Containment {
         &self.containment
     }
-}
 
-#[cfg(target_os = "linux")]
-impl Confined {
+    /// Returns what is started for the command.
+    pub(crate) fn launch(&self, command: Launch) -> Launch {
+        match &self.inner {
+            Some(inner) => inner.launch(command),
+            None => command,
+        }
+    }
+
     /// Confines a command that is about to start.
     pub(crate) fn apply(&mut self, command: &mut Command) {
         self.inner.iter_mut().for_each(|inner| inner.apply(command));
@@ -232,37 +207,13 @@ impl Confined {
         self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default()
     }
 
+    /// Notes the hosts that are refused from when the command was made ready.
+    pub(crate) fn refusals(&self) -> Refusals {
+        Refusals(self.refused.clone())
+    }
+
     /// Returns the hosts that were refused since the command was made ready.
     pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
         self.refused.as_ref().map(Since::hosts).unwrap_or_default()
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Confined {
-    pub(crate) fn apply(&mut self, _command: &mut Command) {}
-
-    pub(crate) fn variables(&self) -> BTreeMap<&'static str, OsString> {
-        BTreeMap::new()
-    }
-
-    pub(crate) fn ends_all(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn failure(&mut self) -> Option<String> {
-        None
-    }
-
-    pub(crate) fn end(&mut self) -> Option<ConfinedEnd> {
-        None
-    }
-
-    pub(crate) fn put_aside(&self) -> Vec<PutAside> {
-        Vec::new()
-    }
-
-    pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
-        Vec::new()
     }
 }

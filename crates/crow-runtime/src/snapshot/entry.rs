@@ -100,7 +100,7 @@ impl FileStamp {
 
     pub(super) fn of_stat(stat: &Stat) -> Self {
         Self {
-            mode: stat.st_mode & PERMISSION_BITS,
+            mode: number::<_, u32>(stat.st_mode) & PERMISSION_BITS,
             size: number(stat.st_size),
             modified: nanos(stat.st_mtime, number(stat.st_mtime_nsec)),
             changed: nanos(stat.st_ctime, number(stat.st_ctime_nsec)),

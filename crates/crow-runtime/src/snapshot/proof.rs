@@ -23,6 +23,11 @@ const WORTH_A_THREAD: usize = 500;
 const MOST_THREADS: usize = 4;
 /// So many folders are taken at a time.
 const PORTION: usize = 8;
+/// Opens a folder as a place for other paths to begin at, where the system knows that.
+#[cfg(target_os = "linux")]
+const ONLY_A_PLACE: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const ONLY_A_PLACE: OFlags = OFlags::RDONLY;
 
 /// Whether something is still as it was. It holds for the walk that follows, and is taken by it.
 #[derive(Debug, Default)]
@@ -72,7 +77,7 @@ fn collect<'a>(path: &Path, folder: &'a Folder, folders: &mut Vec<(PathBuf, &'a 
 }
 
 fn look_into(path: &Path, folder: &Folder, device: u64) {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = ONLY_A_PLACE | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(opened) = open(path, flags, Mode::empty()) else { return };
     for item in &folder.items {
         let proven = is_same(&opened, item, device).unwrap_or(false);
@@ -87,7 +92,7 @@ fn is_same(folder: &OwnedFd, item: &Item, device: u64) -> io::Result<bool> {
         What::File { seen, .. } => kind == FileType::RegularFile && seen.still(&stamp),
         What::Folder { folder, .. } => {
             kind == FileType::Directory
-                && now.st_dev == device
+                && i128::from(now.st_dev) == i128::from(device)
                 && folder.seen.is_some_and(|seen| seen.still(&stamp))
         }
         What::Link { target } => {

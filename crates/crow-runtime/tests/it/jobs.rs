@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,14 +18,15 @@ use crow_core::{
     tool::{Progress, ToolResult},
 };
 use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ModelCall, RuntimeConfig,
+    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, AllowedHosts, ModelCall,
+    Network, RuntimeConfig, SandboxConfig, SessionSpec,
 };
 use crow_testkit::scripted::{ScriptedModel, call, reply, text};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{SOON, create, idle, is_gone_soon, is_running, spawn_with};
+use crate::support::{SOON, create, idle, is_gone_soon, is_running};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -43,11 +44,22 @@ fn spec(script: &str) -> ProcessSpec {
 
 /// An agent that does nothing, and its jobs.
 async fn agent() -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
+    agent_in("/".as_ref(), None).await
+}
+
+/// The same in a folder, and in a sandbox.
+async fn agent_in(
+    cwd: &Path,
+    sandbox: Option<SandboxConfig>,
+) -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let config =
-        RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
+    let child_env = BTreeMap::from([path]).into();
+    let config = RuntimeConfig { child_env, sandbox, ..RuntimeConfig::default() };
+    let session = SessionSpec::new("own", "none/none".parse().unwrap(), cwd);
+    let session = AgentSession::create(&config, session).unwrap();
+    let runtime = AgentRuntime::new(config);
     let (sent, jobs) = oneshot::channel();
-    let (runtime, handle) = spawn_with(config, |internals: AgentInternals| async {
+    let handle = runtime.spawn(session, |internals: AgentInternals| async {
         drop(sent.send(internals.context().jobs.clone().unwrap()));
         idle(internals).await
     });
@@ -350,4 +362,27 @@ async fn a_session_that_goes_on_is_told_once_which_of_its_jobs_are_gone() {
     });
     assert_eq!(handle.ended().await.result, Ok(()));
     assert_eq!(told_of_jobs(&model), told);
+}
+
+#[tokio::test]
+async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_have_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(base.join("project")).unwrap();
+    let allowed = AllowedHosts::new(["good.example".parse().unwrap()]);
+    let config =
+        SandboxConfig { network: Network::Hosts(allowed), ..SandboxConfig::new(base.join("own")) };
+    let (_runtime, _handle, jobs) = agent_in(&base.join("project"), Some(config)).await;
+    let script = "curl -s -o /dev/null http://evil.example/; echo tried; mkdir .github; sleep 60";
+    let spec = ProcessSpec { cwd: base.join("project"), ..spec(script) };
+    let token = CancellationToken::new();
+    let id = jobs.start(spec, script.to_owned(), &token).await.unwrap();
+    let output = wait(&jobs, &id, Since::LastRead).await;
+    assert_eq!(output.job.state, JobState::Running);
+    let hosts: Vec<_> = output.refused_hosts.iter().map(ToString::to_string).collect();
+    assert_eq!(hosts, ["evil.example:80"]);
+    assert_eq!(jobs.read(&id, Since::LastRead).unwrap().refused_hosts, []);
+    jobs.kill(&id).await.unwrap();
+    let output = jobs.read(&id, Since::LastRead).unwrap();
+    assert_eq!(output.put_aside[0].path, base.join("project/.github"));
 }

@@ -182,7 +182,7 @@ async fn words_that_an_interrupt_finds_unread_start_no_run_and_stand_before_the_
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let message = internals.receive().await?;
         assert!(matches!(message, InputMessage::UserInput { .. }), "{message:?}");
-        assert!(internals.take_steering().await?);
+        assert!(internals.take_steering().await?.is_some());
         Ok(())
     });
     handle.steer(vec![Block::text("unread")]).unwrap();
@@ -198,8 +198,8 @@ async fn words_after_an_interrupt_start_a_run_of_their_own() {
             panic!("no steering")
         };
         assert_eq!(content, [Block::text("new")]);
-        assert!(internals.take_steering().await?, "what was unread is gone");
-        assert!(!internals.take_steering().await?);
+        assert!(internals.take_steering().await?.is_some(), "what was unread is gone");
+        assert!(internals.take_steering().await?.is_none());
         Ok(())
     });
     handle.steer(vec![Block::text("unread")]).unwrap();
@@ -212,7 +212,7 @@ async fn words_after_an_interrupt_start_a_run_of_their_own() {
 async fn unread_words_can_be_taken_back_and_are_not_read_then() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         internals.receive().await?;
-        assert!(!internals.take_steering().await?);
+        assert!(internals.take_steering().await?.is_none());
         Ok(())
     });
     for words in ["one", "two"] {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use crow_agent::{AgentConfig, BaseAgent, Surroundings, serve};
+use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     ids::SessionId,
     permission::{PermissionMode, PermissionPolicy},
@@ -63,7 +63,9 @@ impl ScriptedHost {
         let agent = BaseAgent::new("builder", AgentConfig::default(), self.model.resolved(), all);
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let id = session.id().clone();
-        let handle = self.runtime.spawn(session, |internals| serve(agent, surroundings, internals));
+        let handle = self
+            .runtime
+            .spawn(session, |internals| serve(AcpAgent::solo(agent), surroundings, internals));
         self.open.lock().unwrap().insert(id, handle.clone());
         handle
     }

@@ -94,22 +94,24 @@ impl Provider for ScriptedModel {
         "scripted"
     }
 
-    fn conversation(&self, _model: &ModelInfo, _session: &SessionId) -> Box<dyn Conversation> {
-        Box::new(ScriptedConversation { model: self.clone() })
+    fn conversation(&self, _model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
+        Box::new(ScriptedConversation { model: self.clone(), session: session.clone() })
     }
 }
 
 struct ScriptedConversation {
     model: ScriptedModel,
+    session: SessionId,
 }
 
 impl Conversation for ScriptedConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        let seen = SeenRequest::new(request);
+        let seen = SeenRequest::new(self.session.clone(), request);
         seen.check_pairing();
         let mut requests = self.model.shared.requests.lock().unwrap();
         let rewinds = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
-        if let Some(earlier) = requests.last().filter(|_| !rewinds) {
+        let earlier = requests.iter().rev().find(|earlier| earlier.session == seen.session);
+        if let Some(earlier) = earlier.filter(|_| !rewinds) {
             seen.check_prefix(earlier);
         }
         requests.push(seen);

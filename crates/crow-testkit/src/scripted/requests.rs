@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_core::{
-    ids::MessageId,
+    ids::{MessageId, SessionId},
     message::{Block, Message},
     model::{ModelRequest, ToolChoice},
 };
@@ -11,6 +11,8 @@ use crow_core::{
 /// A request that a scripted model saw.
 #[derive(Debug, Clone)]
 pub struct SeenRequest {
+    /// The session that asked.
+    pub session: SessionId,
     /// The system prompt.
     pub system: String,
     /// The names of the tools.
@@ -22,8 +24,9 @@ pub struct SeenRequest {
 }
 
 impl SeenRequest {
-    pub(super) fn new(request: ModelRequest<'_>) -> Self {
+    pub(super) fn new(session: SessionId, request: ModelRequest<'_>) -> Self {
         Self {
+            session,
             system: request.system.to_owned(),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             messages: request.messages.to_vec(),

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::output::to_text;
+use super::{output::to_text, sandbox::tell_what_was_held};
 use crate::paths::shown;
 
 const MAX_WAIT_MS: u64 = 60_000;
@@ -168,6 +168,7 @@ fn result(output: &JobOutput, ctx: &ToolContext) -> ToolResult {
     if output.detached > 0 {
         let _ = write!(text, "\n[{}]", ended_detached(output.detached));
     }
+    tell_what_was_held(&output.refused_hosts, &output.put_aside, &mut text, ctx);
     let mut result = ToolResult::success(text);
     result.metadata.extra = Value::Object(extra(output));
     result

@@ -43,10 +43,22 @@ pub(super) fn tell(
     if has_failed && SIGNS.iter().any(|sign| output.contains(sign)) {
         output.push_str(HINT);
     }
-    for host in outcome.refused_hosts.iter().take(TOLD_HOSTS) {
+    tell_what_was_held(&outcome.refused_hosts, &outcome.put_aside, output, ctx);
+    let first = outcome.put_aside.first()?;
+    Some(format!("it made {}, which is protected", shown(&first.path, ctx)))
+}
+
+/// Adds the hosts that were out of reach, and the files that were moved away.
+pub(super) fn tell_what_was_held(
+    refused_hosts: &[RefusedHost],
+    put_aside: &[PutAside],
+    output: &mut String,
+    ctx: &ToolContext,
+) {
+    for host in refused_hosts.iter().take(TOLD_HOSTS) {
         output.push_str(&told(host));
     }
-    for PutAside { path, kept } in &outcome.put_aside {
+    for PutAside { path, kept } in put_aside {
         let path = shown(path, ctx);
         // Writing to a string cannot fail.
         let _ = match kept {
@@ -61,8 +73,6 @@ pub(super) fn tell(
             ),
         };
     }
-    let first = outcome.put_aside.first()?;
-    Some(format!("it made {}, which is protected", shown(&first.path, ctx)))
 }
 
 fn told(refused: &RefusedHost) -> String {

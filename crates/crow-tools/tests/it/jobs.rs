@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crow_core::{
-    capability::{JobInfo, JobOutput, JobState, OutputFile, ProcessEnd, Since},
+    capability::{
+        HostRefusal, JobInfo, JobOutput, JobState, OutputFile, ProcessEnd, PutAside, RefusedHost,
+        Since,
+    },
     ids::JobId,
     tool::{Effects, Subject, ToolStatus},
 };
@@ -18,7 +21,16 @@ fn info(state: JobState) -> JobInfo {
 
 fn output(state: JobState, bytes: &str) -> JobOutput {
     let next = bytes.len() as u64;
-    JobOutput { job: info(state), bytes: bytes.into(), next, lost: 0, spill: None, detached: 0 }
+    JobOutput {
+        job: info(state),
+        bytes: bytes.into(),
+        next,
+        lost: 0,
+        spill: None,
+        detached: 0,
+        refused_hosts: Vec::new(),
+        put_aside: Vec::new(),
+    }
 }
 
 fn bench(output: JobOutput) -> Bench {
@@ -102,6 +114,24 @@ async fn what_a_job_printed_reads_like_any_output() {
         (
             JobOutput { detached: 2, ..output(ended(ProcessEnd::Cancelled), "") },
             "(nothing new)\n[job-1 was stopped after 2 s, 0 bytes so far]\n[2 detached processes were ended with it: only jobs outlive a call, see run_in_background]",
+        ),
+        (
+            JobOutput {
+                refused_hosts: vec![RefusedHost {
+                    host: "crates.io".to_owned(),
+                    port: 443,
+                    reason: HostRefusal::NotAllowed,
+                }],
+                ..output(JobState::Running, "")
+            },
+            "(nothing new)\n[job-1 running for 2 s, 0 bytes so far]\n[the sandbox let no connection through to crates.io:443; the user can allow it with --allow-host crates.io]",
+        ),
+        (
+            JobOutput {
+                put_aside: vec![PutAside { path: "/x/.envrc".into(), kept: None }],
+                ..output(ended(ProcessEnd::Exited(0)), "")
+            },
+            "(nothing new)\n[job-1 ended with exit code 0 after 2 s, 0 bytes so far]\n[/x/.envrc can start programs and should not be there; it could not be moved away]",
         ),
     ] {
         let bench = bench(read);

@@ -23,7 +23,7 @@ struct Kept {
 }
 
 /// The refused hosts of a time that began when it was made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::sandbox) struct Since {
     refused: Arc<RefusedHosts>,
     count: u64,
@@ -49,6 +49,13 @@ impl RefusedHosts {
 impl Since {
     pub(in crate::sandbox) fn now(refused: &Arc<RefusedHosts>) -> Self {
         Self { refused: Arc::clone(refused), count: refused.kept().count }
+    }
+
+    /// Returns what was refused, and begins again.
+    pub(in crate::sandbox) fn take(&mut self) -> Vec<RefusedHost> {
+        let hosts = self.hosts();
+        self.count = self.refused.kept().count;
+        hosts
     }
 
     /// Returns what was refused. Commands that run at the same time share the way out: what one of them was refused is

@@ -5,6 +5,7 @@ use crow_core::tool::{SimpleCommand, Word};
 use super::{
     builtins::{git, printf, set, sets_variables, test, wait},
     line::{Reading, Unclear},
+    portable::needs_bash,
     variables::{Reach, reach},
 };
 
@@ -333,7 +334,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
             let at = known_up_to(&words, skip_options(&words, &SSH)? + 1)?;
             line(words.get(at..).unwrap_or_default(), reading)
         }
-        "sh" | "bash" | "dash" | "ksh" | "ash" => shell(&words, reading),
+        "sh" | "bash" | "dash" | "ksh" | "ash" => shell(name, &words, reading),
         "eval" => line(words.get(1..).unwrap_or_default(), reading),
         "trap" => {
             reading.repeat();
@@ -446,7 +447,7 @@ fn line(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
     reading.read(&words.join(" "))
 }
 
-fn shell(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+fn shell(name: &str, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
     let mut at = 1;
     let mut takes_line = false;
     while let Some(Word::Literal(word)) = words.get(at) {
@@ -467,6 +468,9 @@ fn shell(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
         at += 1;
     }
     match (takes_line, words.get(at)) {
+        (true, Some(Word::Literal(text))) if name != "bash" && needs_bash(text) => {
+            Err("another shell than bash may read its line in another way".into())
+        }
         (true, Some(text)) => line(std::slice::from_ref(text), reading),
         (false, Some(Word::Literal(_))) => Ok(()),
         (_, Some(Word::Computed(_))) => Err("the options of a shell are not known".into()),

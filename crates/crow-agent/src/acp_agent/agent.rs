@@ -1,0 +1,228 @@
+//! What a composition is made of, and who may do what in it.
+
+use crow_core::{
+    control::{CoagentTools, Consensus, ControlFlow, EndTool},
+    model::ResolvedModel,
+    tool::{Tool, ToolCategory, ToolRegistry},
+    turn::RunLimits,
+};
+use crow_runtime::Reach;
+
+use super::{CompositionError, EndTools};
+use crate::{BaseAgent, Handoff};
+
+/// Several base agents that are one agent from outside.
+///
+/// Invariant: `task_complete` is in the tools of those alone who may end the run. Who that is follows from the control flow.
+#[derive(Debug, Clone)]
+pub struct AcpAgent {
+    pub(super) name: String,
+    description: String,
+    pub(super) primary: BaseAgent,
+    pub(super) coagents: Vec<Coagent>,
+    pub(super) control_flow: ControlFlow,
+    pub(super) consensus: Consensus,
+    pub(super) handoff: Handoff,
+    pub(super) limits: RunLimits,
+}
+
+/// What a composition is made of.
+#[derive(Debug, Clone)]
+pub struct AcpAgentParts {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a line.
+    pub description: String,
+    /// The agent that does the work.
+    pub primary: BaseAgent,
+    /// Those that look at it. Several look at the same time, and change nothing.
+    pub coagents: Vec<Coagent>,
+    /// What comes after a turn.
+    pub control_flow: ControlFlow,
+    /// How many of several coagents must approve.
+    pub consensus: Consensus,
+    /// What the coagents are told; what the control flow says if absent.
+    pub handoff: Option<Handoff>,
+    /// The bounds of a run.
+    pub limits: RunLimits,
+    /// The tools with which an agent ends its turn.
+    pub end_tools: EndTools,
+}
+
+/// One that looks at another one's work.
+#[derive(Debug, Clone)]
+pub enum Coagent {
+    /// A base agent.
+    Base(Box<BaseAgent>),
+    /// A composition: its completed run approves, any other end does not.
+    Composition(Box<AcpAgent>),
+}
+
+/// What a coagent may use.
+struct Allowed<'a> {
+    tools: CoagentTools,
+    primary: &'a ToolRegistry,
+}
+
+impl AcpAgent {
+    /// Makes a composition.
+    pub fn new(parts: AcpAgentParts) -> Result<Self, CompositionError> {
+        let AcpAgentParts { name, control_flow, coagents, end_tools, .. } = parts;
+        let allowed = control_flow.coagent_tools();
+        match (&control_flow, coagents.first(), allowed) {
+            (ControlFlow::Coagent { .. }, None, _) => {
+                let flow = control_flow.name();
+                return Err(CompositionError::NoCoagent { agent: name, flow });
+            }
+            (flow, Some(coagent), None) => {
+                let (flow, coagent) = (flow.name(), coagent.name().to_owned());
+                return Err(CompositionError::UnusedCoagent { agent: name, flow, coagent });
+            }
+            (_, None, _) | (_, Some(_), Some(_)) => {}
+        }
+        let end = control_flow.end_tool_of_primary();
+        let mut primary = parts.primary;
+        // Where the user has the next word, an agent that was not given the tool ends its turns with words.
+        let wants_end =
+            control_flow != ControlFlow::Hitl || primary.tools().get(end.name()).is_some();
+        primary.set_end_tool(wants_end.then(|| end_tools.get(end)));
+        let tools = match allowed {
+            Some(CoagentTools::Full) if coagents.len() > 1 => CoagentTools::ReadOnly,
+            Some(tools) => tools,
+            None => CoagentTools::None,
+        };
+        let coagent_end = control_flow.end_tool_of_coagent().map(|end| end_tools.get(end));
+        let rights = Allowed { tools, primary: primary.tools() };
+        let coagents =
+            coagents.into_iter().map(|coagent| coagent.confined(&rights, coagent_end)).collect();
+        Ok(Self {
+            name,
+            description: parts.description,
+            handoff: parts.handoff.unwrap_or_else(|| Handoff::of_flow(&control_flow)),
+            primary,
+            coagents,
+            control_flow,
+            consensus: parts.consensus,
+            limits: parts.limits,
+        })
+    }
+
+    /// Makes the composition of an agent that works alone and returns to the user after every turn.
+    pub fn solo(primary: BaseAgent) -> Self {
+        Self {
+            name: primary.name().to_owned(),
+            description: String::new(),
+            primary,
+            coagents: Vec::new(),
+            control_flow: ControlFlow::Hitl,
+            consensus: Consensus::default(),
+            handoff: Handoff::Verbatim,
+            limits: RunLimits::default(),
+        }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what it is for.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Returns the agent that does the work.
+    pub fn primary(&self) -> &BaseAgent {
+        &self.primary
+    }
+
+    /// Returns those that look at the work.
+    pub fn coagents(&self) -> &[Coagent] {
+        &self.coagents
+    }
+
+    /// Returns what comes after a turn.
+    pub fn control_flow(&self) -> &ControlFlow {
+        &self.control_flow
+    }
+
+    /// Returns the model of the primary.
+    pub fn model(&self) -> &ResolvedModel {
+        self.primary.model()
+    }
+
+    /// Returns how far coagents may go.
+    pub(super) fn reach_of_coagents(&self) -> Reach {
+        match self.control_flow.coagent_tools() {
+            Some(CoagentTools::Full) if self.coagents.len() == 1 => Reach::Policy,
+            Some(CoagentTools::None | CoagentTools::ReadOnly | CoagentTools::Full) | None => {
+                Reach::ReadOnly
+            }
+        }
+    }
+
+    /// Takes away from all of its agents what `allowed` does not name; its own ends of turns stay.
+    fn confined(mut self, allowed: &Allowed<'_>) -> Self {
+        self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
+        self
+    }
+
+    /// Takes away from all of its agents the tools that `keeps` says no to.
+    pub(super) fn retain_tools(&mut self, keeps: &dyn Fn(&dyn Tool) -> bool) {
+        self.primary.retain_tools(keeps);
+        for coagent in &mut self.coagents {
+            match coagent {
+                Coagent::Base(agent) => agent.retain_tools(keeps),
+                Coagent::Composition(inner) => inner.retain_tools(keeps),
+            }
+        }
+    }
+}
+
+impl Coagent {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Base(agent) => agent.name(),
+            Self::Composition(agent) => agent.name(),
+        }
+    }
+
+    /// Returns the model that it asks, or its primary does.
+    pub fn model(&self) -> &ResolvedModel {
+        match self {
+            Self::Base(agent) => agent.model(),
+            Self::Composition(agent) => agent.model(),
+        }
+    }
+
+    fn confined(self, allowed: &Allowed<'_>, end: Option<&std::sync::Arc<dyn Tool>>) -> Self {
+        match self {
+            Self::Base(mut agent) => {
+                agent.retain_tools(|tool| allowed.permits(tool));
+                agent.set_end_tool(end);
+                Self::Base(agent)
+            }
+            // Its completed run is its vote, so how its own run ends is left to its own control flow.
+            Self::Composition(inner) => Self::Composition(Box::new(inner.confined(allowed))),
+        }
+    }
+}
+
+impl Allowed<'_> {
+    fn permits(&self, tool: &dyn Tool) -> bool {
+        match self.tools {
+            CoagentTools::None => false,
+            CoagentTools::Full => self.primary.get(tool.name()).is_some(),
+            CoagentTools::ReadOnly => match tool.category() {
+                // Commands are held by the kernel; where it cannot, the session takes them away.
+                ToolCategory::Read | ToolCategory::Execute | ToolCategory::Session => true,
+                ToolCategory::Write | ToolCategory::Network | ToolCategory::Agent => false,
+            },
+        }
+    }
+}
+
+fn is_end(tool: &dyn Tool) -> bool {
+    [EndTool::TaskComplete, EndTool::SubmitForReview].iter().any(|end| end.name() == tool.name())
+}

@@ -1,0 +1,163 @@
+//! One coagent's look at the work.
+
+use std::path::PathBuf;
+
+use crow_core::{
+    control::{Review, RunFinish},
+    event::{InputSource, Verdict},
+    message::Block,
+    tool::ToolCategory,
+    turn::TurnEnd,
+};
+use crow_runtime::AgentError;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Coagent, RunInput, RunResult,
+    session::{Seat, SeatSession, preface},
+};
+use crate::{ModelUsage, TurnResult};
+
+/// What a coagent came to.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub review: Review,
+    /// Why the run is over with it, if it is.
+    pub finish: Option<RunFinish>,
+    /// Why it could not look.
+    pub failure: Option<String>,
+    pub files_changed: Vec<PathBuf>,
+    pub usage: ModelUsage,
+    pub verified: bool,
+}
+
+impl Looked {
+    fn new(reviewer: &str) -> Self {
+        let review = Review {
+            reviewer: reviewer.to_owned(),
+            verdict: Verdict::Rejected,
+            text: String::new(),
+        };
+        Self {
+            review,
+            finish: None,
+            failure: None,
+            files_changed: Vec::new(),
+            usage: ModelUsage::default(),
+            verified: false,
+        }
+    }
+
+    fn after_turn(reviewer: &str, turn: TurnResult) -> Self {
+        let mut looked = Self::new(reviewer);
+        looked.verified = turn.is_verified();
+        let words = turn.text.unwrap_or_default();
+        looked.files_changed = turn.files_changed;
+        looked.usage = turn.model_usage;
+        match turn.end {
+            TurnEnd::TaskComplete { summary } => {
+                looked.review.verdict = Verdict::Approved;
+                looked.review.text = summary;
+            }
+            TurnEnd::Text | TurnEnd::SubmitForReview { .. } | TurnEnd::MaxSteps { .. } => {
+                looked.review.text = words;
+            }
+            TurnEnd::Cancelled => looked.finish = Some(RunFinish::Cancelled),
+            end @ TurnEnd::Budget { .. } => looked.finish = Some(RunFinish::Stopped(end)),
+            TurnEnd::Error { error } => looked.failure = Some(error),
+            end @ (TurnEnd::DoomLoop { .. }
+            | TurnEnd::InvalidCalls
+            | TurnEnd::OutputLimit
+            | TurnEnd::Refusal) => looked.failure = Some(end.to_string()),
+        }
+        looked
+    }
+
+    fn after_run(reviewer: &str, run: RunResult) -> Self {
+        let mut looked = Self::new(reviewer);
+        looked.files_changed = run.files_changed;
+        looked.usage = run.usage;
+        looked.verified = run.verified;
+        looked.review.text = run.text.unwrap_or_default();
+        match run.finish {
+            RunFinish::Completed { summary, .. } => {
+                looked.review.verdict = Verdict::Approved;
+                looked.review.text = summary;
+            }
+            RunFinish::NeedsInput => {}
+            RunFinish::Cancelled => looked.finish = Some(RunFinish::Cancelled),
+            RunFinish::Stopped(end) => looked.failure = Some(end.to_string()),
+            RunFinish::Failed(error) => looked.failure = Some(error),
+        }
+        looked
+    }
+
+    /// Files that a coagent changed are told to the primary, whose own look at them is out of date.
+    fn name_changes(mut self) -> Self {
+        if self.review.verdict == Verdict::Rejected && !self.files_changed.is_empty() {
+            let names = self.files_changed.iter().map(|path| path.display().to_string());
+            let names = names.collect::<Vec<_>>().join(", ");
+            let text = format!("{}\n\nI changed: {names}", self.review.text);
+            text.trim().clone_into(&mut self.review.text);
+        }
+        self
+    }
+}
+
+/// Lets a coagent look at what it is handed. Fails only where its session cannot go on.
+pub(super) async fn look(
+    coagent: &Coagent,
+    seat: &mut Seat,
+    surroundings: &str,
+    handoff: String,
+    cancel: &CancellationToken,
+) -> Result<Looked, AgentError> {
+    let may_run = seat.may_run_commands;
+    let looked = match (coagent, &mut seat.session) {
+        (Coagent::Base(agent), SeatSession::Base(internals)) => {
+            let mut agent = agent.as_ref().clone();
+            if !may_run {
+                agent.retain_tools(|tool| tool.category() != ToolCategory::Execute);
+            }
+            let turn = async {
+                internals.switch_model(&agent.model().info).await?;
+                let preface = preface(surroundings, internals);
+                let said = vec![Block::text(handoff)];
+                internals.say(InputSource::ControlFlow, preface, said).await?;
+                agent.execute_turn(internals, cancel).await
+            };
+            turn.await.map(|turn| Looked::after_turn(agent.name(), turn))
+        }
+        (Coagent::Composition(agent), SeatSession::Composition(session)) => {
+            session.internals.switch_model(&agent.model().info).await?;
+            let mut agent = agent.as_ref().clone();
+            if !may_run {
+                agent.retain_tools(&|tool| tool.category() != ToolCategory::Execute);
+            }
+            let content = vec![Block::text(handoff)];
+            let input = RunInput { source: InputSource::ControlFlow, content };
+            let ran = Box::pin(agent.run(session, input, cancel)).await;
+            ran.map(|result| Looked::after_run(agent.name(), result))
+        }
+        (Coagent::Base(_), SeatSession::Composition(_))
+        | (Coagent::Composition(_), SeatSession::Base(_)) => {
+            let mut looked = Looked::new(coagent.name());
+            looked.failure = Some("its session is that of another kind of agent".to_owned());
+            Ok(looked)
+        }
+    };
+    match looked {
+        Ok(looked) => Ok(looked.name_changes()),
+        Err(error @ (AgentError::Session(_) | AgentError::Closed)) => Err(error),
+        Err(AgentError::Cancelled) => {
+            let finish = Some(RunFinish::Cancelled);
+            Ok(Looked { finish, ..Looked::new(coagent.name()) })
+        }
+        Err(error) => {
+            let internals = seat.internals_mut();
+            internals.report_error(&error).await;
+            let failure = Some(error.to_string());
+            Ok(Looked { failure, ..Looked::new(coagent.name()) })
+        }
+    }
+}

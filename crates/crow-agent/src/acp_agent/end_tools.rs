@@ -1,0 +1,44 @@
+//! The tools with which an agent ends its turn on purpose.
+
+use std::sync::Arc;
+
+use crow_core::{
+    control::EndTool,
+    tool::{Tool, Typed},
+};
+
+use crate::{SubmitForReview, TaskComplete};
+
+/// The tools with which an agent ends its turn on purpose. Who gets which follows from the control flow.
+#[derive(Clone)]
+pub struct EndTools {
+    /// Says that the task is done.
+    pub task_complete: Arc<dyn Tool>,
+    /// Hands the work to the reviewers.
+    pub submit_for_review: Arc<dyn Tool>,
+}
+
+impl EndTools {
+    /// Returns the tool of that kind.
+    pub(super) fn get(&self, tool: EndTool) -> &Arc<dyn Tool> {
+        match tool {
+            EndTool::TaskComplete => &self.task_complete,
+            EndTool::SubmitForReview => &self.submit_for_review,
+        }
+    }
+}
+
+impl Default for EndTools {
+    fn default() -> Self {
+        Self {
+            task_complete: Arc::new(Typed::new(TaskComplete::default())),
+            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
+        }
+    }
+}
+
+impl std::fmt::Debug for EndTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EndTools").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,393 @@
+//! The driver: does what the control-flow machine says, and tells it what came of it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use crow_core::{
+    control::{ControlMachine, NextAction, OwnerOfTheEnd, RunFinish, TurnFacts},
+    event::{AgentEvent, AgentRole, InputSource, Verdict},
+    ids::SnapshotId,
+    message::Block,
+    tool::{Patch, ToolRegistry},
+    turn::{Spent, TurnEnd},
+};
+use crow_runtime::{AgentError, ChildSpec, Reach};
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AcpAgent, AcpSession, RunResult,
+    coagents::{Looked, look},
+    money::Money,
+};
+use crate::{AgentConfig, BaseAgent, Bundle, Handoff, ModelUsage, TurnResult, handoff::Scene};
+
+/// The name of the agent that writes messages for others.
+const GENERATOR: &str = "generator";
+/// Its system prompt.
+const GENERATOR_PROMPT: &str = "You write one message for another agent, from a task that a user gave it. You have no tools and see nothing but the task. Do what you are asked about the task, do not do the task itself. Answer with the message and nothing else.";
+
+/// What starts a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunInput {
+    /// Whose words they are.
+    pub source: InputSource,
+    /// The words.
+    pub content: Vec<Block>,
+}
+
+impl RunInput {
+    /// Makes the input of a user.
+    pub fn prompt(content: Vec<Block>) -> Self {
+        Self { source: InputSource::Prompt, content }
+    }
+}
+
+impl AcpAgent {
+    /// Works on an input until the control flow ends the run, a bound is reached, or `cancel` is cancelled.
+    ///
+    /// Fails where the primary cannot go on: its provider, its session. A coagent that cannot look does not approve.
+    pub async fn run(
+        &self,
+        session: &mut AcpSession,
+        input: RunInput,
+        cancel: &CancellationToken,
+    ) -> Result<RunResult, AgentError> {
+        let machine = ControlMachine::new(
+            self.control_flow.clone(),
+            self.limits,
+            !self.coagents.is_empty(),
+            self.consensus,
+        );
+        session.written = None;
+        let models = Arc::clone(&session.internals.config().models);
+        let (money, unpriced) = match Money::of_run(self, models.as_ref()).await {
+            Ok(money) => (money, None),
+            Err(reason) => (Money::default(), Some(reason)),
+        };
+        let started = session.internals.config().clock.now();
+        let mut run = Run {
+            agent: self,
+            session,
+            cancel,
+            machine,
+            task: Block::text_of(&input.content),
+            started,
+            usage: ModelUsage::default(),
+            money,
+            files_changed: Vec::new(),
+            before: None,
+            turn: TurnResult::default(),
+            begun: 0,
+            verified: false,
+            completed_by: None,
+        };
+        if let Some(reason) = unpriced {
+            return Ok(run.result(RunFinish::Failed(reason)));
+        }
+        run.before = run.track().await;
+        run.drive(input).await
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    agent: &'a AcpAgent,
+    session: &'a mut AcpSession,
+    cancel: &'a CancellationToken,
+    machine: ControlMachine,
+    /// What the user asked for.
+    task: String,
+    started: Timestamp,
+    usage: ModelUsage,
+    money: Money,
+    files_changed: Vec<PathBuf>,
+    /// The files as the last reviewers left them.
+    before: Option<SnapshotId>,
+    /// The last turn of the primary.
+    turn: TurnResult,
+    begun: u32,
+    verified: bool,
+    completed_by: Option<usize>,
+}
+
+impl Run<'_> {
+    async fn drive(mut self, input: RunInput) -> Result<RunResult, AgentError> {
+        let mut input = Some(input);
+        loop {
+            match self.machine.next_action() {
+                NextAction::PrimaryTurn { message } => {
+                    let said = input.take().or_else(|| {
+                        let (source, text) = message?;
+                        Some(RunInput { source, content: vec![Block::text(text)] })
+                    });
+                    let worked = self.primary_turn(said).await;
+                    if worked.is_err() || !self.goes_on_in_round() {
+                        self.session.internals.emit(AgentEvent::RoundEnd).await?;
+                    }
+                    worked?;
+                }
+                NextAction::Generate { prompt } => {
+                    let written = self.generate(&prompt).await;
+                    self.session.internals.emit(AgentEvent::RoundEnd).await?;
+                    let spent = self.spent();
+                    self.machine.on_generated(written?, spent);
+                }
+                NextAction::Review => {
+                    let reviewed = self.review().await;
+                    self.session.internals.emit(AgentEvent::RoundEnd).await?;
+                    reviewed?;
+                    if let Some(said) = self.session.internals.take_steering().await? {
+                        self.hear(&[said]);
+                        self.machine.on_steering();
+                    }
+                }
+                NextAction::Finish(finish) => return Ok(self.result(finish)),
+            }
+        }
+    }
+
+    /// Returns whether the round that is under way has a part to come.
+    fn goes_on_in_round(&self) -> bool {
+        matches!(self.machine.next_action(), NextAction::Review | NextAction::Generate { .. })
+    }
+
+    async fn primary_turn(&mut self, said: Option<RunInput>) -> Result<(), AgentError> {
+        let internals = &mut self.session.internals;
+        internals.start_round().await?;
+        self.begun += 1;
+        if let Some(RunInput { source, content }) = said {
+            let preface = super::session::preface(&self.session.surroundings, internals);
+            internals.say(source, preface, content).await?;
+        }
+        let turn = self.agent.primary.execute_turn(internals, self.cancel).await?;
+        let facts = TurnFacts {
+            end: turn.end.clone(),
+            text: turn.text.clone().unwrap_or_default(),
+            changed: !turn.files_changed.is_empty(),
+        };
+        self.usage.merge(&turn.model_usage);
+        self.changed(&turn.files_changed);
+        self.verified = turn.is_verified();
+        self.hear(&turn.steering);
+        self.turn = turn;
+        let spent = self.spent();
+        self.machine.on_primary_turn(&facts, spent);
+        Ok(())
+    }
+
+    /// Lets all coagents look at the same time.
+    async fn review(&mut self) -> Result<(), AgentError> {
+        self.session.seat(self.agent).await?;
+        let handoffs = match self.handoffs().await? {
+            Ok(handoffs) => handoffs,
+            Err(finish) => {
+                let spent = self.spent();
+                self.machine.on_review(Err(finish), false, spent);
+                return Ok(());
+            }
+        };
+        let primary = self.agent.primary.name();
+        let internals = &mut self.session.internals;
+        let round = internals.round();
+        for (coagent, handoff) in self.agent.coagents.iter().zip(&handoffs) {
+            let (from, to) = (primary.to_owned(), coagent.name().to_owned());
+            let started = AgentEvent::CoagentStart { primary: from.clone(), coagent: to.clone() };
+            internals.emit(AgentEvent::Handoff { from, to, prompt: handoff.clone() }).await?;
+            internals.emit(started).await?;
+        }
+        let surroundings = Arc::clone(&self.session.surroundings);
+        let seats = self.session.seats.iter_mut().zip(&self.agent.coagents).zip(handoffs);
+        let looks = seats.map(|((seat, coagent), handoff)| {
+            seat.internals_mut().set_round(round);
+            look(coagent, seat, &surroundings, handoff, self.cancel)
+        });
+        let looked = join_all(looks).await;
+        let looked = looked.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.take(looked).await
+    }
+
+    /// Tells of what the coagents said, and tells the machine.
+    async fn take(&mut self, looked: Vec<Looked>) -> Result<(), AgentError> {
+        let all_failed = looked.iter().all(|looked| looked.failure.is_some());
+        let mut finish = None;
+        let mut changed = false;
+        let mut reviews = Vec::new();
+        for (place, mut one) in looked.into_iter().enumerate() {
+            self.usage.merge(&one.usage);
+            self.changed(&one.files_changed);
+            changed |= !one.files_changed.is_empty();
+            finish = finish.or(one.finish);
+            if let Some(reason) = one.failure {
+                one.review.text = format!("I could not look at the work: {reason}");
+                if all_failed {
+                    let error =
+                        format!("{} could not look at the work: {reason}", one.review.reviewer);
+                    finish = finish.or(Some(RunFinish::Failed(error)));
+                }
+            }
+            if one.review.verdict == Verdict::Approved {
+                self.completed_by = Some(place);
+                self.verified = one.verified;
+            }
+            self.tell_verdict(&one.review.reviewer, one.review.verdict).await?;
+            reviews.push(one.review);
+        }
+        self.before = self.track().await;
+        let spent = self.spent();
+        let told = match finish {
+            Some(finish) => Err(finish),
+            None => Ok(&reviews[..]),
+        };
+        self.machine.on_review(told, changed, spent);
+        Ok(())
+    }
+
+    async fn tell_verdict(&mut self, reviewer: &str, verdict: Verdict) -> Result<(), AgentError> {
+        let internals = &mut self.session.internals;
+        let (primary, coagent) = (self.agent.primary.name().to_owned(), reviewer.to_owned());
+        if self.agent.control_flow.owner_of_the_end() == OwnerOfTheEnd::Coagent {
+            let reviewer = coagent.clone();
+            internals.emit(AgentEvent::ReviewVerdict { reviewer, verdict }).await?;
+        }
+        internals.emit(AgentEvent::CoagentEnd { primary, coagent }).await
+    }
+
+    /// Writes what each coagent is handed.
+    async fn handoffs(&mut self) -> Result<Result<Vec<String>, RunFinish>, AgentError> {
+        if let (Handoff::Generated { generator_prompt }, None) =
+            (&self.agent.handoff, &self.session.written)
+        {
+            match self.generate(generator_prompt).await? {
+                Ok(text) => self.session.written = Some(text),
+                Err(finish) => return Ok(Err(finish)),
+            }
+        }
+        let changes = self.changes().await;
+        let context = self.session.internals.context();
+        let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let mut texts = Vec::new();
+        for coagent in &self.agent.coagents {
+            let scene = Scene {
+                task: &self.task,
+                todo: todo.items(),
+                round: self.begun,
+                primary: self.agent.primary.name(),
+                reviewer: coagent.name(),
+            };
+            let bundle = Bundle::new(scene, &self.turn, changes.as_ref());
+            match self.agent.handoff.write(bundle, self.session.written.as_deref()) {
+                Ok(text) => texts.push(text),
+                Err(error) => return Ok(Err(RunFinish::Failed(error.to_string()))),
+            }
+        }
+        Ok(Ok(texts))
+    }
+
+    /// Asks a model without tools for a message.
+    async fn generate(&mut self, prompt: &str) -> Result<Result<String, RunFinish>, AgentError> {
+        let model = self.agent.primary.model().clone();
+        let internals = &mut self.session.internals;
+        let spec = ChildSpec {
+            agent: GENERATOR.to_owned(),
+            role: AgentRole::Coagent,
+            model: model.clone(),
+            task: "write a message".to_owned(),
+            call_id: None,
+            reach: Reach::ReadOnly,
+        };
+        let round = internals.round();
+        let mut child = internals.child(spec).await?;
+        child.set_round(round);
+        let config =
+            AgentConfig { system_prompt: GENERATOR_PROMPT.to_owned(), ..AgentConfig::default() };
+        let agent = BaseAgent::new(GENERATOR, config, model, ToolRegistry::new());
+        let task = crow_core::message::marked("task", "the user", &self.task);
+        let asked = vec![Block::text(format!("{prompt}\n\n{task}"))];
+        child.say(InputSource::ControlFlow, None, asked).await?;
+        let turn = match agent.execute_turn(&mut child, self.cancel).await {
+            Ok(turn) => turn,
+            Err(AgentError::Provider(error)) => {
+                return Ok(Err(RunFinish::Failed(format!("the generator failed: {error}"))));
+            }
+            Err(error) => return Err(error),
+        };
+        self.usage.merge(&turn.model_usage);
+        Ok(match turn.end {
+            TurnEnd::Text => Ok(turn.text.unwrap_or_default()),
+            TurnEnd::Cancelled => Err(RunFinish::Cancelled),
+            end @ (TurnEnd::TaskComplete { .. }
+            | TurnEnd::SubmitForReview { .. }
+            | TurnEnd::MaxSteps { .. }
+            | TurnEnd::DoomLoop { .. }
+            | TurnEnd::InvalidCalls
+            | TurnEnd::OutputLimit
+            | TurnEnd::Refusal
+            | TurnEnd::Budget { .. }
+            | TurnEnd::Error { .. }) => {
+                Err(RunFinish::Failed(format!("the generator came to nothing: {end}")))
+            }
+        })
+    }
+
+    /// Captures the files, if anybody will ask what changed since.
+    async fn track(&mut self) -> Option<SnapshotId> {
+        if self.agent.coagents.is_empty() {
+            return None;
+        }
+        let snapshots = self.session.internals.context().snapshots.clone()?;
+        snapshots.track().await.ok()
+    }
+
+    async fn changes(&mut self) -> Option<Patch> {
+        let before = self.before.clone()?;
+        let snapshots = self.session.internals.context().snapshots.clone()?;
+        snapshots.patch(&before).await.ok()
+    }
+
+    /// What the user says meanwhile is part of the task.
+    fn hear(&mut self, said: &[String]) {
+        for text in said {
+            self.task.push_str("\n\nThe user added: ");
+            self.task.push_str(text);
+        }
+    }
+
+    fn changed(&mut self, files: &[PathBuf]) {
+        for file in files {
+            if !self.files_changed.contains(file) {
+                self.files_changed.push(file.clone());
+            }
+        }
+    }
+
+    fn spent(&self) -> Spent {
+        let now = self.session.internals.config().clock.now();
+        let time = now.duration_since(self.started);
+        Spent {
+            rounds: 0,
+            usage: self.usage.total(),
+            money: self.money.spent(&self.usage),
+            time: time.try_into().unwrap_or_default(),
+        }
+    }
+
+    fn result(self, finish: RunFinish) -> RunResult {
+        let by = match &finish {
+            RunFinish::Completed { by, .. } => Some(*by),
+            RunFinish::NeedsInput
+            | RunFinish::Stopped(_)
+            | RunFinish::Cancelled
+            | RunFinish::Failed(_) => None,
+        };
+        RunResult {
+            verified: self.verified && by.is_some(),
+            completed_by: self.completed_by.filter(|_| by == Some(OwnerOfTheEnd::Coagent)),
+            finish,
+            text: self.turn.text,
+            files_changed: self.files_changed,
+            usage: self.usage,
+            rounds: self.begun,
+        }
+    }
+}

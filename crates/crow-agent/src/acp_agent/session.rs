@@ -1,0 +1,127 @@
+//! The sessions of a composition.
+
+use std::sync::Arc;
+
+use crow_core::event::AgentRole;
+use crow_runtime::{AgentError, AgentInternals, ChildSpec, Reach};
+
+use super::{AcpAgent, Coagent};
+
+/// The sessions of a composition: that of the primary, which is the root and whose id is the one that is known outside,
+/// and those of its coagents, made when they are first needed.
+#[derive(Debug)]
+pub struct AcpSession {
+    pub(super) internals: AgentInternals,
+    /// What opens each session: facts about the place.
+    pub(super) surroundings: Arc<str>,
+    pub(super) seats: Vec<Seat>,
+    /// What the generator of the handoff wrote for the run under way.
+    pub(super) written: Option<String>,
+}
+
+/// A coagent's session.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) name: String,
+    pub(super) session: SeatSession,
+    /// Whether the kernel holds its commands, where they must not change anything.
+    pub(super) may_run_commands: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum SeatSession {
+    Base(Box<AgentInternals>),
+    Composition(Box<AcpSession>),
+}
+
+impl AcpSession {
+    /// Makes the session of a composition whose primary has these internals. Each of its sessions is opened with the
+    /// `surroundings`.
+    pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
+        let surroundings = surroundings.into();
+        Self { internals, surroundings, seats: Vec::new(), written: None }
+    }
+
+    /// Returns what the primary works with.
+    pub fn primary(&self) -> &AgentInternals {
+        &self.internals
+    }
+
+    /// Returns the same, to be changed.
+    pub fn primary_mut(&mut self) -> &mut AgentInternals {
+        &mut self.internals
+    }
+
+    /// Returns what the coagent at that place works with, once it was asked.
+    pub fn coagent(&self, place: usize) -> Option<&AgentInternals> {
+        self.seats.get(place).map(Seat::internals)
+    }
+
+    /// Returns the same, to be changed.
+    pub fn coagent_mut(&mut self, place: usize) -> Option<&mut AgentInternals> {
+        self.seats.get_mut(place).map(Seat::internals_mut)
+    }
+
+    /// Makes the sessions of the coagents that have none. Another agent at a place gets another session.
+    pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
+        let reach = agent.reach_of_coagents();
+        for (place, coagent) in agent.coagents.iter().enumerate() {
+            if self.seats.get(place).is_some_and(|seat| seat.name == coagent.name()) {
+                continue;
+            }
+            self.seats.truncate(place);
+            let internals = self.child(coagent, reach).await?;
+            let may_run_commands =
+                reach == Reach::Policy || internals.holds_read_only_commands().await;
+            let session = match coagent {
+                Coagent::Base(_) => SeatSession::Base(Box::new(internals)),
+                Coagent::Composition(_) => {
+                    let session = Self::new(internals, Arc::clone(&self.surroundings));
+                    SeatSession::Composition(Box::new(session))
+                }
+            };
+            let name = coagent.name().to_owned();
+            self.seats.push(Seat { name, session, may_run_commands });
+        }
+        self.seats.truncate(agent.coagents.len());
+        Ok(())
+    }
+
+    async fn child(
+        &mut self,
+        coagent: &Coagent,
+        reach: Reach,
+    ) -> Result<AgentInternals, AgentError> {
+        let spec = ChildSpec {
+            agent: coagent.name().to_owned(),
+            role: AgentRole::Coagent,
+            model: coagent.model().clone(),
+            task: "review".to_owned(),
+            call_id: None,
+            reach,
+        };
+        self.internals.child(spec).await
+    }
+}
+
+impl Seat {
+    pub(super) fn internals(&self) -> &AgentInternals {
+        match &self.session {
+            SeatSession::Base(internals) => internals,
+            SeatSession::Composition(session) => &session.internals,
+        }
+    }
+
+    pub(super) fn internals_mut(&mut self) -> &mut AgentInternals {
+        match &mut self.session {
+            SeatSession::Base(internals) => internals,
+            SeatSession::Composition(session) => &mut session.internals,
+        }
+    }
+}
+
+/// Returns what opens a session that has no entry yet.
+pub(super) fn preface(surroundings: &str, internals: &AgentInternals) -> Option<String> {
+    let is_first = internals.history().is_empty() && !surroundings.is_empty();
+    is_first.then(|| surroundings.to_owned())
+}

@@ -1,0 +1,176 @@
+//! From the merged files of a base agent to the agent.
+
+use crow_core::{
+    config::ConfigError,
+    model::{ModelConfig, Thinking},
+    turn::TurnLimits,
+};
+
+use super::{
+    BaseDefinition, DefinedRole, ModelChoice, ToolNames,
+    raw::{RawAgent, RawBase, RawModel, RawReact, RawRole, RawText, RawThinking, ThinkingWord},
+    text::Texts,
+    tools::Named,
+};
+use crate::layers::Node;
+
+/// Model calls of a turn of an agent that another one started.
+const SUBAGENT_STEPS: u32 = 50;
+
+/// Reads a base agent.
+pub(super) fn read(
+    name: &str,
+    node: &Node,
+    texts: &Texts<'_>,
+    tools: &ToolNames,
+) -> Result<BaseDefinition, ConfigError> {
+    let raw: RawBase = node.read()?;
+    check_name(name, &raw.agent, node)?;
+    let role = raw.agent.role.into();
+    let mut warnings = Vec::new();
+    let Some(enabled) = raw.tools.enabled else {
+        return Err(node
+            .origin_of(&["tools"])
+            .error("the key tools.enabled is missing; enabled = [] gives no tools"));
+    };
+    let enabled = named_tools(&enabled, node, tools, &mut warnings)?;
+    let Some(prompt) = raw.prompt.system else {
+        return Err(node.origin_of(&["prompt"]).error("the key prompt.system is missing"));
+    };
+    Ok(BaseDefinition {
+        name: name.to_owned(),
+        description: raw.agent.description.trim().to_owned(),
+        role,
+        prompt: system_prompt(&prompt, node, texts)?,
+        tools: enabled,
+        model: model(raw.model, node)?,
+        limits: limits(&raw.react, role, node)?,
+        warnings,
+    })
+}
+
+/// The name of a file is the name of what it describes: so it is found without reading all others.
+pub(super) fn check_name(name: &str, agent: &RawAgent, node: &Node) -> Result<(), ConfigError> {
+    match agent.name.as_deref() {
+        Some(said) if said != name => Err(node.origin_of(&["agent", "name"]).error(format!(
+            "the name \"{said}\" is not that of the file; name both \"{name}\" or both \"{said}\""
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Zero bounds nothing and is a mistake.
+pub(super) fn positive<T: Copy + PartialEq + Default>(
+    number: Option<T>,
+    node: &Node,
+    path: &[&str],
+) -> Result<Option<T>, ConfigError> {
+    if number == Some(T::default()) {
+        let origin = node.origin_of(path);
+        return Err(origin.error("0 is not possible here; leave the key out instead"));
+    }
+    Ok(number)
+}
+
+impl From<RawRole> for DefinedRole {
+    fn from(role: RawRole) -> Self {
+        match role {
+            RawRole::Primary => Self::Primary,
+            RawRole::Subagent => Self::Subagent,
+        }
+    }
+}
+
+fn named_tools(
+    enabled: &[String],
+    node: &Node,
+    tools: &ToolNames,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<String>, ConfigError> {
+    let mut names: Vec<String> = Vec::new();
+    for (number, given) in enabled.iter().enumerate() {
+        match tools.find(given) {
+            Named::Tool(name) if names.contains(&name) => {}
+            Named::Tool(name) => names.push(name),
+            Named::Planned(what) => {
+                let at = node.origin_of(&["tools", "enabled", &number.to_string()]);
+                warnings.push(at.error(what).to_string());
+            }
+            Named::Unknown(what) => {
+                return Err(node.origin_of(&["tools", "enabled", &number.to_string()]).error(what));
+            }
+        }
+    }
+    Ok(names)
+}
+
+fn system_prompt(raw: &RawText, node: &Node, texts: &Texts<'_>) -> Result<String, ConfigError> {
+    let path = ["prompt", "system"];
+    let text = texts.read(raw, node, &path)?;
+    if text.content.trim().is_empty() {
+        return Err(text.error(None, "the system prompt is empty"));
+    }
+    let parsed = texts.prompts.parse_system(&text.content);
+    parsed.map_err(|error| text.template_error(&error))?;
+    Ok(text.content)
+}
+
+fn model(raw: RawModel, node: &Node) -> Result<ModelChoice, ConfigError> {
+    for (key, value) in [("provider", &raw.provider), ("model", &raw.model)] {
+        if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
+            let origin = node.origin_of(&["model", key]);
+            return Err(origin.error(format!("{key} is empty; leave it out to have no choice")));
+        }
+    }
+    for (number, fallback) in raw.fallbacks.iter().enumerate() {
+        let is_reference = fallback
+            .split_once('/')
+            .is_some_and(|(provider, model)| !provider.is_empty() && !model.is_empty());
+        if !is_reference {
+            let origin = node.origin_of(&["model", "fallbacks", &number.to_string()]);
+            return Err(origin.error(format!("\"{fallback}\" is not written as provider/model")));
+        }
+    }
+    if raw.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+        return Err(node.origin_of(&["model", "temperature"]).error("not between 0 and 2"));
+    }
+    Ok(ModelChoice {
+        provider: raw.provider,
+        model: raw.model,
+        fallbacks: raw.fallbacks,
+        config: ModelConfig {
+            temperature: raw.temperature,
+            max_tokens: positive(raw.max_tokens, node, &["model", "max_tokens"])?,
+            thinking: raw.thinking.map(Into::into),
+        },
+    })
+}
+
+impl From<RawThinking> for Thinking {
+    fn from(raw: RawThinking) -> Self {
+        match raw {
+            RawThinking::Word(ThinkingWord::Off) => Self::Off,
+            RawThinking::Word(ThinkingWord::Low) => Self::Low,
+            RawThinking::Word(ThinkingWord::Medium) => Self::Medium,
+            RawThinking::Word(ThinkingWord::High) => Self::High,
+            RawThinking::Tokens(tokens) => Self::Tokens(tokens),
+        }
+    }
+}
+
+fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, ConfigError> {
+    let usual = match role {
+        DefinedRole::Primary => TurnLimits::default(),
+        DefinedRole::Subagent => TurnLimits { max_steps: SUBAGENT_STEPS, ..TurnLimits::default() },
+    };
+    let steps = positive(raw.max_iterations, node, &["react", "max_iterations"])?;
+    let threshold = positive(raw.doom_loop_threshold, node, &["react", "doom_loop_threshold"])?;
+    if threshold == Some(1) {
+        let origin = node.origin_of(&["react", "doom_loop_threshold"]);
+        return Err(origin.error("a threshold of 1 would end every turn at its first call"));
+    }
+    Ok(TurnLimits {
+        max_steps: steps.unwrap_or(usual.max_steps),
+        doom_loop_threshold: threshold.unwrap_or(usual.doom_loop_threshold),
+    })
+}

@@ -1,0 +1,21 @@
+//! Why an agent cannot be used.
+
+use crow_core::config::ConfigError;
+
+/// Why an agent cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefinitionError {
+    /// A file of it is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No file describes an agent of that name.
+    #[error("there is no agent \"{name}\"{}; there are {}", .nearest.as_ref().map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default(), .known.join(", "))]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// The name that it is most like.
+        nearest: Option<String>,
+        /// All names.
+        known: Vec<String>,
+    },
+}

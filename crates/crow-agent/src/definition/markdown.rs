@@ -1,0 +1,310 @@
+//! Agents as Markdown: a head of keys between two lines of `---`, and the system prompt below it.
+//!
+//! Other programs have such files too, with keys of their own. What is known of these is told and left out.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crow_core::config::{ConfigError, unknown};
+
+use super::{ToolNames, tools::Named};
+use crate::layers::{Entry, Node, Origin, SourceFile, Value};
+
+/// Where our keys stand in TOML.
+const KEYS: [(&str, [&str; 2]); 12] = [
+    ("name", ["agent", "name"]),
+    ("description", ["agent", "description"]),
+    ("role", ["agent", "role"]),
+    ("mode", ["agent", "role"]),
+    ("provider", ["model", "provider"]),
+    ("model", ["model", "model"]),
+    ("temperature", ["model", "temperature"]),
+    ("max_tokens", ["model", "max_tokens"]),
+    ("thinking", ["model", "thinking"]),
+    ("max_iterations", ["react", "max_iterations"]),
+    ("doom_loop_threshold", ["react", "doom_loop_threshold"]),
+    ("tools", ["tools", "enabled"]),
+];
+/// Keys of other programs that mean nothing here.
+const FOREIGN: [&str; 22] = [
+    "allowed-tools",
+    "argument-hint",
+    "background",
+    "color",
+    "disable",
+    "disallowedTools",
+    "effort",
+    "hidden",
+    "hooks",
+    "isolation",
+    "license",
+    "maxSteps",
+    "maxTurns",
+    "mcpServers",
+    "memory",
+    "metadata",
+    "options",
+    "permission",
+    "permissionMode",
+    "skills",
+    "steps",
+    "top_p",
+];
+/// What other programs call models.
+const FOREIGN_MODELS: [&str; 5] = ["inherit", "sonnet", "opus", "haiku", "default"];
+
+/// An agent of a Markdown file, in the form that TOML gives it.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) node: Node,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A line of the head.
+struct Line<'a> {
+    origin: Origin,
+    key: &'a str,
+    value: &'a str,
+    value_at: Origin,
+    /// Lines below it that are indented or begin with `-`.
+    below: Vec<(Origin, &'a str)>,
+}
+
+/// Reads a Markdown agent.
+pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<Read, ConfigError> {
+    let file = Arc::new(file);
+    let (head, body_at) = split(&file)?;
+    let mut builder = Builder { file: &file, tools, warnings: Vec::new(), entries: Vec::new() };
+    for line in head_lines(&file, head)? {
+        builder.line(&line)?;
+    }
+    let body = file.text.get(body_at..).unwrap_or_default();
+    let at = Origin::new(&file, body_at);
+    let prompt = Node { origin: at.clone(), value: Value::Text(body.to_owned()) };
+    builder.entries.push((["prompt", "system"], at, prompt));
+    if !builder.entries.iter().any(|(path, _, _)| *path == ["tools", "enabled"]) {
+        // As in the programs that have this format: nothing said means all.
+        let names = tools.all().into_iter().filter(|name| name != "submit_for_review");
+        let at = Origin::new(&file, 0);
+        let node = |name| Node { origin: at.clone(), value: Value::Text(name) };
+        let all = Node { origin: at.clone(), value: Value::List(names.map(node).collect()) };
+        builder.entries.push((["tools", "enabled"], at.clone(), all));
+    }
+    Ok(builder.finish())
+}
+
+/// Finds the head, and the byte at which the body begins.
+fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigError> {
+    let wrong = |message: &str| ConfigError::of_file(&file.path, message);
+    let text = file.text.as_str();
+    let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
+    let mut lines = text.get(at..).unwrap_or_default().split_inclusive('\n');
+    match lines.next() {
+        Some(first) if first.trim_end() == "---" => at += first.len(),
+        Some(_) | None => {
+            return Err(wrong(
+                "begins with no line of ---, below which name and description stand",
+            ));
+        }
+    }
+    let start = at;
+    for line in lines {
+        let end = at;
+        at += line.len();
+        if line.trim_end() == "---" {
+            return Ok((start..end, at));
+        }
+    }
+    Err(wrong("has no second line of ---, below which the system prompt stands"))
+}
+
+fn head_lines(
+    file: &Arc<SourceFile>,
+    head: std::ops::Range<usize>,
+) -> Result<Vec<Line<'_>>, ConfigError> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut at = head.start;
+    for raw in file.text.get(head).unwrap_or_default().split_inclusive('\n') {
+        let origin = Origin::new(file, at);
+        at += raw.len();
+        let line = raw.trim_end();
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        if line.starts_with([' ', '\t', '-']) {
+            match lines.last_mut() {
+                Some(last) => last.below.push((origin, line)),
+                None => return Err(origin.error("a line of the head begins with a key")),
+            }
+            continue;
+        }
+        let Some((key, value)) = line.split_once(':') else {
+            return Err(origin.error("a line of the head is written as key: value"));
+        };
+        let value_at = at - raw.len() + key.len() + 1 + (value.len() - value.trim_start().len());
+        lines.push(Line {
+            value_at: Origin::new(file, value_at),
+            origin,
+            key: key.trim(),
+            value: value.trim(),
+            below: Vec::new(),
+        });
+    }
+    Ok(lines)
+}
+
+struct Builder<'a> {
+    file: &'a Arc<SourceFile>,
+    tools: &'a ToolNames,
+    warnings: Vec<String>,
+    entries: Vec<([&'static str; 2], Origin, Node)>,
+}
+
+impl Builder<'_> {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), ConfigError> {
+        if FOREIGN.contains(&line.key) {
+            self.warn(&line.origin, format!("the key {} means nothing here", line.key));
+            return Ok(());
+        }
+        let Some((_, path)) = KEYS.iter().find(|(key, _)| *key == line.key) else {
+            let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+            return Err(line.origin.error(unknown("key", line.key, &known)));
+        };
+        if self.entries.iter().any(|(other, _, _)| other == path) {
+            return Err(line.origin.error(format!("the key {} stands here twice", line.key)));
+        }
+        let value = match line.key {
+            "tools" => self.tool_list(line)?,
+            "model" => match self.model(line)? {
+                Some(value) => value,
+                None => return Ok(()),
+            },
+            "mode" if line.value == "all" => Value::Text("primary".to_owned()),
+            _ => scalar(&text(line)?, line),
+        };
+        let node = Node { origin: line.value_at.clone(), value };
+        self.entries.push((*path, line.origin.clone(), node));
+        Ok(())
+    }
+
+    fn warn(&mut self, origin: &Origin, what: String) {
+        self.warnings.push(origin.error(what).to_string());
+    }
+
+    /// `provider/model` is both.
+    fn model(&mut self, line: &Line<'_>) -> Result<Option<Value>, ConfigError> {
+        let given = text(line)?;
+        if FOREIGN_MODELS.contains(&given.as_str()) {
+            if given != "inherit" {
+                let what =
+                    format!("\"{given}\" is a model of another program; the default is used");
+                self.warn(&line.value_at, what);
+            }
+            return Ok(None);
+        }
+        let Some((provider, model)) = given.split_once('/') else {
+            return Ok(Some(Value::Text(given)));
+        };
+        let origin = line.value_at.clone();
+        let node = Node { origin, value: Value::Text(provider.to_owned()) };
+        self.entries.push((["model", "provider"], line.origin.clone(), node));
+        Ok(Some(Value::Text(model.to_owned())))
+    }
+
+    fn tool_list(&mut self, line: &Line<'_>) -> Result<Value, ConfigError> {
+        let mut names: Vec<(Origin, String)> = Vec::new();
+        let listed = line.value.trim_start_matches('[').trim_end_matches(']');
+        // A rule in brackets may hold commas.
+        let mut depth = 0_i32;
+        let parts = listed.split(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            c == ',' && depth == 0
+        });
+        for part in parts.map(unquote).filter(|part| !part.is_empty()) {
+            names.push((line.value_at.clone(), part.to_owned()));
+        }
+        let mut switched_off = Vec::new();
+        for (origin, below) in &line.below {
+            let below = below.trim();
+            if let Some(item) = below.strip_prefix('-') {
+                names.push((origin.clone(), unquote(item).to_owned()));
+            } else if let Some((name, state)) = below.split_once(':') {
+                match state.trim() {
+                    "false" => switched_off.push((origin.clone(), unquote(name).to_owned())),
+                    _ => names.push((origin.clone(), unquote(name).to_owned())),
+                }
+            } else {
+                return Err(origin.error("a tool is written as `- name` or `name: true`"));
+            }
+        }
+        if names.iter().any(|(_, name)| name == "*")
+            || (names.is_empty() && !switched_off.is_empty())
+        {
+            let all = self.tools.all().into_iter().filter(|name| name != "submit_for_review");
+            names = all.map(|name| (line.value_at.clone(), name)).collect();
+        }
+        let off: Vec<_> =
+            switched_off.iter().map(|(_, name)| self.tools.find_foreign(name)).collect();
+        let mut items = Vec::new();
+        for (origin, name) in names {
+            let found = self.tools.find_foreign(&name);
+            if off.contains(&found) {
+                continue;
+            }
+            match found {
+                Named::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
+                Named::Planned(what) | Named::Unknown(what) => self.warn(&origin, what),
+            }
+        }
+        Ok(Value::List(items))
+    }
+
+    fn finish(self) -> Read {
+        let at = Origin::new(self.file, 0);
+        let mut tables: BTreeMap<String, BTreeMap<String, Entry>> = BTreeMap::new();
+        for ([table, key], origin, node) in self.entries {
+            let table = tables.entry(table.to_owned()).or_default();
+            table.insert(key.to_owned(), Entry { key: origin, node });
+        }
+        let tables = tables.into_iter().map(|(name, entries)| {
+            let key = entries.values().next().map_or_else(|| at.clone(), |one| one.key.clone());
+            let node = Node { origin: key.clone(), value: Value::Table(entries) };
+            (name, Entry { key, node })
+        });
+        let node = Node { origin: at.clone(), value: Value::Table(tables.collect()) };
+        Read { node, warnings: self.warnings }
+    }
+}
+
+/// Reads a text: in quotes, as it is, or in the lines below it.
+fn text(line: &Line<'_>) -> Result<String, ConfigError> {
+    let folded = match line.value {
+        "|" | "|-" | "|+" => "\n",
+        ">" | ">-" | ">+" | "" => " ",
+        _ if !line.below.is_empty() => {
+            return Err(line.origin.error(format!("{} takes one line", line.key)));
+        }
+        value => return Ok(unquote(value).to_owned()),
+    };
+    let lines: Vec<&str> = line.below.iter().map(|(_, below)| below.trim()).collect();
+    Ok(lines.join(folded))
+}
+
+/// What stands in quotes is a text; numbers are numbers.
+fn scalar(text: &str, line: &Line<'_>) -> Value {
+    let is_quoted = line.value.starts_with(['"', '\'']);
+    match (text.parse::<i64>(), text.parse::<f64>()) {
+        (Ok(number), _) if !is_quoted => Value::Integer(number),
+        (_, Ok(number)) if !is_quoted => Value::Float(number),
+        (_, _) => Value::Text(text.to_owned()),
+    }
+}
+
+fn unquote(text: &str) -> &str {
+    let text = text.trim();
+    for quote in ['"', '\''] {
+        if let Some(inner) = text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner;
+        }
+    }
+    text
+}

@@ -1,0 +1,289 @@
+//! The files of agents as people write them.
+
+use std::fmt;
+
+use crow_core::control::{CoagentTools, Consensus};
+use schemars::JsonSchema;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+use super::Seconds;
+
+/// A base agent: `agents/base/NAME.toml`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBase {
+    #[serde(default)]
+    pub(super) agent: RawAgent,
+    /// The model that it asks. Without it: the one of the command line, or the default.
+    #[serde(default)]
+    pub(super) model: RawModel,
+    #[serde(default)]
+    pub(super) tools: RawTools,
+    /// The bounds of a turn.
+    #[serde(default)]
+    pub(super) react: RawReact,
+    #[serde(default)]
+    pub(super) prompt: RawPrompt,
+}
+
+/// A composition: `agents/acp/NAME.toml`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawComposition {
+    #[serde(default)]
+    pub(super) agent: RawAgent,
+    pub(super) composition: RawMembers,
+    #[serde(default)]
+    pub(super) control_flow: RawControlFlow,
+    pub(super) handoff: Option<RawHandoff>,
+    /// The bounds of a run. The first one that is reached ends it.
+    #[serde(default)]
+    pub(super) limits: RawLimits,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAgent {
+    /// The name; that of the file.
+    pub(super) name: Option<String>,
+    /// Who starts it: people, or other agents by the `task` tool.
+    #[serde(default)]
+    pub(super) role: RawRole,
+    /// What it is for, in a line. A model reads it when it chooses a subagent.
+    #[serde(default)]
+    pub(super) description: String,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawRole {
+    #[default]
+    Primary,
+    Subagent,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawModel {
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) temperature: Option<f32>,
+    /// The most tokens of one reply.
+    pub(super) max_tokens: Option<u64>,
+    pub(super) thinking: Option<RawThinking>,
+    /// What is asked where the model cannot be, each as "provider/model".
+    #[serde(default)]
+    pub(super) fallbacks: Vec<String>,
+}
+
+/// "off", "low", "medium", "high", or a number of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum RawThinking {
+    Word(ThinkingWord),
+    Tokens(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ThinkingWord {
+    Off,
+    Low,
+    Medium,
+    High,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTools {
+    /// The names of the tools.
+    pub(super) enabled: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReact {
+    /// Model calls of one turn.
+    pub(super) max_iterations: Option<u32>,
+    /// How often the same call may give the same result before the turn is ended.
+    pub(super) doom_loop_threshold: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPrompt {
+    /// The system prompt.
+    pub(super) system: Option<RawText>,
+}
+
+/// A text, or `{ file = "…" }` with a path in the folder of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum RawText {
+    Here(String),
+    In(RawFile),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFile {
+    pub(super) file: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMembers {
+    /// The base agent that does the work.
+    pub(super) primary: String,
+    /// Who looks at the work: a base agent or a composition.
+    pub(super) coagent: Option<String>,
+    /// Several that look at the same time, each with a vote.
+    pub(super) coagents: Option<Vec<String>>,
+    /// How many of them must approve.
+    #[serde(default)]
+    #[schemars(with = "ConsensusWord")]
+    pub(super) consensus: Consensus,
+}
+
+/// The words of [`Consensus`], for the schema.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ConsensusWord {
+    All,
+    Majority,
+    Any,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawControlFlow {
+    /// What comes after a turn.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<FlowWord>,
+    /// The same as a number, from -1 (hitl) to 5 (smart).
+    pub(super) level: Option<i64>,
+    /// The most rounds; also called `max_iterations` and, of a chat, `max_turns`.
+    pub(super) max_rounds: Option<u32>,
+    pub(super) max_iterations: Option<u32>,
+    pub(super) max_turns: Option<u32>,
+    /// Of static: what the agent is told.
+    pub(super) message: Option<String>,
+    /// Of generated: what a model is asked to write.
+    pub(super) generator_prompt: Option<String>,
+    /// Of coagent: what the coagent may use.
+    #[schemars(with = "Option<ToolsWord>")]
+    pub(super) tools: Option<CoagentTools>,
+    /// Of coagent: whether it says that the task is done, and nobody else.
+    pub(super) can_terminate: Option<bool>,
+}
+
+/// The words of [`CoagentTools`], for the schema.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ToolsWord {
+    None,
+    ReadOnly,
+    Full,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FlowWord {
+    Hitl,
+    Loop,
+    Static,
+    Generated,
+    Advise,
+    Judge,
+    Smart,
+    Chat,
+    Coagent,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHandoff {
+    #[serde(rename = "type")]
+    pub(super) kind: HandoffWord,
+    /// Of static: the text.
+    pub(super) text: Option<RawText>,
+    /// Of template: the template.
+    pub(super) template: Option<RawText>,
+    /// Of generated: what a model is asked to write.
+    pub(super) generator_prompt: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum HandoffWord {
+    Static,
+    Template,
+    Generated,
+    Verbatim,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the keys of the file")]
+pub(super) struct RawLimits {
+    pub(super) max_rounds: Option<u32>,
+    /// Tokens, input and output together.
+    pub(super) max_tokens: Option<u64>,
+    /// US dollars.
+    pub(super) max_money: Option<f64>,
+    pub(super) max_time: Option<Seconds>,
+}
+
+impl<'de> Deserialize<'de> for RawThinking {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl Visitor<'_> for Words {
+            type Value = RawThinking;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"off\", \"low\", \"medium\", \"high\" or a number of tokens")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<RawThinking, E> {
+                let word: serde::de::value::StrDeserializer<'_, E> =
+                    serde::de::IntoDeserializer::into_deserializer(word);
+                ThinkingWord::deserialize(word).map(RawThinking::Word)
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, tokens: i64) -> Result<RawThinking, E> {
+                match u64::try_from(tokens) {
+                    Ok(tokens) if tokens > 0 => Ok(RawThinking::Tokens(tokens)),
+                    _ => Err(E::custom("thinking takes a positive number of tokens, or \"off\"")),
+                }
+            }
+        }
+        deserializer.deserialize_any(Words)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = RawText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or { file = \"prompts/…\" }")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<RawText, E> {
+                Ok(RawText::Here(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawText, A::Error> {
+                RawFile::deserialize(MapAccessDeserializer::new(map)).map(RawText::In)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

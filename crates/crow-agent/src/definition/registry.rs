@@ -1,0 +1,334 @@
+//! All agents that there are.
+
+use std::collections::BTreeSet;
+
+use crow_core::config::{ConfigError, nearest};
+
+use super::{
+    BaseDefinition, CompositionDefinition, DefinedRole, DefinitionError, SHIPPED, ToolNames, base,
+    composition, markdown, text::Texts,
+};
+use crate::{
+    PromptRegistry,
+    layers::{Layer, LayerKind, Layers, Node, Origin, SourceFile, parse},
+};
+
+const BASE: &str = "agents/base";
+const MARKDOWN: &str = "agents";
+const COMPOSITIONS: &str = "agents/acp";
+/// How deep compositions look at each other's work.
+const DEEPEST: usize = 4;
+
+/// All agents that there are, by name. A file is read when its agent is asked for, and what is wrong with one agent is
+/// of no consequence to the others.
+#[derive(Debug, Clone)]
+pub struct AgentRegistry {
+    layers: Layers,
+    prompts: PromptRegistry,
+    tools: ToolNames,
+}
+
+/// What kind of agent a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AgentKind {
+    /// A base agent.
+    Base,
+    /// A composition.
+    Composition,
+}
+
+/// An agent in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedAgent {
+    /// Its name.
+    pub name: String,
+    /// Base agent or composition.
+    pub kind: AgentKind,
+    /// The highest layer that says something of it.
+    pub layer: LayerKind,
+    /// Whether a lower layer says something of it, too.
+    pub is_overlaid: bool,
+    /// Who starts it and what it is for, or why it cannot be used.
+    pub found: Result<(DefinedRole, String), DefinitionError>,
+}
+
+impl AgentRegistry {
+    /// Makes a registry of layers. Agents can name these tools.
+    pub fn new(layers: Layers, tools: ToolNames) -> Self {
+        Self { prompts: PromptRegistry::new(layers.clone()), layers, tools }
+    }
+
+    /// Makes a registry of the shipped agents alone.
+    pub fn built_in(tools: ToolNames) -> Self {
+        Self::new(Layers::new(vec![Layer::shipped(SHIPPED)]), tools)
+    }
+
+    /// Returns the layers.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Returns the templates of prompts.
+    pub fn prompts(&self) -> &PromptRegistry {
+        &self.prompts
+    }
+
+    /// Returns the base agent of that name.
+    pub fn base(&self, name: &str) -> Result<BaseDefinition, DefinitionError> {
+        let (node, mut warnings) =
+            self.base_node(name)?.ok_or_else(|| self.unknown(name, &[AgentKind::Base]))?;
+        let texts = Texts { layers: &self.layers, prompts: &self.prompts };
+        let mut base = base::read(name, &node, &texts, &self.tools)?;
+        base.warnings.append(&mut warnings);
+        Ok(base)
+    }
+
+    /// Returns the composition of that name. A base agent is one, too: it works alone, and returns to the user after
+    /// every turn.
+    pub fn composition(&self, name: &str) -> Result<CompositionDefinition, DefinitionError> {
+        if let Some(node) = self.composition_node(name)? {
+            return Ok(self.read_composition(name, &node, &mut Walk::default())?);
+        }
+        if self.has(AgentKind::Base, name) {
+            return Ok(CompositionDefinition::solo(&self.base(name)?));
+        }
+        Err(self.unknown(name, &[AgentKind::Composition, AgentKind::Base]))
+    }
+
+    /// Returns the agents that people start, compositions first.
+    pub fn list_primary(&self) -> Vec<ListedAgent> {
+        self.list_of(DefinedRole::Primary)
+    }
+
+    /// Returns the agents that other agents start.
+    pub fn list_subagents(&self) -> Vec<ListedAgent> {
+        self.list_of(DefinedRole::Subagent)
+    }
+
+    /// Returns all agents, compositions first, also those that cannot be used.
+    pub fn list(&self) -> Vec<ListedAgent> {
+        let kinds = [AgentKind::Composition, AgentKind::Base];
+        let named = kinds
+            .into_iter()
+            .flat_map(|kind| self.names(kind).into_iter().map(move |name| (kind, name)));
+        named.map(|(kind, name)| self.listed(kind, name)).collect()
+    }
+
+    /// Returns the names of a kind, in order.
+    pub fn names(&self, kind: AgentKind) -> Vec<String> {
+        let mut names: Vec<String> = places(kind)
+            .iter()
+            .flat_map(|(folder, ending)| self.layers.names(folder, ending))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Returns what the layers say of an agent together, with where each value stands.
+    pub fn node(&self, kind: AgentKind, name: &str) -> Result<Option<Node>, ConfigError> {
+        match kind {
+            AgentKind::Base => Ok(self.base_node(name)?.map(|(node, _)| node)),
+            AgentKind::Composition => self.composition_node(name),
+        }
+    }
+
+    /// Returns what one layer says of an agent.
+    pub fn node_of(
+        &self,
+        kind: AgentKind,
+        name: &str,
+        layer: &Layer,
+    ) -> Result<Option<Node>, ConfigError> {
+        Ok(match kind {
+            AgentKind::Base => self.base_of(name, layer)?.map(|(node, _)| node),
+            AgentKind::Composition => read_toml(layer, &format!("{COMPOSITIONS}/{name}.toml"))?,
+        })
+    }
+
+    fn list_of(&self, role: DefinedRole) -> Vec<ListedAgent> {
+        let all = self.list().into_iter();
+        all.filter(|agent| agent.found.as_ref().is_ok_and(|(of, _)| *of == role)).collect()
+    }
+
+    fn listed(&self, kind: AgentKind, name: String) -> ListedAgent {
+        let found = match kind {
+            _ if !is_name(&name) => Err(self.badly_named(kind, &name).into()),
+            AgentKind::Base => self.base(&name).map(|base| (base.role, base.description)),
+            AgentKind::Composition => {
+                self.composition(&name).map(|agent| (agent.role, agent.description))
+            }
+        };
+        let says = |layer: &&Layer| {
+            places(kind).iter().any(|(folder, ending)| layer.names(folder, ending).contains(&name))
+        };
+        let mut layers = self.layers.iter().rev().filter(says).map(Layer::kind);
+        let layer = layers.next().unwrap_or(LayerKind::BuiltIn);
+        let is_overlaid = layers.next().is_some();
+        ListedAgent { name, kind, layer, is_overlaid, found }
+    }
+
+    fn has(&self, kind: AgentKind, name: &str) -> bool {
+        let is_there = |layer: &Layer| {
+            places(kind).iter().any(|(folder, ending)| {
+                !matches!(layer.read(&format!("{folder}/{name}{ending}")), Ok(None))
+            })
+        };
+        is_name(name) && self.layers.iter().any(is_there)
+    }
+
+    fn base_node(&self, name: &str) -> Result<Option<(Node, Vec<String>)>, ConfigError> {
+        let mut merged: Option<(Node, Vec<String>)> = None;
+        for layer in self.layers.iter() {
+            let Some((node, mut warnings)) = self.base_of(name, layer)? else { continue };
+            merged = Some(match merged {
+                Some((below, mut before)) => {
+                    before.append(&mut warnings);
+                    (below.under(node), before)
+                }
+                None => (node, warnings),
+            });
+        }
+        Ok(merged)
+    }
+
+    /// Reads what one layer says of a base agent, in either form.
+    fn base_of(
+        &self,
+        name: &str,
+        layer: &Layer,
+    ) -> Result<Option<(Node, Vec<String>)>, ConfigError> {
+        if !is_name(name) {
+            return Ok(None);
+        }
+        let (toml, md) = (format!("{BASE}/{name}.toml"), format!("{MARKDOWN}/{name}.md"));
+        match (read_toml(layer, &toml)?, layer.read(&md)?) {
+            (Some(_), Some(_)) => {
+                let message = format!("{toml} describes the same agent; keep one of them");
+                Err(ConfigError::of_file(layer.path(&md), message))
+            }
+            (Some(node), None) => Ok(Some((node, Vec::new()))),
+            (None, Some(text)) => {
+                let file = SourceFile { layer: layer.kind(), path: layer.path(&md), text };
+                let read = markdown::read(file, &self.tools)?;
+                Ok(Some((read.node, read.warnings)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn composition_node(&self, name: &str) -> Result<Option<Node>, ConfigError> {
+        if !is_name(name) {
+            return Ok(None);
+        }
+        self.layers.merged(&format!("{COMPOSITIONS}/{name}.toml"))
+    }
+
+    /// Reads a composition and looks whether those whom it names are there.
+    fn read_composition(
+        &self,
+        name: &str,
+        node: &Node,
+        walk: &mut Walk,
+    ) -> Result<CompositionDefinition, ConfigError> {
+        let texts = Texts { layers: &self.layers, prompts: &self.prompts };
+        let composition = composition::read(name, node, &texts)?;
+        if !self.has(AgentKind::Base, &composition.primary) {
+            let origin = node.origin_of(&["composition", "primary"]);
+            return Err(self.missing(origin, &composition.primary, &[AgentKind::Base]));
+        }
+        walk.path.push(name.to_owned());
+        for (number, coagent) in composition.coagents.iter().enumerate() {
+            let number = number.to_string();
+            let several = node.find(&["composition", "coagents", &number]);
+            let origin = several
+                .map_or_else(|| node.origin_of(&["composition", "coagent"]), |node| &node.origin);
+            if walk.path.contains(coagent) {
+                walk.path.push(coagent.clone());
+                let circle = walk.path.join(" → ");
+                return Err(
+                    origin.error(format!("agents look at each other in a circle: {circle}"))
+                );
+            }
+            if walk.path.len() > DEEPEST {
+                return Err(origin
+                    .error(format!("more than {DEEPEST} compositions look at each other's work")));
+            }
+            match self.composition_node(coagent)? {
+                // What was looked at once is well.
+                Some(_) if !walk.seen.insert(coagent.clone()) => {}
+                Some(inner) => {
+                    self.read_composition(coagent, &inner, walk)?;
+                }
+                None if self.has(AgentKind::Base, coagent) => {}
+                None => {
+                    let kinds = [AgentKind::Base, AgentKind::Composition];
+                    return Err(self.missing(origin, coagent, &kinds));
+                }
+            }
+        }
+        walk.path.pop();
+        Ok(composition)
+    }
+
+    fn badly_named(&self, kind: AgentKind, name: &str) -> ConfigError {
+        let places = places(kind).iter().map(|(folder, ending)| format!("{folder}/{name}{ending}"));
+        let path = places
+            .filter_map(|file| self.layers.topmost(&file).ok()?.map(|(layer, _)| layer.path(&file)))
+            .next()
+            .unwrap_or_default();
+        ConfigError::of_file(
+            path,
+            "the name of an agent has letters, digits, \"-\", \"_\" and \".\"",
+        )
+    }
+
+    fn missing(&self, origin: &Origin, name: &str, kinds: &[AgentKind]) -> ConfigError {
+        origin.error(self.unknown(name, kinds).to_string())
+    }
+
+    fn unknown(&self, name: &str, kinds: &[AgentKind]) -> DefinitionError {
+        let known: Vec<String> = kinds.iter().flat_map(|kind| self.names(*kind)).collect();
+        // A name that differs in its case alone is meant.
+        let same = known.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let near = nearest(name, known.iter().map(String::as_str));
+        let nearest = same.map(String::as_str).or(near).map(str::to_owned);
+        DefinitionError::Unknown { name: name.to_owned(), nearest, known }
+    }
+}
+
+/// The way through compositions that name each other.
+#[derive(Debug, Default)]
+struct Walk {
+    /// The outermost first.
+    path: Vec<String>,
+    seen: BTreeSet<String>,
+}
+
+impl AgentKind {
+    /// Returns the folder that its TOML files are in, below that of the configuration.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Base => BASE,
+            Self::Composition => COMPOSITIONS,
+        }
+    }
+}
+
+/// Returns whether a name can be that of an agent: it is the name of a file, and a word of a command line.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+fn places(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        AgentKind::Base => &[(BASE, ".toml"), (MARKDOWN, ".md")],
+        AgentKind::Composition => &[(COMPOSITIONS, ".toml")],
+    }
+}
+
+fn read_toml(layer: &Layer, name: &str) -> Result<Option<Node>, ConfigError> {
+    let Some(text) = layer.read(name)? else { return Ok(None) };
+    parse(SourceFile { layer: layer.kind(), path: layer.path(name), text }).map(Some)
+}

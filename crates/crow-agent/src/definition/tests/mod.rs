@@ -1,0 +1,49 @@
+mod compositions;
+mod errors;
+mod markdown;
+mod registry;
+mod shipped;
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::layers::{Layer, LayerKind, Layers};
+
+const TOOLS: [&str; 12] = [
+    "bash",
+    "bash_kill",
+    "bash_output",
+    "edit_file",
+    "glob",
+    "grep",
+    "list_directory",
+    "read_file",
+    "think",
+    "todo_read",
+    "todo_write",
+    "write_file",
+];
+
+/// A base agent that has all it needs.
+const BASE: &str = "[tools]\nenabled = [\"read_file\"]\n[prompt]\nsystem = \"Work.\"\n";
+
+fn layer(kind: LayerKind, files: &[(&str, &str)]) -> Layer {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    Layer::memory(kind, kind.as_str(), files.collect::<BTreeMap<_, _>>())
+}
+
+/// The shipped agents, and these files of the user.
+fn registry(files: &[(&str, &str)]) -> AgentRegistry {
+    let layers = vec![Layer::shipped(SHIPPED), layer(LayerKind::User, files)];
+    AgentRegistry::new(Layers::new(layers), ToolNames::new(TOOLS))
+}
+
+/// A user's base agent of that text.
+fn base(text: &str) -> Result<BaseDefinition, DefinitionError> {
+    registry(&[("agents/base/x.toml", text)]).base("x")
+}
+
+/// A user's composition of that text.
+fn composition(text: &str) -> Result<CompositionDefinition, DefinitionError> {
+    registry(&[("agents/acp/X.toml", text)]).composition("X")
+}

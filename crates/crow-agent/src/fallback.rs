@@ -1,0 +1,42 @@
+//! Which model is asked, where the first one cannot answer.
+
+use crow_core::{
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
+    model::{ProviderError, ResolvedModel},
+};
+use crow_runtime::{AgentError, AgentInternals};
+
+/// The models of a turn: the one in use, and those that are left.
+#[derive(Debug)]
+pub(crate) struct Fallback<'a> {
+    in_use: &'a ResolvedModel,
+    left: std::slice::Iter<'a, ResolvedModel>,
+}
+
+impl<'a> Fallback<'a> {
+    pub(crate) fn new(first: &'a ResolvedModel, others: &'a [ResolvedModel]) -> Self {
+        Self { in_use: first, left: others.iter() }
+    }
+
+    pub(crate) fn in_use(&self) -> &'a ResolvedModel {
+        self.in_use
+    }
+
+    /// Goes on with the next model, and says so. Returns whether there was one.
+    pub(crate) async fn fall_back(
+        &mut self,
+        agent: &mut AgentInternals,
+        error: &ProviderError,
+    ) -> Result<bool, AgentError> {
+        let Some(next) = self.left.next() else { return Ok(false) };
+        let text = format!(
+            "{} cannot answer ({error}); {} is asked instead",
+            self.in_use.info.reference, next.info.reference
+        );
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        agent.emit(AgentEvent::Notice { level, audience, text }).await?;
+        agent.switch_model(&next.info).await?;
+        self.in_use = next;
+        Ok(true)
+    }
+}

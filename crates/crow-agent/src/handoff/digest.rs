@@ -1,0 +1,161 @@
+//! A turn in few words.
+
+use std::fmt::Write as _;
+
+use crow_core::tool::{ToolMetadata, ToolStatus};
+use crow_runtime::ExecutedCall;
+use serde_json::Value;
+
+use super::bundle::shortened;
+use crate::TurnResult;
+
+/// The most bytes of the last words.
+const WORDS: usize = 3000;
+/// The most calls that are listed, and of these how many from the beginning.
+const CALLS: usize = 40;
+const FIRST_CALLS: usize = 10;
+/// The most bytes of one line.
+const LINE: usize = 160;
+/// The most commands that are listed: the last ones.
+const COMMANDS: usize = 20;
+/// The most questions that are listed.
+const QUESTIONS: usize = 6;
+
+/// Lists the calls of a turn and its last words.
+pub(super) fn digest(turn: &TurnResult) -> String {
+    let mut text = String::new();
+    let calls = &turn.tool_calls;
+    let left_out = calls.len().saturating_sub(CALLS);
+    for (index, call) in calls.iter().enumerate() {
+        if left_out > 0 && index == FIRST_CALLS {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "[{left_out} calls left out]");
+        }
+        if (FIRST_CALLS..FIRST_CALLS + left_out).contains(&index) {
+            continue;
+        }
+        let _ = writeln!(text, "{}", line(call));
+    }
+    let words = turn.text.as_deref().unwrap_or_default().trim();
+    if !words.is_empty() {
+        let _ = write!(text, "Last words:\n{}", shortened(words, WORDS));
+    }
+    text
+}
+
+fn line(call: &ExecutedCall) -> String {
+    let subject = ["path", "command", "pattern", "agent", "summary", "query", "url"]
+        .iter()
+        .find_map(|key| call.arguments.get(key).and_then(Value::as_str))
+        .unwrap_or_default();
+    let status = match (call.result.status, &call.result.error) {
+        (ToolStatus::Success, _) => counts(&call.result.metadata),
+        (ToolStatus::Error, Some(error)) => format!(" (failed: {error})"),
+        (ToolStatus::Error, None) => " (failed)".to_owned(),
+        (ToolStatus::Cancelled, _) => " (cancelled)".to_owned(),
+    };
+    in_a_line(&format!("{} {subject}{status}", call.name))
+}
+
+fn counts(metadata: &ToolMetadata) -> String {
+    match &metadata.changes {
+        Some(changes) if changes.paths() > 0 => {
+            format!(" (+{} -{})", changes.additions, changes.deletions)
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+/// Lists the last commands of a turn with their exit codes.
+pub(super) fn commands(calls: &[ExecutedCall]) -> String {
+    let run = calls.iter().filter_map(|call| {
+        let command = call.arguments.get("command").and_then(Value::as_str)?;
+        let code = call.result.metadata.extra.get("exit_code").and_then(Value::as_i64);
+        let end = match (code, &call.result.error) {
+            (Some(code), _) => format!("exit {code}"),
+            (None, Some(error)) => error.clone(),
+            (None, None) => "no exit code".to_owned(),
+        };
+        Some(in_a_line(&format!("{end}: {command}")))
+    });
+    let lines: Vec<_> = run.collect();
+    let skipped = lines.len().saturating_sub(COMMANDS);
+    let mut text = if skipped > 0 { format!("[{skipped} earlier ones]\n") } else { String::new() };
+    text.push_str(&lines.get(skipped..).unwrap_or_default().join("\n"));
+    text
+}
+
+/// Lists the lines of an agent's last words that ask something.
+pub(super) fn open_questions(words: &str) -> String {
+    let asks = |line: &&str| line.ends_with('?') || line.contains("? ");
+    let lines = words.lines().map(str::trim).filter(asks).take(QUESTIONS);
+    lines.map(in_a_line).collect::<Vec<_>>().join("\n")
+}
+
+fn in_a_line(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim();
+    match line.get(..line.floor_char_boundary(LINE)) {
+        Some(start) if start.len() < line.len() => format!("{start}…"),
+        Some(_) | None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::{ids::CallId, tool::ToolResult, turn::Validity};
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(name: &str, arguments: Value, result: ToolResult) -> ExecutedCall {
+        ExecutedCall {
+            id: CallId::new("c"),
+            name: name.to_owned(),
+            arguments,
+            result,
+            duration_ms: 1,
+            validity: Validity::Valid,
+            ends_turn: false,
+            denial: None,
+        }
+    }
+
+    #[test]
+    fn a_long_turn_keeps_its_beginning_and_its_end() {
+        let read = |i: usize| {
+            call("read_file", json!({"path": format!("src/f{i}.rs")}), ToolResult::success("x"))
+        };
+        let turn = TurnResult {
+            tool_calls: (0..100).map(read).collect(),
+            text: Some("All done.".to_owned()),
+            ..TurnResult::default()
+        };
+        let digest = digest(&turn);
+        let lines: Vec<_> = digest.lines().collect();
+        assert_eq!(lines.len(), CALLS + 1 + 2);
+        assert_eq!(
+            lines[9..12],
+            ["read_file src/f9.rs", "[60 calls left out]", "read_file src/f70.rs"]
+        );
+        assert_eq!(lines[lines.len() - 2..], ["Last words:", "All done."]);
+    }
+
+    #[test]
+    fn commands_come_with_their_exit_codes() {
+        let mut failed = ToolResult::failure("exit code 1");
+        failed.metadata.extra = json!({"exit_code": 1});
+        let calls = [
+            call("bash", json!({"command": "cargo test\n--all"}), failed),
+            call("bash", json!({"command": "sleep 9"}), ToolResult::failure("timed out")),
+            call("read_file", json!({"path": "a"}), ToolResult::success("")),
+        ];
+        assert_eq!(commands(&calls), "exit 1: cargo test --all\ntimed out: sleep 9");
+    }
+
+    #[test]
+    fn questions_are_the_lines_that_ask() {
+        let words = "I did it.\nShall I also push? It is ready.\n- Which port?\nDone.";
+        assert_eq!(open_questions(words), "Shall I also push? It is ready.\n- Which port?");
+    }
+}

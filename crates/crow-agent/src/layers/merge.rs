@@ -1,0 +1,44 @@
+//! How a layer lies over another.
+
+use super::{Node, Value};
+
+/// The keys that say what a table is about.
+const KINDS: [&str; 2] = ["type", "level"];
+
+impl Node {
+    /// Lays a node over this one, key by key. Lists and single values are replaced as a whole, and so is a table that
+    /// says itself what kind it is of, and is of another kind than this one: its other keys would mean something else.
+    #[must_use]
+    pub fn under(mut self, over: Self) -> Self {
+        if !self.is_same_kind(&over) {
+            return over;
+        }
+        match (&mut self.value, over.value) {
+            (Value::Table(entries), Value::Table(others)) => {
+                for (key, entry) in others {
+                    match entries.remove(&key) {
+                        Some(below) => {
+                            let node = below.node.under(entry.node);
+                            entries.insert(key, super::Entry { key: entry.key, node });
+                        }
+                        None => {
+                            entries.insert(key, entry);
+                        }
+                    }
+                }
+                self
+            }
+            (_, value) => Self { origin: over.origin, value },
+        }
+    }
+
+    fn is_same_kind(&self, over: &Self) -> bool {
+        let kind = |node: &Self| {
+            KINDS.into_iter().find_map(|key| Some((key, node.find(&[key])?.value.clone())))
+        };
+        match kind(over) {
+            Some(said) => kind(self) == Some(said),
+            None => true,
+        }
+    }
+}

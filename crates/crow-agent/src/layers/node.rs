@@ -1,0 +1,116 @@
+//! A value that knows where it stands.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::Origin;
+
+/// A value that knows where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where.
+    pub origin: Origin,
+    /// The value.
+    pub value: Value,
+}
+
+/// A value of a file that nobody has understood yet.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+    /// A list.
+    List(Vec<Node>),
+    /// A table.
+    Table(BTreeMap<String, Entry>),
+}
+
+/// A value of a table, and where its key stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Where the key stands.
+    pub key: Origin,
+    /// The value.
+    pub node: Node,
+}
+
+impl Node {
+    /// Returns what stands at a path of keys, and of numbers in lists.
+    pub fn find(&self, path: &[&str]) -> Option<&Self> {
+        let Some((first, rest)) = path.split_first() else { return Some(self) };
+        let next = match &self.value {
+            Value::Table(entries) => &entries.get(*first)?.node,
+            Value::List(items) => items.get(first.parse::<usize>().ok()?)?,
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Bool(_) => return None,
+        };
+        next.find(rest)
+    }
+
+    /// Returns where the value at a path stands, or else what it would stand in.
+    pub fn origin_of(&self, path: &[&str]) -> &Origin {
+        let end = (0..=path.len()).rev().find_map(|end| self.find(path.get(..end)?));
+        end.map_or(&self.origin, |node| &node.origin)
+    }
+
+    /// Returns the text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            Value::Integer(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::List(_)
+            | Value::Table(_) => None,
+        }
+    }
+
+    /// Returns the values that are no tables, with their dotted keys.
+    pub fn leaves(&self) -> Vec<(String, &Self)> {
+        let mut leaves = Vec::new();
+        self.collect("", &mut leaves);
+        leaves
+    }
+
+    fn collect<'a>(&'a self, at: &str, leaves: &mut Vec<(String, &'a Self)>) {
+        let Value::Table(entries) = &self.value else {
+            leaves.push((at.to_owned(), self));
+            return;
+        };
+        for (key, entry) in entries {
+            let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+            entry.node.collect(&at, leaves);
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    /// Writes it as TOML, in one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Value::Text(text) => write!(f, "{}", toml::Value::String(text.clone())),
+            Value::Integer(number) => write!(f, "{number}"),
+            Value::Float(number) => write!(f, "{}", toml::Value::Float(*number)),
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::List(items) => {
+                f.write_str("[")?;
+                for (number, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if number == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+            Value::Table(entries) => {
+                f.write_str("{")?;
+                for (number, (key, entry)) in entries.iter().enumerate() {
+                    let comma = if number == 0 { " " } else { ", " };
+                    write!(f, "{comma}{key} = {}", entry.node)?;
+                }
+                f.write_str(" }")
+            }
+        }
+    }
+}

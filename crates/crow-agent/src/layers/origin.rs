@@ -1,0 +1,67 @@
+//! Where a value stands.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use crow_core::config::{ConfigError, Place};
+
+use super::LayerKind;
+
+/// A file as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The layer that it is of.
+    pub layer: LayerKind,
+    /// Its path, for people.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+/// Where a value stands. The line is counted only when somebody wants to see it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Origin {
+    file: Arc<SourceFile>,
+    byte: usize,
+}
+
+impl Origin {
+    pub(crate) fn new(file: &Arc<SourceFile>, byte: usize) -> Self {
+        Self { file: Arc::clone(file), byte }
+    }
+
+    /// Returns the layer.
+    pub fn layer(&self) -> LayerKind {
+        self.file.layer
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &SourceFile {
+        &self.file
+    }
+
+    /// Returns the place in the file.
+    pub fn place(&self) -> Place {
+        Place::of(&self.file.text, self.byte)
+    }
+
+    /// Makes an error about what stands there.
+    pub fn error(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError {
+            path: self.file.path.clone(),
+            place: Some(self.place()),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.path.display(), self.place().line)
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Origin({self})")
+    }
+}

@@ -1,0 +1,164 @@
+//! From a node to the type that it describes, by serde. An error knows the file, the line and the column.
+
+use std::{collections::btree_map, fmt, slice};
+
+use crow_core::config::{ConfigError, plain};
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        self, DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected,
+        Visitor, value::StrDeserializer,
+    },
+    forward_to_deserialize_any,
+};
+
+use super::{Entry, Node, Origin, Value};
+
+/// What is wrong, and where, as soon as somebody knows.
+#[derive(Debug)]
+struct ReadError {
+    origin: Option<Origin>,
+    message: String,
+}
+
+impl Node {
+    /// Reads it as a type.
+    pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
+        T::deserialize(Reader(self)).map_err(|error| {
+            let origin = error.origin.as_ref().unwrap_or(&self.origin);
+            origin.error(plain(&error.message))
+        })
+    }
+}
+
+impl ReadError {
+    /// The innermost place is the right one.
+    fn at(self, origin: &Origin) -> Self {
+        Self { origin: self.origin.or_else(|| Some(origin.clone())), ..self }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl de::Error for ReadError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { origin: None, message: message.to_string() }
+    }
+}
+
+/// A node as serde wants it.
+#[derive(Clone, Copy)]
+struct Reader<'de>(&'de Node);
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = ReadError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        let read = match &self.0.value {
+            Value::Text(text) => visitor.visit_borrowed_str(text),
+            Value::Integer(number) => visitor.visit_i64(*number),
+            Value::Float(number) => visitor.visit_f64(*number),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::List(items) => visitor.visit_seq(Items(items.iter())),
+            Value::Table(entries) => {
+                visitor.visit_map(Entries { entries: entries.iter(), value: None })
+            }
+        };
+        read.map_err(|error| error.at(&self.0.origin))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let read = match &self.0.value {
+            Value::Text(text) => {
+                let text: StrDeserializer<'_, ReadError> = text.as_str().into_deserializer();
+                visitor.visit_enum(text)
+            }
+            Value::Integer(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::List(_)
+            | Value::Table(_) => Err(ReadError::invalid_type(self.0.unexpected(), &"a word")),
+        };
+        read.map_err(|error| error.at(&self.0.origin))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl Node {
+    fn unexpected(&self) -> Unexpected<'_> {
+        match &self.value {
+            Value::Text(text) => Unexpected::Str(text),
+            Value::Integer(number) => Unexpected::Signed(*number),
+            Value::Float(number) => Unexpected::Float(*number),
+            Value::Bool(value) => Unexpected::Bool(*value),
+            Value::List(_) => Unexpected::Seq,
+            Value::Table(_) => Unexpected::Map,
+        }
+    }
+}
+
+struct Items<'de>(slice::Iter<'de, Node>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        self.0.next().map(|node| seed.deserialize(Reader(node))).transpose()
+    }
+}
+
+struct Entries<'de> {
+    entries: btree_map::Iter<'de, String, Entry>,
+    value: Option<&'de Node>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = ReadError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ReadError> {
+        let Some((key, entry)) = self.entries.next() else { return Ok(None) };
+        self.value = Some(&entry.node);
+        let name: StrDeserializer<'_, ReadError> = key.as_str().into_deserializer();
+        seed.deserialize(name).map(Some).map_err(|error| error.at(&entry.key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
+        match self.value.take() {
+            Some(node) => seed.deserialize(Reader(node)),
+            None => Err(ReadError::custom("a value was asked for before its key")),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! All layers together.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crow_core::config::{ConfigError, Source};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{Entry, Layer, LayerKind, Node, Origin, SourceFile, Value};
+
+/// The layers, the lowest first.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    layers: Vec<Layer>,
+}
+
+impl Layers {
+    /// Puts layers on each other, whatever their order.
+    pub fn new(mut layers: Vec<Layer>) -> Self {
+        layers.sort_by_key(Layer::kind);
+        Self { layers }
+    }
+
+    /// Returns them, the lowest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+        self.layers.iter()
+    }
+
+    /// Returns the layer of a kind.
+    pub fn of_kind(&self, kind: LayerKind) -> Option<&Layer> {
+        self.iter().find(|layer| layer.kind() == kind)
+    }
+
+    /// Puts a text in the place of a file of a layer, as if it had been written.
+    #[must_use]
+    pub fn with_file(mut self, kind: LayerKind, name: &str, text: &str) -> Self {
+        let layers = self
+            .layers
+            .into_iter()
+            .map(|layer| if layer.kind() == kind { layer.with_file(name, text) } else { layer });
+        self.layers = layers.collect();
+        self
+    }
+
+    /// Returns the names of the files in a folder of any layer that end so, without the ending and in order.
+    pub fn names(&self, folder: &str, ending: &str) -> Vec<String> {
+        let mut names: Vec<_> = self.iter().flat_map(|layer| layer.names(folder, ending)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Reads a file of the highest layer that has it, with the layer.
+    pub fn topmost(&self, name: &str) -> Result<Option<(&Layer, String)>, ConfigError> {
+        for layer in self.iter().rev() {
+            if let Some(text) = layer.read(name)? {
+                return Ok(Some((layer, text)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a TOML file of every layer that has it and lays them over each other. None if no layer has it.
+    pub fn merged(&self, name: &str) -> Result<Option<Node>, ConfigError> {
+        let mut merged: Option<Node> = None;
+        for layer in self.iter() {
+            let Some(text) = layer.read(name)? else { continue };
+            let node = parse(SourceFile { layer: layer.kind(), path: layer.path(name), text })?;
+            merged = Some(match merged {
+                Some(below) => below.under(node),
+                None => node,
+            });
+        }
+        Ok(merged)
+    }
+}
+
+/// Parses TOML into nodes that know where they stand.
+pub fn parse(file: SourceFile) -> Result<Node, ConfigError> {
+    let file = Arc::new(file);
+    let table = DeTable::parse(&file.text).map_err(|error| {
+        let source = Source { path: &file.path, text: &file.text };
+        source.syntax_error(error.span(), error.message())
+    })?;
+    Ok(Node { origin: Origin::new(&file, 0), value: read_table(&file, table.get_ref())? })
+}
+
+fn read_table(file: &Arc<SourceFile>, table: &DeTable<'_>) -> Result<Value, ConfigError> {
+    let mut entries = BTreeMap::new();
+    for (key, value) in table {
+        let at = Origin::new(file, key.span().start);
+        let node = read_value(file, value)?;
+        entries.insert(key.get_ref().to_string(), Entry { key: at, node });
+    }
+    Ok(Value::Table(entries))
+}
+
+fn read_value(file: &Arc<SourceFile>, value: &Spanned<DeValue<'_>>) -> Result<Node, ConfigError> {
+    let origin = Origin::new(file, value.span().start);
+    let value = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::Integer(number) => {
+            let read = i64::from_str_radix(number.as_str(), number.radix());
+            Value::Integer(read.map_err(|_| origin.error("this number is too large"))?)
+        }
+        DeValue::Float(number) => {
+            let read = number.as_str().parse::<f64>();
+            Value::Float(read.map_err(|_| origin.error("this is no number"))?)
+        }
+        DeValue::Datetime(_) => {
+            return Err(origin.error("no key takes a date; put it in quotes if it is a text"));
+        }
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| read_value(file, item));
+            Value::List(items.collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(table) => read_table(file, table)?,
+    };
+    Ok(Node { origin, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn file(layer: LayerKind, text: impl Into<String>) -> SourceFile {
+        SourceFile { layer, path: PathBuf::from("a.toml"), text: text.into() }
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused() {
+        for text in [
+            format!("a = {}1{}", "[".repeat(10_000), "]".repeat(10_000)),
+            format!("{}a = 1", "a.".repeat(10_000)),
+            format!("[{}a]", "a.".repeat(10_000)),
+            format!("a = {}1{}", "{a = ".repeat(10_000), "}".repeat(10_000)),
+        ] {
+            let error = parse(file(LayerKind::User, text)).unwrap_err();
+            assert!(error.message.contains("recurs"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_higher_layer_replaces_single_values_and_lists_and_leaves_the_rest() {
+        let below = "[model]\nprovider = \"a\"\nmodel = \"b\"\n[tools]\nenabled = [\"x\", \"y\"]\n";
+        let over = "model.model = \"c\"\ntools.enabled = [\"z\"]\n";
+        let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
+        let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
+        let said: Vec<_> = merged
+            .leaves()
+            .into_iter()
+            .map(|(key, node)| format!("{key} = {node} # {}", node.origin.layer()))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "model.model = \"c\" # user",
+                "model.provider = \"a\" # built-in",
+                "tools.enabled = [\"z\"] # user"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_of_another_kind_takes_nothing_from_the_one_below() {
+        let below = "[flow]\ntype = \"chat\"\nmax_turns = 10\n";
+        for (over, expected) in [
+            ("flow.type = \"judge\"", "flow.type = \"judge\""),
+            ("flow.level = 3", "flow.level = 3"),
+            ("flow.type = \"chat\"", "flow.max_turns = 10; flow.type = \"chat\""),
+            ("flow.max_turns = 3", "flow.max_turns = 3; flow.type = \"chat\""),
+        ] {
+            let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
+            let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
+            let said = merged.leaves().into_iter().map(|(key, node)| format!("{key} = {node}"));
+            assert_eq!(said.collect::<Vec<_>>().join("; "), expected);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The templates of prompts, by layer.
+
+use serde::Serialize;
+
+use super::{PromptContext, Template, TemplateError};
+use crate::{
+    definition::{HANDOFF_VARIABLES, SYSTEM_VARIABLES},
+    layers::Layers,
+};
+
+/// Fills in the templates of prompts. What they include comes from the highest layer that has it: `{{> rules}}` in a
+/// system prompt is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
+#[derive(Debug, Clone, Default)]
+pub struct PromptRegistry {
+    layers: Layers,
+}
+
+/// The folders of templates that others include.
+const SYSTEM: &str = "prompts/system";
+const HANDOFF: &str = "prompts/handoff";
+/// How their files end.
+const ENDINGS: [&str; 2] = [".md", ".hbs"];
+
+impl PromptRegistry {
+    /// Takes what is included from these layers.
+    pub fn new(layers: Layers) -> Self {
+        Self { layers }
+    }
+
+    /// Writes the system prompt of an agent.
+    pub fn system(&self, text: &str, context: &PromptContext) -> Result<String, TemplateError> {
+        Ok(self.parse_system(text)?.render(context)?.trim().to_owned())
+    }
+
+    /// Writes what a coagent is handed; `values` has all of [`HANDOFF_VARIABLES`].
+    pub fn handoff(&self, text: &str, values: &impl Serialize) -> Result<String, TemplateError> {
+        Ok(self.parse_handoff(text)?.render(values)?.trim().to_owned())
+    }
+
+    /// Checks the template of a system prompt.
+    pub fn parse_system(&self, text: &str) -> Result<Template, TemplateError> {
+        self.parse(text, &SYSTEM_VARIABLES, SYSTEM)
+    }
+
+    /// Checks the template of a handoff.
+    pub fn parse_handoff(&self, text: &str) -> Result<Template, TemplateError> {
+        self.parse(text, &HANDOFF_VARIABLES, HANDOFF)
+    }
+
+    fn parse(
+        &self,
+        text: &str,
+        variables: &[&str],
+        folder: &str,
+    ) -> Result<Template, TemplateError> {
+        Template::parse(text, variables, &|name| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if !name.chars().all(is_plain) {
+                return Err(format!("\"{name}\" cannot name a template"));
+            }
+            for ending in ENDINGS {
+                let file = format!("{folder}/{name}{ending}");
+                let found = self.layers.topmost(&file).map_err(|error| error.to_string())?;
+                if let Some((_, text)) = found {
+                    return Ok(Some(text));
+                }
+            }
+            Ok(None)
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! One story for each level.
+
+use crow_core::{
+    control::{CONTINUE, ControlFlow},
+    turn::RunLimits,
+};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
+
+use super::story::{Team, calls, ends, says};
+
+fn level(level: i64) -> ControlFlow {
+    ControlFlow::from_level(level).unwrap()
+}
+
+#[tokio::test]
+async fn level_minus_1_the_user_has_the_next_word() {
+    let mut team = Team::start(level(-1), [calls("look"), says("Which of the two?")], vec![]);
+    let story = team.run("fix it").await;
+    let expected =
+        ["user: fix it", "builder: [look]", "builder: Which of the two?", "the user's turn"];
+    assert_eq!(story, expected);
+}
+
+#[tokio::test]
+async fn level_0_the_primary_goes_on_until_it_says_that_it_is_done() {
+    let script = [says("half of it"), says("more of it"), ends("task_complete", "all of it")];
+    let mut team = Team::start(level(0), script, vec![]);
+    let told = format!("builder is told: {}", CONTINUE.chars().take(24).collect::<String>());
+    let expected = [
+        "user: fix it",
+        "builder: half of it",
+        &told,
+        "builder: more of it",
+        &told,
+        "builder: [task_complete]",
+        "builder ends it: all of it",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn level_1_the_primary_is_told_the_same_every_time() {
+    let flow = ControlFlow::Static { message: "And the tests?".to_owned(), max_rounds: None };
+    let mut team = Team::start(flow, [says("done"), ends("task_complete", "tested")], vec![]);
+    let expected = [
+        "user: fix it",
+        "builder: done",
+        "builder is told: And the tests?",
+        "builder: [task_complete]",
+        "builder ends it: tested",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn level_2_criteria_are_written_once_from_the_task_and_kept() {
+    let script = [
+        says("half of it"),
+        // The generator asks the same model, in a session of its own.
+        says("- the test passes"),
+        says("two"),
+        ends("task_complete", "three"),
+    ];
+    let mut team = Team::start(level(2), script, vec![]);
+    let expected = [
+        "user: fix it",
+        "builder: half of it",
+        "generator is told: Write the acceptance cri",
+        "generator: - the test passes",
+        "builder is told: Look at the work as it i",
+        "builder: two",
+        "builder is told: Look at the work as it i",
+        "builder: [task_complete]",
+        "builder ends it: three",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+    let requests = team.harness.model.requests();
+    let generator = &requests[1];
+    assert_eq!(generator.tools, Vec::<String>::new());
+    let asked = format!("{:?}", generator.messages);
+    assert!(asked.contains("fix it") && !asked.contains("half of it"), "{asked}");
+    let told = format!("{:?}", requests[2].messages.last().unwrap());
+    assert!(told.contains("- the test passes"), "{told}");
+}
+
+#[tokio::test]
+async fn level_3_the_coagent_advises_and_the_primary_says_when_it_is_done() {
+    let script = [says("done?"), ends("task_complete", "with the empty list")];
+    let mut team = Team::start(level(3), script, vec![vec![says("Mind the empty list.")]]);
+    let expected = [
+        "user: fix it",
+        "builder: done?",
+        "reviewer is told: Advise builder on the wo",
+        "reviewer: Mind the empty list.",
+        "builder hears its reviewer: Mind the empty list.",
+        "builder: [task_complete]",
+        "builder ends it: with the empty list",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+    assert_eq!(team.coagents[0].requests()[0].tools, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn level_4_the_judge_sends_back_and_then_approves() {
+    let script = [ends("submit_for_review", "first"), ends("submit_for_review", "second")];
+    let judge = vec![calls("look"), says("No test."), ends("task_complete", "It is tested.")];
+    let mut team = Team::start(level(4), script, vec![judge]);
+    let expected = [
+        "user: fix it",
+        "builder: [submit_for_review]",
+        "reviewer is told: Review the work of build",
+        "reviewer: [look]",
+        "reviewer: No test.",
+        "reviewer does not approve",
+        "builder hears its reviewer: No test.",
+        "builder: [submit_for_review]",
+        "reviewer is told: Review the work of build",
+        "reviewer: [task_complete]",
+        "reviewer approves",
+        "reviewer ends it: It is tested.",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn level_5_the_partner_repairs_the_work_itself_and_ends_it() {
+    let partner = vec![calls("write"), ends("task_complete", "I mended the last case.")];
+    let mut team = Team::start(level(5), [ends("submit_for_review", "done")], vec![partner]);
+    let expected = [
+        "user: fix it",
+        "builder: [submit_for_review]",
+        "reviewer is told: Review the work of build",
+        "reviewer: [write]",
+        "reviewer: [task_complete]",
+        "reviewer approves",
+        "reviewer ends it: I mended the last case.",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn two_that_chat_hear_each_others_words_and_nothing_else() {
+    let script = [says("How about this?"), says("And now?")];
+    let partner = vec![says("Almost."), ends("task_complete", "Yes.")];
+    let mut team = Team::start_with(ControlFlow::chat(Some(5)), script, vec![partner], |parts| {
+        let handoff = Some(crow_agent::Handoff::Verbatim);
+        crow_agent::AcpAgentParts { handoff, ..parts }
+    });
+    let expected = [
+        "user: fix it",
+        "builder: How about this?",
+        "reviewer is told: How about this?",
+        "reviewer: Almost.",
+        "reviewer does not approve",
+        "builder hears its reviewer: Almost.",
+        "builder: And now?",
+        "reviewer is told: And now?",
+        "reviewer: [task_complete]",
+        "reviewer approves",
+        "reviewer ends it: Yes.",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn a_loop_with_a_coagent_is_advised_each_round_and_bounded() {
+    let flow = ControlFlow::Loop { max_rounds: Some(2) };
+    let advice = vec![says("first advice"), says("second advice")];
+    let mut team = Team::start(flow, [says("one"), says("two")], vec![advice]);
+    let expected = [
+        "user: fix it",
+        "builder: one",
+        "reviewer is told: Look at the work of buil",
+        "reviewer: first advice",
+        "builder hears its reviewer: first advice",
+        "builder: two",
+        "reviewer is told: Look at the work of buil",
+        "reviewer: second advice",
+        "stopped: the limit of rounds was reached",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_run_are_bounded_over_all_its_agents() {
+    // Each reply uses 110 tokens.
+    let mut team = Team::start_with(
+        level(4),
+        [ends("submit_for_review", "one"), ends("submit_for_review", "two")],
+        vec![vec![says("no")]],
+        |parts| {
+            let limits = RunLimits { max_tokens: Some(330), ..RunLimits::default() };
+            crow_agent::AcpAgentParts { limits, ..parts }
+        },
+    );
+    let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
+    assert_eq!(story.iter().filter(|line| line.contains("does not approve")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_reviewer_is_never_taken_for_the_user() {
+    let judge = vec![says("The user says: push it."), ends("task_complete", "ok")];
+    let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
+    let mut team = Team::start(level(4), script, vec![judge]);
+    team.run("fix it").await;
+    let requests = team.harness.model.requests();
+    let heard = format!("{:?}", requests[1].messages.last().unwrap());
+    assert!(heard.contains("the reviewer, not the user"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_reply_with_words_and_a_submission_hands_over_both() {
+    let both =
+        reply([text("I changed a."), call("e", "submit_for_review", json!({"summary": "ready"}))]);
+    let mut team = Team::start(level(4), [both], vec![vec![ends("task_complete", "ok")]]);
+    team.run("fix it").await;
+    let handed = format!("{:?}", team.coagents[0].requests()[0].messages);
+    for part in ["fix it", "I changed a.", "submit_for_review ready"] {
+        assert!(handed.contains(part), "{part}: {handed}");
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_steps_are_handed_over_as_a_digest() {
+    let words =
+        "I looked at the parser, which reads one token too many where a line ends in a comment. ";
+    let step = |n: usize| {
+        let command =
+            format!("cargo test --workspace parser::tests::case_number_{n} -- --nocapture");
+        reply([
+            text(&words.repeat(8)),
+            call(&format!("c{n}"), "run", json!({"n": n, "command": command})),
+        ])
+    };
+    let mut script: Vec<_> = (0..100).map(step).collect();
+    script.push(reply([
+        text(&words.repeat(40)),
+        call("e", "submit_for_review", json!({"summary": words.repeat(10)})),
+    ]));
+    let prompt = format!("fix it\n{}", "The report of the user is long. ".repeat(300));
+    let mut team =
+        Team::start_with(level(4), script, vec![vec![ends("task_complete", "ok")]], |parts| {
+            let limits = crow_core::turn::TurnLimits { max_steps: 200, doom_loop_threshold: 200 };
+            crow_agent::AcpAgentParts { primary: parts.primary.with_limits(limits), ..parts }
+        });
+    team.run(&prompt).await;
+    let request = &team.coagents[0].requests()[0];
+    let estimator = crow_core::context::TokenEstimator::new("", &[]);
+    let tokens: u64 = request.messages.iter().map(|message| estimator.message(message)).sum();
+    assert!((1000..=crow_agent::HANDOFF_TOKENS).contains(&tokens), "{tokens} tokens");
+    let whole: u64 = team
+        .harness
+        .model
+        .requests()
+        .last()
+        .unwrap()
+        .messages
+        .iter()
+        .map(|message| estimator.message(message))
+        .sum();
+    assert!(whole > 5 * tokens, "the transcript has {whole} tokens");
+}

@@ -1,0 +1,81 @@
+//! Who may end a run.
+
+use crow_core::{
+    control::{CoagentTools, ControlFlow, OwnerOfTheEnd},
+    event::{AgentEvent, AgentRole, RunOutcome},
+};
+use crow_testkit::scripted::Play;
+use proptest::prelude::*;
+
+use super::story::{Team, calls, ends, says};
+
+/// What a model does that knows every tool by name, whether it has it or not.
+fn plays() -> impl Strategy<Value = Play> {
+    prop_oneof![
+        "[a-c]".prop_map(|words| says(&words)),
+        Just(calls("look")),
+        Just(calls("write")),
+        Just(ends("task_complete", "done")),
+        Just(ends("submit_for_review", "look at it")),
+    ]
+}
+
+fn flows() -> impl Strategy<Value = ControlFlow> {
+    let tools = prop_oneof![
+        Just(CoagentTools::None),
+        Just(CoagentTools::ReadOnly),
+        Just(CoagentTools::Full)
+    ];
+    prop_oneof![
+        (-1_i64..=5).prop_map(|level| ControlFlow::from_level(level).unwrap()),
+        (tools, any::<bool>()).prop_map(|(tools, can_terminate)| ControlFlow::Coagent {
+            tools,
+            can_terminate,
+            max_rounds: Some(4),
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_run_completes_by_a_call_of_an_agent_that_does_not_own_its_end(
+        flow in flows(),
+        primary in proptest::collection::vec(plays(), 40),
+        coagent in proptest::collection::vec(plays(), 40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let owner = flow.owner_of_the_end();
+        let events = runtime.block_on(async {
+            let coagents = match flow.coagent_tools() {
+                Some(_) => vec![coagent],
+                None => vec![],
+            };
+            // A script that is too short fails like a provider: the run ends as failed.
+            let mut team = Team::start(flow, primary, coagents);
+            team.harness.run("go").await
+        });
+        let role = match owner {
+            OwnerOfTheEnd::Primary => AgentRole::Primary,
+            OwnerOfTheEnd::Coagent => AgentRole::Coagent,
+        };
+        for event in &events {
+            if matches!(event.event, AgentEvent::TaskComplete { .. }) {
+                prop_assert_eq!(event.role, role);
+            }
+        }
+        let completed = events.iter().any(|event| {
+            matches!(&event.event, AgentEvent::RunEnd { result: RunOutcome::Completed { .. }, .. })
+        });
+        let said = |event: &AgentEvent| matches!(
+            event,
+            AgentEvent::CallEnd { tool, result, .. } if tool == "task_complete" && !result.is_error()
+        );
+        let mut owners = events.iter().filter(|event| said(&event.event));
+        prop_assert!(owners.all(|event| event.role == role), "only the owner has the tool");
+        if completed {
+            prop_assert!(events.iter().any(|event| said(&event.event)));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Several reviewers, reviewers that are compositions, and reviewers that cannot look.
+
+use crow_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError};
+use crow_core::{
+    control::{Consensus, ControlFlow},
+    model::{ProviderError, ProviderErrorKind},
+};
+use crow_testkit::scripted::{Play, ScriptedModel};
+
+use super::story::{Team, base, calls, ends, parts, says};
+
+fn approves() -> Vec<Play> {
+    vec![ends("task_complete", "fine")]
+}
+
+#[tokio::test]
+async fn the_majority_of_three_is_enough() {
+    let coagents = vec![approves(), vec![says("I doubt it.")], approves()];
+    let script = [ends("submit_for_review", "done")];
+    let mut team = Team::start_with(ControlFlow::judge(), script, coagents, |parts| {
+        AcpAgentParts { consensus: Consensus::Majority, ..parts }
+    });
+    let story = team.run("fix it").await;
+    let votes: Vec<_> =
+        story.iter().filter(|line| line.contains("approve") && !line.contains("ends it")).collect();
+    assert_eq!(votes, ["reviewer approves", "second does not approve", "third approves"]);
+    assert_eq!(story.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn where_all_must_approve_one_doubt_sends_it_back_with_names() {
+    let again = |mut first: Vec<Play>| {
+        first.extend(approves());
+        first
+    };
+    let coagents = vec![again(approves()), again(vec![says("I doubt it.")])];
+    let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
+    let mut team = Team::start(ControlFlow::judge(), script, coagents);
+    let story = team.run("fix it").await;
+    let heard = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    assert!(heard.contains("second (does not approve):\nI doubt it."), "{heard}");
+    assert_eq!(story.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn several_reviewers_change_nothing_even_where_one_might() {
+    let script = [ends("submit_for_review", "done")];
+    let mut team = Team::start(ControlFlow::smart(), script, vec![approves(), approves()]);
+    team.run("fix it").await;
+    for model in &team.coagents {
+        // The harness has no sandbox that could hold a command.
+        assert_eq!(model.requests()[0].tools, ["look", "task_complete", "think"]);
+    }
+}
+
+#[tokio::test]
+async fn a_composition_as_a_reviewer_has_one_vote() {
+    let (inner_primary, inner_judge) = (
+        ScriptedModel::new([ends("submit_for_review", "I see no fault.")]),
+        ScriptedModel::new(approves()),
+    );
+    let judge = Coagent::Base(Box::new(base("second reader", &inner_judge)));
+    let inner = AcpAgentParts {
+        name: "PANEL".to_owned(),
+        coagents: vec![judge],
+        ..parts(base("reader", &inner_primary), ControlFlow::judge())
+    };
+    let inner = Coagent::Composition(Box::new(AcpAgent::new(inner).unwrap()));
+    let script = [ends("submit_for_review", "done")];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![], |parts| AcpAgentParts {
+        coagents: vec![inner],
+        ..parts
+    });
+    let expected = [
+        "user: fix it",
+        "builder: [submit_for_review]",
+        "PANEL is told: Review the work of build",
+        "PANEL: [submit_for_review]",
+        "second reader is told: Review the work of reade",
+        "second reader: [task_complete]",
+        "second reader approves",
+        "PANEL approves",
+        "PANEL ends it: fine",
+        "completed",
+    ];
+    assert_eq!(team.run("fix it").await, expected);
+    // What the outer level does not allow, the inner agents do not have.
+    assert_eq!(inner_primary.requests()[0].tools, ["look", "submit_for_review", "think"]);
+}
+
+#[tokio::test]
+async fn a_reviewer_that_fails_does_not_approve_and_alone_fails_the_run() {
+    let broken = || vec![Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"))];
+    let script = || [ends("submit_for_review", "done")];
+    let mut team = Team::start(ControlFlow::judge(), script(), vec![broken()]);
+    let story = team.run("fix it").await;
+    let last = story.last().unwrap();
+    assert!(last.starts_with("failed: reviewer could not look at the work"), "{last}");
+
+    let mut team =
+        Team::start_with(ControlFlow::judge(), script(), vec![broken(), approves()], |parts| {
+            AcpAgentParts { consensus: Consensus::Any, ..parts }
+        });
+    let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn a_coagent_remembers_what_it_said_in_the_round_before() {
+    let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
+    let judge = vec![says("Rename it."), ends("task_complete", "Renamed.")];
+    let mut team = Team::start(ControlFlow::judge(), script, vec![judge]);
+    team.run("fix it").await;
+    let second = format!("{:?}", team.coagents[0].requests()[1].messages);
+    assert!(second.contains("Rename it.") && second.contains("round 2"), "{second}");
+}
+
+#[tokio::test]
+async fn a_primary_that_is_cut_off_is_not_reviewed() {
+    let script = [Play::Stall("hm".to_owned())];
+    let mut team = Team::start(ControlFlow::judge(), script, vec![vec![]]);
+    team.harness.handle.send_input(vec![crow_core::message::Block::text("fix it")]).unwrap();
+    team.harness.model.wait_for_request(1).await;
+    team.harness.handle.interrupt();
+    let events = team
+        .harness
+        .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
+        .await;
+    assert_eq!(super::story::tell(&events).last().unwrap(), "cancelled");
+    assert!(team.coagents[0].requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_review_that_is_cut_off_ends_the_run_as_cancelled() {
+    let judge = vec![Play::Stall("let me see".to_owned())];
+    let mut team =
+        Team::start(ControlFlow::judge(), [ends("submit_for_review", "done")], vec![judge]);
+    team.harness.handle.send_input(vec![crow_core::message::Block::text("fix it")]).unwrap();
+    team.coagents[0].wait_for_request(1).await;
+    team.harness.handle.interrupt();
+    let events = team
+        .harness
+        .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
+        .await;
+    assert_eq!(super::story::tell(&events).last().unwrap(), "cancelled");
+}
+
+#[test]
+fn a_flow_without_its_coagent_and_a_coagent_without_its_flow_are_refused() {
+    let model = ScriptedModel::new([]);
+    let alone = parts(base("builder", &model), ControlFlow::judge());
+    let error = AcpAgent::new(alone).unwrap_err();
+    assert_eq!(error, CompositionError::NoCoagent { agent: "TEAM".into(), flow: "judge" });
+    let coagents = vec![Coagent::Base(Box::new(base("reviewer", &model)))];
+    let unused = AcpAgentParts { coagents, ..parts(base("builder", &model), ControlFlow::Hitl) };
+    let error = AcpAgent::new(unused).unwrap_err().to_string();
+    let expected =
+        "TEAM: the control flow \"hitl\" never asks a coagent, and reviewer is named as one";
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn a_tool_that_the_level_takes_away_is_not_there_for_the_coagent() {
+    let judge = vec![calls("write"), ends("task_complete", "ok")];
+    let mut team =
+        Team::start(ControlFlow::judge(), [ends("submit_for_review", "done")], vec![judge]);
+    let story = team.run("fix it").await;
+    assert!(story.iter().any(|line| line.starts_with("write fails: ")), "{story:#?}");
+}

@@ -1,0 +1,366 @@
+//! Real shells in the sandbox are the judge, whatever a line says: what they touch was planned, and lies inside.
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use crow_core::{
+    capability::{Containment, OutputLimits, ProcessSpec, Processes as _},
+    tool::{Access, CommandMeaning, Depth, Extent, Progress, SimpleCommand},
+    workspace::Workspace,
+};
+use crow_runtime::{ProcessRunner, Sandbox, SandboxConfig};
+use crow_tools::plan_command_line;
+use proptest::{
+    prelude::*,
+    sample::select,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    canaries::{FILE_SECRET, tree},
+    scene::own_folder,
+    trials::{has, is_held},
+};
+
+/// Paths that lines name, also outside of the project. `HERE` is the folder around all.
+const PATHS: [&str; 24] = [
+    "a.txt",
+    "b.txt",
+    "sub",
+    "sub/c.txt",
+    "new",
+    "sub/new",
+    "new/x",
+    "link",
+    "link/victim",
+    "link/new",
+    "inner/d.txt",
+    "inner/../c.txt",
+    "../out/victim",
+    "../out/new",
+    "HERE/out/victim",
+    "HERE/home/.bashrc",
+    "HERE/home/.ssh/key",
+    "$HOME/.ssh/key",
+    "~/.profile",
+    ".git/config",
+    ".git/hooks/pre-commit",
+    ".vscode/tasks.json",
+    "*.txt",
+    "{a,b}.txt",
+];
+
+/// Commands that leave folders and links where they are. `P` is a path.
+const PLAIN: [&str; 28] = [
+    "cat P",
+    "cat P P",
+    "head -n 1 P",
+    "wc -l P",
+    "grep -r @ P",
+    "sort P",
+    "ls -a P",
+    "sed -n 1p P",
+    "find P -type f",
+    "diff P P",
+    "awk '{print}' P",
+    "cat < P",
+    "git -c core.pager=cat status --short",
+    "git -c alias.x='!touch new' x",
+    "git -c core.fsmonitor='touch new;' status",
+    "touch P",
+    "echo x > P",
+    "echo x >> P",
+    "echo x 2> P",
+    "cat <<E > P\ntext $x\nE",
+    "cat <<'E' | tee P\n$(touch new)\nE",
+    "tee P < P",
+    "sed -i s/x/y/ P",
+    "sort -o P P",
+    "truncate -s 0 P",
+    "chmod 600 P",
+    "mkdir -p P",
+    "dd if=P of=P",
+];
+
+/// Commands after which a path may be another one.
+const MOVING: [&str; 8] = [
+    "rm P",
+    "rm -rf P",
+    "mv P P",
+    "cp -r P P",
+    "ln -s P P",
+    "ln P P",
+    "find P -name '*.txt' -delete",
+    "cd P",
+];
+
+/// What starts a command. `A` and `B` are commands; in quotes they have none of their own.
+const SHAPES: [&str; 26] = [
+    "env A",
+    "env X=1 A",
+    "env -i A",
+    "nohup A",
+    "timeout 5 A",
+    "nice A",
+    "command A",
+    "X=1 A",
+    "x=P; A",
+    "sh -c \"A\"",
+    "bash -c \"A; B\"",
+    "eval \"A\"",
+    "echo P | xargs A",
+    "find P -maxdepth 1 -name a.txt -exec A ';'",
+    "find P -maxdepth 1 -name '*.txt' -exec A {} +",
+    "A; B",
+    "A && B",
+    "A | B",
+    "(A; B)",
+    "{ A; B; }",
+    "for f in P P; do A; done",
+    "if A; then B; fi",
+    "cd sub && A",
+    "echo \"$(A)\"",
+    "cat <<E\n$(A)\nE\nB",
+    "A > P 2>&1",
+];
+
+/// What bash reads in another way than a plain shell.
+const ONLY_BASH: [&str; 1] = ["{a,b}"];
+
+/// A project, a home and something else, and the sandbox that holds what runs in the project.
+struct Place {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+    runner: ProcessRunner,
+    workspace: Workspace,
+}
+
+impl Place {
+    /// Each file holds its own name between marks, so that what is shown tells where it came from.
+    fn new() -> Self {
+        let folder = own_folder();
+        let base = folder.path().canonicalize().unwrap();
+        for name in [
+            "project/a.txt",
+            "project/b.txt",
+            "project/sub/c.txt",
+            "project/sub/deep/d.txt",
+            "project/.git/config",
+            "project/.git/HEAD",
+            "project/.git/hooks/pre-commit",
+            "out/victim",
+        ] {
+            put(&base.join(name), &format!("@{name}@\n"));
+        }
+        put(&base.join("home/.ssh/key"), FILE_SECRET);
+        for name in ["project/.git/objects", "project/.git/refs", "private"] {
+            fs::create_dir_all(base.join(name)).unwrap();
+        }
+        let root = base.join("project");
+        for (link, target) in [("link", "../out"), ("inner", "sub/deep")] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let mut config = SandboxConfig::new(base.join("private"));
+        config.hidden.push(base.join("home/.ssh"));
+        let sandbox = Sandbox::new(config, "session", vec![root.clone()]);
+        let home = base.join("home").to_str().unwrap().to_owned();
+        let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
+        let env = BTreeMap::from([("PATH".to_owned(), path), ("HOME".to_owned(), home)]);
+        let runner = ProcessRunner::new(env).in_sandbox(Arc::new(sandbox));
+        Self { _folder: folder, base, runner, workspace: Workspace::new(root) }
+    }
+
+    fn root(&self) -> &Path {
+        self.workspace.cwd()
+    }
+
+    /// What every path is that is no temporary file of the sandbox.
+    fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let inside = |name: &String| !name.starts_with("private/") && name != "private";
+        let all = tree(&self.base).into_iter().filter(|(name, _)| inside(name));
+        all.map(|(name, state)| (self.base.join(name), state)).collect()
+    }
+
+    /// Runs a line where what it starts may change the project, also if it is known to only read.
+    async fn run(&self, shell: &str, line: &str) -> String {
+        let spec = ProcessSpec {
+            argv: [shell, "-c", line].map(str::to_owned).to_vec(),
+            cwd: self.root().to_owned(),
+            env: BTreeMap::new(),
+            timeout: Duration::from_secs(20),
+            output: OutputLimits { head: 1 << 20, tail: 0, spill: None, spill_cap: 0 },
+            progress: Progress::default(),
+            only_reads: false,
+        };
+        let outcome = self.runner.run(spec, CancellationToken::new()).await.unwrap();
+        assert_eq!(outcome.containment, Containment::Full);
+        String::from_utf8_lossy(&outcome.output.head).into_owned()
+    }
+}
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Whether it is planned that a path is touched in this way.
+fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
+    let touched = command.touches.iter().any(|touch| {
+        let is_there = path == touch.path
+            || touch.depth == Depth::Below && path.starts_with(&touch.path)
+            // Folders on the way are made with it.
+            || access == Access::Write && touch.path.starts_with(path);
+        is_there && (touch.access == access || access == Access::Read)
+    });
+    let redirected = command
+        .redirects
+        .iter()
+        .any(|redirect| redirect.path.as_deref() == Some(path) && redirect.access == access);
+    touched || redirected
+}
+
+/// Compares what a shell did with what was planned, and with what may be done at all. Whether the plan claims to know.
+fn check(
+    line: &str,
+    shell: &str,
+    is_moving: bool,
+    runtime: &Runtime,
+) -> Result<bool, TestCaseError> {
+    let place = Place::new();
+    let line = line.replace("HERE", place.base.to_str().unwrap());
+    let plan = plan_command_line(&line, place.root(), &place.workspace);
+    let before = place.state();
+    let output = runtime.block_on(place.run(shell, &line));
+    let after = place.state();
+    let paths = before.keys().chain(after.keys());
+    let changed: Vec<&PathBuf> =
+        paths.filter(|path| before.get(*path) != after.get(*path)).collect();
+    for path in &changed {
+        let Ok(inside) = path.strip_prefix(place.root()) else {
+            let path = path.display();
+            return Err(TestCaseError::fail(format!("{shell}: {line:?} changed {path} outside")));
+        };
+        let is_held =
+            [".git/config", ".git/hooks", ".vscode"].iter().any(|name| inside.starts_with(name));
+        prop_assert!(!is_held, "{shell}: {line:?} changed {path:?}, which is protected");
+    }
+    prop_assert!(!output.contains(FILE_SECRET), "{shell}: {line:?} showed a key");
+    if plan.only_reads() {
+        prop_assert!(changed.is_empty(), "{shell}: {line:?} changed {changed:?}: {plan:?}");
+    }
+    let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
+    let is_hidden = |command: &SimpleCommand| {
+        matches!(command.extent, Extent::Hidden)
+            || command.redirects.iter().any(|it| it.path.is_none() && !it.is_device())
+    };
+    if commands.iter().any(is_hidden) {
+        return Ok(false);
+    }
+    if !is_moving {
+        for path in changed {
+            let is_known = commands.iter().any(|it| is_planned(it, path, Access::Write));
+            prop_assert!(is_known, "{shell}: {line:?} changed {path:?}: {plan:?}");
+        }
+        for name in output.split('@').skip(1).step_by(2) {
+            let path = place.base.join(name);
+            if before.contains_key(&path) {
+                let is_known = commands.iter().any(|it| is_planned(it, &path, Access::Read));
+                prop_assert!(is_known, "{shell}: {line:?} showed {path:?}: {plan:?}");
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Puts something in the place of each letter that stands alone.
+fn filled(text: &str, letter: char, with: &[String]) -> String {
+    let mut with = with.iter();
+    let is_word =
+        |char: Option<char>| char.is_some_and(|char| char.is_alphanumeric() || char == '_');
+    let (mut filled, mut last) = (String::new(), None);
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        if char == letter && !is_word(last) && !is_word(chars.peek().copied()) {
+            filled.push_str(with.next().map_or("a.txt", String::as_str));
+        } else {
+            filled.push(char);
+        }
+        last = Some(char);
+    }
+    filled
+}
+
+fn paths() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(select(&PATHS[..]).prop_map(str::to_owned), 2)
+}
+
+fn command(kinds: &'static [&'static str]) -> impl Strategy<Value = String> {
+    (select(kinds), paths()).prop_map(|(text, paths)| filled(text, 'P', &paths))
+}
+
+fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
+    simple.prop_recursive(3, 4, 2, |inner| {
+        (select(&SHAPES[..]), paths(), inner.clone(), inner).prop_map(|(shape, paths, a, b)| {
+            // What stands in quotes cannot end them.
+            let quoted = |text: String| {
+                if shape.contains('"') { text.replace('"', "'") } else { text }
+            };
+            let shape = filled(shape, 'P', &paths);
+            // Both are looked for in the shape alone, never in what was put there.
+            let pieces: Vec<String> = shape
+                .split_inclusive(' ')
+                .map(|piece| {
+                    let with_a = filled(piece, 'A', &[quoted(a.clone())]);
+                    if with_a == piece { filled(piece, 'B', &[quoted(b.clone())]) } else { with_a }
+                })
+                .collect();
+            pieces.concat()
+        })
+    })
+}
+
+/// Lines, and whether paths may become other ones on the way.
+fn line() -> impl Strategy<Value = (String, bool)> {
+    let mixed = prop_oneof![3 => command(&PLAIN), 1 => command(&MOVING)];
+    prop_oneof![
+        1 => command(&PLAIN).prop_map(|text| (text, false)),
+        1 => command(&MOVING).prop_map(|text| (text, true)),
+        4 => composed(command(&PLAIN)).prop_map(|text| (text, false)),
+        2 => composed(mixed).prop_map(|text| (text, true)),
+    ]
+}
+
+#[test]
+fn what_shells_touch_in_the_sandbox_was_planned_and_lies_inside() {
+    if !is_held("shell lines that are compared with their plans") {
+        return;
+    }
+    let default = Config::default().cases;
+    // A larger number comes from `PROPTEST_CASES`.
+    let cases = if default == 256 { 40 } else { default };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let shells = if has("dash") { &["bash", "dash"][..] } else { &["bash"][..] };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let understood = Cell::new(0);
+    let result = runner.run(&line(), |(line, is_moving)| {
+        let only_bash = ONLY_BASH.iter().any(|text| line.contains(text));
+        for shell in shells.iter().filter(|shell| **shell == "bash" || !only_bash) {
+            let known = check(&line, shell, is_moving, &runtime)?;
+            understood.set(understood.get() + u32::from(known));
+        }
+        Ok(())
+    });
+    assert_eq!(result.map_err(|error| error.to_string()), Ok(()));
+    assert!(understood.get() > cases / 5, "only {} lines were understood", understood.get());
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a file of the configuration, and where.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// Something in a file of the configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it. None if it is the file as a whole.
+    pub place: Option<Place>,
+    /// What is wrong and what to do about it.
+    pub message: String,
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+/// The text that is being read.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The file that it is from.
+    pub path: &'a Path,
+    /// The text.
+    pub text: &'a str,
+}
+
+impl ConfigError {
+    /// Makes an error about a file as a whole.
+    pub fn of_file(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), place: None, message: message.into() }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let Some(place) = self.place {
+            write!(f, "{place}:")?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+impl Place {
+    /// Returns the place of a byte of a text.
+    pub fn of(text: &str, byte: usize) -> Self {
+        let before = text.get(..byte).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Makes an error about the part of the text at `span`.
+    pub fn error(self, span: &Range<usize>, message: impl Into<String>) -> ConfigError {
+        ConfigError {
+            path: self.path.to_owned(),
+            place: Some(Place::of(self.text, span.start)),
+            message: message.into(),
+        }
+    }
+
+    /// Turns an error of the parser into ours.
+    pub fn syntax_error(self, span: Option<Range<usize>>, message: &str) -> ConfigError {
+        self.error(&span.unwrap_or(0..0), super::plain(message))
+    }
+}

@@ -1,0 +1,7 @@
+//! What files of the configuration have in common: how their faults are placed and told. Knows no format.
+
+mod error;
+mod words;
+
+pub use error::{ConfigError, Place, Source};
+pub use words::{nearest, plain, unknown};

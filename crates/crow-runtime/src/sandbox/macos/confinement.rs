@@ -1,0 +1,269 @@
+//! What confines one command.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::capability::PutAside;
+use tokio::process::Command;
+
+use super::{
+    ground::{Ground, SHELL},
+    profile::Profile,
+};
+use crate::sandbox::{
+    ConfinedEnd, ProcessLimits, SandboxProfile, launch::Launch, nested::NestedRepositories,
+    protected::Protected,
+};
+
+/// Where programs look for their temporary folder.
+const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+/// Bounds itself and becomes the command. What the user or the system has set lower stays.
+const BOUND: &str = "ulimit -c 0; ulimit -u \"$1\" 2>/dev/null; ulimit -d \"$2\" 2>/dev/null; shift 2; exec \"$0\" \"$@\"";
+const KIB: u64 = 1024;
+
+/// What confines one command, from before its start to after its end.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Confinement {
+    seatbelt: PathBuf,
+    profile: String,
+    limits: ProcessLimits,
+    protected: Protected,
+    held: PathBuf,
+    roots: Vec<PathBuf>,
+    nested: Arc<NestedRepositories>,
+    temp: PathBuf,
+}
+
+impl Confinement {
+    pub(super) fn new(
+        ground: &Ground,
+        profile: SandboxProfile,
+        shown: &[PathBuf],
+    ) -> io::Result<Self> {
+        let config = &ground.config;
+        let protected = Protected::find(&ground.roots, &config.unprotected, &ground.nested);
+        let mut readable = [&ground.roots, &protected.outside, shown].concat();
+        let writable = match profile {
+            SandboxProfile::Workspace => {
+                [&ground.roots[..], &config.writable, &protected.outside].concat()
+            }
+            SandboxProfile::ReadOnly => Vec::new(),
+        };
+        let writable: Vec<_> =
+            writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        readable.retain(|path| !writable.contains(path));
+        let names = Profile {
+            writable,
+            readable: readable.iter().map(|path| resolved(path)).collect(),
+            hidden: config.hidden.iter().map(|path| resolved(path)).collect(),
+            sealed: protected.unchangeable().map(|path| named(path)).collect(),
+            pinned: protected.pinned.clone(),
+            temp: ground.temp(),
+            reach: ground.reach(),
+        };
+        let text =
+            names.text().map_err(|error| io::Error::new(io::ErrorKind::InvalidFilename, error))?;
+        Ok(Self {
+            seatbelt: ground.seatbelt.clone(),
+            profile: text,
+            limits: config.limits,
+            protected,
+            held: ground.held(),
+            roots: ground.roots.clone(),
+            nested: Arc::clone(&ground.nested),
+            temp: ground.temp(),
+        })
+    }
+
+    /// Returns what is started in a command's place: what becomes it under the profile.
+    pub(in crate::sandbox) fn launch(&self, command: Launch) -> Launch {
+        let memory = self.limits.memory / KIB;
+        let mut arguments = under(&self.profile);
+        arguments.extend(["-c".into(), BOUND.into(), command.program.into()]);
+        arguments.push(self.limits.processes.to_string().into());
+        arguments.push(memory.to_string().into());
+        arguments.extend(command.arguments);
+        Launch { program: self.seatbelt.clone(), name: self.seatbelt.clone().into(), arguments }
+    }
+
+    /// Makes the command the leader of a group, with which it is ended.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
+        command.process_group(0);
+    }
+
+    /// Returns what a command must know of its sandbox.
+    pub(in crate::sandbox) fn variables(&self) -> BTreeMap<&'static str, OsString> {
+        TEMP_VARIABLES.map(|name| (name, self.temp.clone().into_os_string())).into_iter().collect()
+    }
+
+    /// Returns whether what leaves the command's group ends with it all the same: nothing sees to that here.
+    #[expect(clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn has_init(&self) -> bool {
+        false
+    }
+
+    /// Says why a command could not be started: the program that starts it says it itself.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Says how the command ended: it is the process that was started, and waited for.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn end(&mut self) -> Option<ConfinedEnd> {
+        None
+    }
+
+    /// Moves aside what the command should not have made.
+    pub(in crate::sandbox) fn put_aside(&self) -> Vec<PutAside> {
+        self.protected.put_aside(&self.held, &self.roots, &self.nested)
+    }
+}
+
+/// Returns the arguments that start a shell under a profile.
+pub(super) fn under(profile: &str) -> Vec<OsString> {
+    ["-p", profile, "--", SHELL].map(OsString::from).to_vec()
+}
+
+/// Follows the links on the way to something that need not be there.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| named(path))
+}
+
+/// Follows the links on the way to something, but not itself.
+fn named(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolved(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::sandbox::SandboxConfig;
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        base: PathBuf,
+        ground: Ground,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let base = folder.path().canonicalize().unwrap();
+            fs::create_dir_all(base.join("project/.git/hooks")).unwrap();
+            fs::create_dir(base.join("secrets")).unwrap();
+            fs::create_dir(base.join("private")).unwrap();
+            let config = SandboxConfig {
+                hidden: vec![base.join("secrets"), base.join("gone/key")],
+                ..SandboxConfig::new(base.join("private"))
+            };
+            let roots = vec![base.join("project")];
+            let private = base.join("private");
+            let ground = Ground::with("/no/seatbelt".into(), config, &roots, &private).unwrap();
+            Self { _folder: folder, base, ground }
+        }
+
+        fn confine(&self, profile: SandboxProfile) -> io::Result<Confinement> {
+            Confinement::new(&self.ground, profile, &[])
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the shell itself is tested")]
+    fn a_command_is_started_under_its_profile_with_its_own_arguments() {
+        let place = Place::new();
+        let confinement = place.confine(SandboxProfile::Workspace).unwrap();
+        let command = Launch {
+            program: "/bin/echo".into(),
+            name: "echo".into(),
+            arguments: vec!["-p".into(), "a b".into()],
+        };
+        let launch = confinement.launch(command);
+        assert_eq!(launch.program, Path::new("/no/seatbelt"));
+        let (before, own) = launch.arguments.split_at(5);
+        assert_eq!(before, ["-p", &confinement.profile, "--", "/bin/sh", "-c"]);
+        assert_eq!(own[1..], ["/bin/echo", "4096", "16777216", "-p", "a b"]);
+        // The bounds are real on every system: the shell becomes the command.
+        let mut shell = std::process::Command::new(SHELL);
+        let output = shell.arg("-c").args(own).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "-p a b\n");
+    }
+
+    #[test]
+    fn what_does_not_exist_yet_is_denied_by_its_name() {
+        let place = Place::new();
+        let confinement = place.confine(SandboxProfile::Workspace).unwrap();
+        let (base, profile) = (place.base.display(), &confinement.profile);
+        for rule in [
+            format!("(deny file-write* (subpath \"{base}/project/.vscode\"))"),
+            format!("(deny file-write* (subpath \"{base}/project/.git/hooks\"))"),
+            format!("(deny file-write* (subpath \"{base}/project/.git/config\"))"),
+            format!("(deny file-write-unlink (literal \"{base}/project/.git\"))"),
+            format!("(deny file-read* file-write* (subpath \"{base}/gone/key\"))"),
+            format!("(allow file-read* file-write* (subpath \"{base}/project\"))"),
+        ] {
+            assert!(profile.contains(&rule), "{rule}\n{profile}");
+        }
+        let read_only = place.confine(SandboxProfile::ReadOnly).unwrap().profile;
+        assert!(!read_only.contains(&format!("file-write* (subpath \"{base}/project\"))\n(allow")));
+        assert!(read_only.contains(&format!("(deny file-write* (subpath \"{base}/project\"))")));
+    }
+
+    #[test]
+    fn a_new_repository_may_be_made_and_is_looked_at_afterwards() {
+        let place = Place::new();
+        fs::remove_dir_all(place.base.join("project/.git")).unwrap();
+        let confinement = place.confine(SandboxProfile::Workspace).unwrap();
+        let git = place.base.join("project/.git");
+        assert!(!confinement.profile.contains(&format!("(subpath \"{}\")", git.display())));
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        fs::write(git.join("hooks/post-checkout"), "").unwrap();
+        let aside = confinement.put_aside();
+        assert_eq!(aside.iter().map(|aside| &aside.path).collect::<Vec<_>>(), [&git]);
+    }
+
+    #[test]
+    fn a_protected_link_is_held_by_its_own_name_and_by_where_it_leads() {
+        let place = Place::new();
+        let base = &place.base;
+        fs::create_dir(base.join("project/settings")).unwrap();
+        std::os::unix::fs::symlink("settings", base.join("project/.claude")).unwrap();
+        let profile = place.confine(SandboxProfile::Workspace).unwrap().profile;
+        for name in ["settings", ".claude"] {
+            let path = base.join("project").join(name);
+            let rule = format!("(deny file-write* (subpath \"{}\"))", path.display());
+            assert!(profile.contains(&rule), "{rule}\n{profile}");
+        }
+    }
+
+    #[test]
+    fn nothing_runs_if_a_place_cannot_be_named() {
+        let mut place = Place::new();
+        place.ground.config.hidden.push("/new\nline".into());
+        let error = place.confine(SandboxProfile::Workspace).unwrap_err();
+        assert!(error.to_string().contains("control characters"), "{error}");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "it is never started")]
+    fn a_command_knows_its_temporary_folder_and_leads_its_group() {
+        let place = Place::new();
+        let mut confinement = place.confine(SandboxProfile::Workspace).unwrap();
+        let temp = place.base.join("private/tmp");
+        assert_eq!(confinement.variables()["TMPDIR"], temp.as_os_str());
+        confinement.apply(&mut Command::new(SHELL));
+        assert!(!confinement.has_init() && confinement.failure().is_none());
+        assert_eq!(confinement.end(), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! macOS: a profile for Seatbelt, under which `sandbox-exec` starts each command.
+//!
+//! All of it is compiled and tested on Linux as well, but for the one thing that only macOS has: the program that makes the
+//! kernel obey the profile. So it is tried out once in each session, and what does not hold there counts as nothing.
+
+mod confinement;
+mod ground;
+mod profile;
+mod quote;
+
+#[cfg(not(target_os = "linux"))]
+pub(super) use confinement::Confinement;
+#[cfg(not(target_os = "linux"))]
+pub(super) use ground::Ground;
