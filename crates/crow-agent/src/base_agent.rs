@@ -156,6 +156,10 @@ impl BaseAgent {
             }
             match turn.next_step() {
                 NextStep::CallModel { tool_choice, reminder } => {
+                    if let Some(limit) = agent.over_budget() {
+                        turn.on_budget(limit);
+                        continue;
+                    }
                     if result.take_steering(agent.take_steering().await?) {
                         turn.on_steering();
                     }

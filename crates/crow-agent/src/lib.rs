@@ -15,6 +15,7 @@ mod model_usage;
 mod prompt;
 mod serve;
 mod submit_for_review;
+mod task;
 mod task_complete;
 mod turn_result;
 
@@ -31,5 +32,6 @@ pub use prompt::{
 };
 pub use serve::{serve, serve_latest};
 pub use submit_for_review::SubmitForReview;
+pub use task::{Subagent, Subagents, Task, TaskCancel, TaskOutput};
 pub use task_complete::TaskComplete;
 pub use turn_result::TurnResult;

@@ -3,8 +3,9 @@
 use crow_core::{
     control::{OwnerOfTheEnd, RunFinish},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
+    message::Block,
 };
-use crow_runtime::{AgentError, AgentInternals, InputMessage};
+use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
 use tokio::sync::watch;
 
 use crate::{AcpAgent, AcpSession, RunInput, RunResult, Surroundings};
@@ -56,18 +57,28 @@ pub async fn serve_latest(
             // Words that came between the runs stand before the prompt.
             internals.take_steering().await?;
         }
-        let worked = agent.run(&mut session, RunInput::prompt(content), &run.cancel).await;
-        let outcome = match worked {
-            Ok(result) => conclude(&mut session, result).await?,
-            // Without its log a session cannot go on; the runtime tells the listeners.
-            Err(error @ AgentError::Session(_)) => return Err(error),
-            Err(error) => {
-                session.primary_mut().report_error(&error).await;
-                RunOutcome::Failed { error: error.to_string() }
-            }
-        };
-        session.primary_mut().end_run(run, outcome).await?;
+        serve_run(&agent, &mut session, run, content).await?;
     }
+}
+
+/// Works on one input, and tells how the run ended. Fails where the session cannot go on.
+pub(crate) async fn serve_run(
+    agent: &AcpAgent,
+    session: &mut AcpSession,
+    run: RunGuard,
+    content: Vec<Block>,
+) -> Result<(), AgentError> {
+    let worked = agent.run(session, RunInput::prompt(content), &run.cancel).await;
+    let outcome = match worked {
+        Ok(result) => conclude(session, result).await?,
+        // Without its log a session cannot go on; the runtime tells the listeners.
+        Err(error @ AgentError::Session(_)) => return Err(error),
+        Err(error) => {
+            session.primary_mut().report_error(&error).await;
+            RunOutcome::Failed { error: error.to_string() }
+        }
+    };
+    session.primary_mut().end_run(run, outcome).await
 }
 
 /// Tells how a run ended. That the task is done is told by the agent that said so.

@@ -10,7 +10,7 @@ use crow_core::{
     tool::ToolRegistry,
 };
 use crow_runtime::{
-    AgentHandle, AgentRuntime, AgentSession, EventStream, RuntimeConfig, SessionSpec,
+    AgentHandle, AgentRuntime, AgentSession, ChildFactory, EventStream, RuntimeConfig, SessionSpec,
 };
 use futures_util::StreamExt as _;
 use tempfile::TempDir;
@@ -40,6 +40,8 @@ pub struct HarnessOptions {
     pub config: AgentConfig,
     /// What the runtime is made of; its models are replaced by the script.
     pub runtime: RuntimeConfig,
+    /// The agents that calls may start by name.
+    pub subagents: Option<Arc<dyn ChildFactory>>,
     /// Which calls may run; everything if absent.
     pub policy: Option<PermissionPolicy>,
 }
@@ -85,7 +87,12 @@ impl AgentHarness {
         let agent = BaseAgent::new("builder", options.config, resolved, options.tools);
         let agent = compose(agent);
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
-        let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
+        let handle = runtime.spawn(session, |internals| {
+            if let Some(subagents) = options.subagents {
+                internals.offer_children(subagents);
+            }
+            serve(agent, surroundings, internals)
+        });
         let events = handle.stream().unwrap();
         Self { model, runtime, handle, events, folder }
     }

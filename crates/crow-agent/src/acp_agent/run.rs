@@ -60,6 +60,7 @@ impl AcpAgent {
             self.consensus,
         );
         session.written = None;
+        session.internals.set_budget(self.limits.into());
         let models = Arc::clone(&session.internals.config().models);
         let (money, unpriced) = match Money::of_run(self, models.as_ref()).await {
             Ok(money) => (money, None),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crow_core::{call, config::unknown};
 
 /// Tools that every product has, because its loops need them.
-const OF_LOOPS: [&str; 3] = ["task", "task_complete", "submit_for_review"];
+const OF_LOOPS: [&str; 5] =
+    ["task", "task_output", "task_cancel", "task_complete", "submit_for_review"];
 /// Tools that are known and not built yet.
 const PLANNED: [&str; 2] = ["web_fetch", "web_search"];
 

@@ -11,5 +11,6 @@ mod checks;
 mod compositions;
 mod fallbacks;
 mod liars;
+mod subagents;
 mod tools;
 mod turns;

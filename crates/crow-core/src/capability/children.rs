@@ -125,6 +125,8 @@ pub struct BackgroundChild {
     pub description: String,
     /// What it is at.
     pub state: BackgroundState,
+    /// How long it has been at it, or was, with the wait for its turn.
+    pub duration: Duration,
 }
 
 /// What a child agent in the background is at.

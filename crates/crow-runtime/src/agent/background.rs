@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_core::{
-    capability::{BackgroundChild, BackgroundState, ChildError, ChildOutcome, ChildTask},
+    capability::{BackgroundChild, BackgroundState, ChildError, ChildOutcome, ChildTask, Clock},
     ids::TaskId,
 };
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ const REMEMBERED: usize = 64;
 pub(super) struct Background {
     /// Cancelled when the agent ends: they never outlive it.
     token: CancellationToken,
+    clock: Arc<dyn Clock>,
     known: Arc<Mutex<Known>>,
 }
 
@@ -35,6 +36,7 @@ struct Known {
 struct Entry {
     child: watch::Sender<BackgroundChild>,
     token: CancellationToken,
+    since: Duration,
     is_read: bool,
 }
 
@@ -48,9 +50,9 @@ pub(super) struct Ending {
 
 impl Background {
     /// Starts to count after the number of the last one that the history knows.
-    pub(super) fn new(session: &CancellationToken, last: u64) -> Self {
+    pub(super) fn new(session: &CancellationToken, clock: Arc<dyn Clock>, last: u64) -> Self {
         let known = Known { last, children: Vec::new() };
-        Self { token: session.child_token(), known: Arc::new(Mutex::new(known)) }
+        Self { token: session.child_token(), clock, known: Arc::new(Mutex::new(known)) }
     }
 
     pub(super) fn token(&self) -> &CancellationToken {
@@ -80,9 +82,11 @@ impl Background {
             agent: task.agent.clone(),
             description: task.description.clone(),
             state: BackgroundState::Running,
+            duration: Duration::ZERO,
         };
         let child = watch::Sender::new(child);
-        known.children.push(Entry { child, token, is_read: false });
+        let since = self.clock.monotonic();
+        known.children.push(Entry { child, token, since, is_read: false });
         Ok(id)
     }
 
@@ -94,7 +98,11 @@ impl Background {
     fn set(&self, id: &TaskId, state: BackgroundState) {
         let mut known = self.known();
         if let Some(entry) = known.children.iter().find(|entry| entry.child.borrow().id == *id) {
-            entry.child.send_modify(|child| child.state = state);
+            let duration = self.clock.monotonic().saturating_sub(entry.since);
+            entry.child.send_modify(|child| {
+                child.state = state;
+                child.duration = duration;
+            });
         }
         let ended =
             known.children.iter().filter(|entry| !entry.child.borrow().is_running()).count();
@@ -130,7 +138,7 @@ impl Background {
         let through = child.wait_for(|child| !child.is_running());
         let through = tokio::time::timeout(patience, through);
         // Whatever ends the wait: what is known by then is told.
-        drop(cancel.run_until_cancelled(through).await.map(|through| through.map(drop)));
+        let _ = cancel.run_until_cancelled(through).await.map(|through| through.map(drop));
         Ok(self.read(id, &child))
     }
 
@@ -144,12 +152,14 @@ impl Background {
     }
 
     fn read(&self, id: &TaskId, child: &watch::Receiver<BackgroundChild>) -> BackgroundChild {
-        let child = child.borrow().clone();
-        if !child.is_running()
-            && let Some(entry) =
-                self.known().children.iter_mut().find(|entry| entry.child.borrow().id == *id)
+        let mut child = child.borrow().clone();
+        let mut known = self.known();
+        if let Some(entry) = known.children.iter_mut().find(|entry| entry.child.borrow().id == *id)
         {
-            entry.is_read = true;
+            entry.is_read |= !child.is_running();
+            if child.is_running() {
+                child.duration = self.clock.monotonic().saturating_sub(entry.since);
+            }
         }
         child
     }

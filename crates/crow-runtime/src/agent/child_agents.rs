@@ -15,7 +15,6 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, ParentCall, RunOutcome},
     ids::{SessionId, TaskId},
     model::ResolvedModel,
-    turn::Budget,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -82,7 +81,8 @@ impl ChildAgents {
         tasks: TaskTracker,
         last_task: u64,
     ) -> Self {
-        let background = Background::new(&shared.session_token, last_task);
+        let clock = Arc::clone(&config.clock);
+        let background = Background::new(&shared.session_token, clock, last_task);
         Self { runtime, config, shared, tasks, factory: Arc::default(), background }
     }
 
@@ -210,9 +210,9 @@ impl ChildAgents {
     ) -> Place {
         let shared = &self.shared;
         let (spawned, budget) = if driver.is_some() {
-            (shared.spawned, Budget::default())
+            (shared.spawned, None)
         } else {
-            (shared.spawned + 1, shared.budget().share(PARTS, self.now()))
+            (shared.spawned + 1, Some(shared.budget().share(PARTS, self.now())))
         };
         Place {
             tree: Arc::clone(&shared.tree),
@@ -326,6 +326,7 @@ impl Children for ChildAgents {
 
 /// Says what an agent came to that worked on a task.
 fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
+    let mut text = end.text.clone();
     let ended = match (&end.result, &end.run) {
         (Err(reason), _) => ChildEnd::Failed { reason: reason.clone() },
         (Ok(()), Some(RunOutcome::Cancelled)) => ChildEnd::Cancelled,
@@ -334,7 +335,11 @@ fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
         (Ok(()), Some(RunOutcome::Stopped { reason })) => {
             ChildEnd::Failed { reason: reason.to_string() }
         }
-        (Ok(()), Some(RunOutcome::Completed { verified, .. })) => {
+        (Ok(()), Some(RunOutcome::Completed { summary, verified })) => {
+            // Another one that it drives may have had the last word.
+            if !summary.is_empty() {
+                text.clone_from(summary);
+            }
             ChildEnd::Done { verified: *verified }
         }
         (Ok(()), Some(RunOutcome::NeedsInput) | None) => ChildEnd::Done { verified: false },
@@ -342,7 +347,7 @@ fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
     ChildOutcome {
         session_id: end.session_id.clone(),
         end: ended,
-        text: end.text.clone(),
+        text,
         files_modified: end.files_modified.clone(),
         usage: end.usage,
     }

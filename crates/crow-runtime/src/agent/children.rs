@@ -62,7 +62,6 @@ pub(super) struct Parent {
 
 impl Parent {
     pub(super) async fn on_child_end(self, child: &Shared, end: &AgentEnd) {
-        drop(self.seat);
         let Some(recorder) = self.recorder.upgrade() else { return };
         let result = match &end.result {
             Ok(()) => end.text.clone(),
@@ -75,6 +74,8 @@ impl Parent {
             result,
         };
         recorder.tell(ended, &child.session_token).await;
+        // Whoever takes its place begins after its end was told.
+        drop(self.seat);
     }
 }
 

@@ -38,9 +38,9 @@ pub struct AgentEnd {
     pub run: Option<RunOutcome>,
     /// Its last words: those of its last reply, or what it said about the task when it was done.
     pub text: String,
-    /// The files that its calls changed, each once.
+    /// The files that its calls changed, and those of the agents that it drove, each once.
     pub files_modified: Vec<PathBuf>,
-    /// The tokens that it used since it was spawned.
+    /// The tokens that they used since it was spawned.
     pub usage: TokenUsage,
 }
 

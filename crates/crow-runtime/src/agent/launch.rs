@@ -34,8 +34,8 @@ pub(super) struct Place {
     pub spawned: usize,
     /// How far it may go.
     pub reach: Reach,
-    /// What it may use.
-    pub budget: Budget,
+    /// What it may use, if that is not its driver's.
+    pub budget: Option<Budget>,
     /// The agent whose function drives it, if it gets no task of its own.
     pub driver: Option<Arc<Shared>>,
     pub session_token: CancellationToken,

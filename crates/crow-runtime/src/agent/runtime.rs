@@ -95,7 +95,7 @@ impl AgentRuntime {
             spawned: 0,
             driver: None,
             reach: Reach::Policy,
-            budget: Budget::default(),
+            budget: Some(Budget::default()),
             session_token: self.inner.token.child_token(),
             abort_token: CancellationToken::new(),
         };

@@ -57,10 +57,10 @@ pub(crate) struct Shared {
 /// What an agent may use.
 #[derive(Debug)]
 struct Budgets {
-    /// What it was given.
-    given: Budget,
-    /// What the run under way may use of it.
-    current: Budget,
+    /// What it was given; none for one that is driven: it uses its driver's.
+    given: Option<Budget>,
+    /// What the run under way may use of it, if that was bounded.
+    current: Option<Budget>,
 }
 
 /// The tokens of runs: the one under way, and those that wait to begin. An interrupt cancels them all.
@@ -134,7 +134,7 @@ pub(super) struct Parts {
     pub depth: usize,
     pub spawned: usize,
     pub reach: Reach,
-    pub budget: Budget,
+    pub budget: Option<Budget>,
     pub tree: Arc<Tree>,
     pub driver: Option<Arc<Shared>>,
     pub recorder: Weak<Recorder>,
@@ -157,7 +157,7 @@ impl Shared {
             session_token,
             abort_token,
         } = parts;
-        let budget = Budgets { current: budget.clone(), given: budget };
+        let budget = Budgets { given: budget, current: None };
         let current = driver.is_none().then(|| session_token.child_token());
         Self {
             id: metadata.session_id.clone(),
@@ -271,23 +271,23 @@ impl Shared {
         children.push(child);
     }
 
-    /// Returns what the run under way may use; for a driven agent that is its driver's.
+    /// Returns what the run under way may use.
     pub(super) fn budget(&self) -> Budget {
-        match &self.driver {
-            Some(driver) => driver.budget(),
-            None => self.budgets().current.clone(),
-        }
+        let current = self.budgets().current.clone();
+        current.unwrap_or_else(|| self.given_budget())
     }
 
     /// Bounds the run, within what the agent was given.
     pub(super) fn set_budget(&self, limits: BudgetLimits, now: Duration) {
-        match &self.driver {
-            Some(driver) => driver.set_budget(limits, now),
-            None => {
-                let mut budgets = self.budgets();
-                budgets.current = budgets.given.within(limits, now);
-            }
-        }
+        let current = self.given_budget().within(limits, now);
+        self.budgets().current = Some(current);
+    }
+
+    fn given_budget(&self) -> Budget {
+        let given = self.budgets().given.clone();
+        given.unwrap_or_else(|| {
+            self.driver.as_ref().map_or_else(Budget::default, |driver| driver.budget())
+        })
     }
 
     fn budgets(&self) -> MutexGuard<'_, Budgets> {
@@ -322,6 +322,11 @@ impl Shared {
         if let AgentEvent::TaskComplete { summary, .. } = event {
             self.outcome().text.clone_from(summary);
         }
+        self.count(event);
+    }
+
+    /// Counts what an event says was used and changed: for the agent, and for the one that drives it.
+    fn count(&self, event: &AgentEvent) {
         if let AgentEvent::Usage { usage, .. } = event {
             self.outcome().usage += *usage;
         }
@@ -333,6 +338,9 @@ impl Shared {
                     known.push(file.clone());
                 }
             }
+        }
+        if let Some(driver) = &self.driver {
+            driver.count(event);
         }
     }
 }

@@ -50,7 +50,12 @@ fn agents_of_other_programs_load_and_say_what_is_left_out() {
 #[test]
 fn without_a_list_of_tools_there_are_all() {
     let base = read("---\ndescription: d\n---\nWork.\n").unwrap();
-    assert_eq!(base.tools.len(), TOOLS.len() + 2, "with task and task_complete: {:?}", base.tools);
+    assert_eq!(
+        base.tools.len(),
+        TOOLS.len() + 4,
+        "with the tasks and task_complete: {:?}",
+        base.tools
+    );
 }
 
 #[test]

@@ -1,0 +1,13 @@
+//! Subagents: the tools with which an agent gives a part of its work to another one.
+//!
+//! A subagent is a composition, so it may have a coagent of its own. It knows nothing but its prompt, and what it answers is
+//! its word: data for the agent that asked, never the user's.
+
+mod collect;
+mod report;
+mod subagents;
+mod tool;
+
+pub use collect::{TaskCancel, TaskOutput};
+pub use subagents::{Subagent, Subagents};
+pub use tool::Task;

@@ -1,0 +1,83 @@
+//! The agents that may be started by name.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{ChildError, ChildTask},
+    ids::RunId,
+    message::Block,
+};
+use crow_runtime::{AgentError, AgentInternals, ChildFactory, ChildRun, Reach};
+
+use crate::{AcpAgent, AcpSession, serve::serve_run};
+
+/// An agent that may be started by name.
+#[derive(Debug, Clone)]
+pub struct Subagent {
+    /// What is run. Its name is the one to start it by, its description is what the model reads of it.
+    pub agent: AcpAgent,
+    /// Whether it may change anything.
+    pub reach: Reach,
+}
+
+/// The agents that may be started by name. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Subagents {
+    agents: Arc<[Subagent]>,
+    surroundings: Arc<str>,
+}
+
+impl Subagents {
+    /// Makes a list. The session of each agent is opened with the `surroundings`.
+    pub fn new(
+        agents: impl IntoIterator<Item = Subagent>,
+        surroundings: impl Into<Arc<str>>,
+    ) -> Self {
+        Self { agents: agents.into_iter().collect(), surroundings: surroundings.into() }
+    }
+
+    /// Returns the agents.
+    pub fn iter(&self) -> impl Iterator<Item = &Subagent> {
+        self.agents.iter()
+    }
+
+    /// Finds an agent by its name, in small letters or large ones.
+    pub(super) fn find(&self, name: &str) -> Result<&Subagent, ChildError> {
+        let named = |wanted: &dyn Fn(&str) -> bool| {
+            self.agents.iter().find(|subagent| wanted(subagent.agent.name()))
+        };
+        let found =
+            named(&|own| own == name).or_else(|| named(&|own| own.eq_ignore_ascii_case(name)));
+        found.ok_or_else(|| {
+            let known = self.agents.iter().map(|subagent| subagent.agent.name().to_owned());
+            ChildError::unknown_agent(name, known.collect())
+        })
+    }
+}
+
+#[async_trait]
+impl ChildFactory for Subagents {
+    async fn make(&self, task: &ChildTask) -> Result<ChildRun, ChildError> {
+        let Subagent { agent, reach } = self.find(&task.agent)?.clone();
+        let (prompt, surroundings) = (task.prompt.clone(), Arc::clone(&self.surroundings));
+        Ok(ChildRun {
+            model: agent.model().clone(),
+            reach,
+            agent: Box::new(|internals| Box::pin(work(agent, surroundings, prompt, internals))),
+        })
+    }
+}
+
+/// One run on one prompt.
+async fn work(
+    agent: AcpAgent,
+    surroundings: Arc<str>,
+    prompt: String,
+    mut internals: AgentInternals,
+) -> Result<(), AgentError> {
+    let id = RunId::new(internals.config().ids.next_id());
+    let run = internals.start_run(id).await?;
+    let mut session = AcpSession::new(internals, surroundings);
+    serve_run(&agent, &mut session, run, vec![Block::text(prompt)]).await
+}

@@ -1,0 +1,135 @@
+//! The tool that starts a subagent.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{BackgroundChild, ChildError, ChildTask},
+    tool::{CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Subagents, report};
+
+/// Gives a part of the work to another agent.
+#[derive(Debug, Clone)]
+pub struct Task {
+    subagents: Subagents,
+    description: String,
+}
+
+/// The arguments of [`Task`].
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskInput {
+    /// Which agent.
+    #[serde(
+        alias = "subagent_type",
+        alias = "agent_type",
+        alias = "agent_name",
+        alias = "subagent"
+    )]
+    agent: String,
+    /// The task in three to six words, for the user.
+    #[serde(default)]
+    description: String,
+    /// The whole task. The agent knows nothing else: name files, what to find out or change, and what to answer.
+    #[serde(alias = "task", alias = "instructions", alias = "message")]
+    prompt: String,
+    /// Lets it work beside you: an id comes back at once, `task_output` collects the answer.
+    #[serde(default, alias = "run_in_background", alias = "is_background")]
+    background: bool,
+}
+
+impl Task {
+    /// Makes the tool. Its description names the agents.
+    pub fn new(subagents: Subagents) -> Self {
+        let mut description = "Gives a part of the work to another agent, which works on its own and answers once. \
+             Call it several times in one reply to let several work at the same time. You read its answer, the user does \
+             not: tell them what matters. The agents:"
+            .to_owned();
+        for subagent in subagents.iter() {
+            let agent = &subagent.agent;
+            let reference = &agent.model().info.reference;
+            let _ =
+                write!(description, "\n- {} ({reference}): {}", agent.name(), agent.description());
+        }
+        Self { subagents, description }
+    }
+}
+
+#[async_trait]
+impl TypedTool for Task {
+    type Input = TaskInput;
+
+    const NAME: &'static str = "task";
+    const CATEGORY: ToolCategory = ToolCategory::Agent;
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        if input.prompt.trim().is_empty() {
+            return Err(ToolError::Model(
+                "the prompt is empty: the agent knows nothing else".to_owned(),
+            ));
+        }
+        let found = self.subagents.find(&input.agent);
+        let subagent = found.map_err(|error| ToolError::Model(error.to_string()))?;
+        Ok(CallPlan::inert(format!("{}: {}", subagent.agent.name(), words(input))))
+    }
+
+    async fn execute(&self, input: Self::Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let agent = match self.subagents.find(&input.agent) {
+            Ok(subagent) => subagent.agent.name().to_owned(),
+            Err(error) => return ToolResult::failure(error.to_string()),
+        };
+        let Some(children) = &ctx.children else {
+            return ToolResult::failure("no agents can be started here");
+        };
+        let task = ChildTask {
+            call_id: ctx.call_id.clone(),
+            agent: agent.clone(),
+            description: words(&input),
+            prompt: input.prompt,
+        };
+        if input.background {
+            return match children.start(task).await {
+                Ok(id) => {
+                    let mut result = ToolResult::success(format!(
+                        "[{id} works in the background, until this session ends at the latest; task_output collects its answer]"
+                    ));
+                    result.metadata.extra =
+                        json!({ BackgroundChild::EXTRA_KEY: id, "agent": agent });
+                    result
+                }
+                Err(error) => not_started(&error),
+            };
+        }
+        match children.run(task, ctx.cancellation.clone()).await {
+            Ok(outcome) => report::result(&agent, &outcome),
+            Err(error) => not_started(&error),
+        }
+    }
+}
+
+pub(super) fn not_started(error: &ChildError) -> ToolResult {
+    if *error == ChildError::Cancelled {
+        return ToolResult::cancelled();
+    }
+    ToolResult::failure(error.to_string())
+}
+
+/// The task in a few words.
+fn words(input: &TaskInput) -> String {
+    let given = input.description.trim();
+    let text = if given.is_empty() { input.prompt.trim() } else { given };
+    text.lines().next().unwrap_or_default().chars().take(80).collect()
+}
