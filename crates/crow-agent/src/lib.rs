@@ -13,10 +13,7 @@ mod task_complete;
 mod turn_result;
 
 pub use base_agent::{AgentConfig, BaseAgent};
-pub use prompt::{
-    BUILDER_PROMPT, BUILDER_TOOLS, PromptContext, PromptRegistry, Surroundings, Template,
-    TemplateError,
-};
+pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};
 pub use task_complete::TaskComplete;
 pub use turn_result::TurnResult;

@@ -184,7 +184,7 @@ impl ProductHost {
         let Project { rules, notice, .. } = self.project_in(&cwd)?;
         session.add_rules(rules);
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
-        let (agent, agents) = watch::channel(builder(model, self.max_steps));
+        let (agent, agents) = watch::channel(builder(model, self.max_steps)?);
         let handle = self.runtime.spawn(session, |mut internals| async move {
             if let Some(text) = notice {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
@@ -364,7 +364,7 @@ impl AgentHost for ProductHost {
                 let model = self.models.resolve(&parse_model(value)?).await?;
                 let opened = self.opened();
                 let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
-                open.agent.send_replace(builder(model, self.max_steps));
+                open.agent.send_replace(builder(model, self.max_steps)?);
             }
             PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?)?,
             name => return Err(unknown("option", name)),

@@ -13,6 +13,7 @@ use super::{AgentRequest, answerer::HeadlessAnswerer, say};
 use crate::{
     CliError, Environment,
     args::OutputForm,
+    config::Configuration,
     host::{HostParts, ProductHost},
     sandbox::sandbox,
     trust::Project,
@@ -74,6 +75,10 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
+    };
+    let fallback = match fallback {
+        Some(model) => Some(model),
+        None => Configuration::load(environment, &project)?.settings.model,
     };
     let sandbox = sandbox(&request.sandbox, environment)?;
     if sandbox.is_none() {
