@@ -27,10 +27,7 @@ pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate};
 pub use model_usage::ModelUsage;
-pub use prompt::{
-    BUILDER_PROMPT, BUILDER_TOOLS, PromptContext, PromptRegistry, Surroundings, Template,
-    TemplateError,
-};
+pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};
 pub use submit_for_review::SubmitForReview;
 pub use task_complete::TaskComplete;

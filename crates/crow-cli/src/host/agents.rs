@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crow_agent::{AcpAgent, AgentChoice, Assembly, AssemblyError, Checks, definition::AgentRegistry};
-use crow_core::model::{ModelRef, Models, ModelsError};
+use crow_agent::{
+    AcpAgent, AgentChoice, Assembly, AssemblyError, Checks, definition::AgentRegistry,
+};
+use crow_core::model::{ModelRef, Models};
 use crow_runtime::{HostError, OpenedWith};
 
 use crate::product;
@@ -62,13 +64,14 @@ impl Agents {
             max_steps: self.limits.max_steps,
             max_rounds: self.limits.max_rounds,
         };
-        let made = self.assembly.assemble(&with.agent, &choice).await.map_err(refused)?;
+        let made =
+            self.assembly.assemble(&with.agent, &choice).await.map_err(|error| refused(&error))?;
         Ok((made.agent, made.warnings))
     }
 }
 
-fn refused(error: AssemblyError) -> HostError {
-    let hint = match &error {
+fn refused(error: &AssemblyError) -> HostError {
+    let hint = match error {
         AssemblyError::Definition(_) => "`crow-agent agents list` shows the agents",
         AssemblyError::NoDefaultModel { .. } | AssemblyError::ModelName { .. } => {
             "`crow-agent models` shows the models"
@@ -76,12 +79,9 @@ fn refused(error: AssemblyError) -> HostError {
         AssemblyError::Composition(_) | AssemblyError::Template { .. } => {
             "`crow-agent config validate` looks at all files"
         }
-        AssemblyError::Model { .. } => "",
+        AssemblyError::Model { error, .. } => return error.clone().into(),
     };
-    match error {
-        AssemblyError::Model { error: error @ ModelsError::NoCredentials { .. }, .. } => error.into(),
-        error => HostError::Refused { message: error.to_string(), hint: hint.to_owned() },
-    }
+    HostError::Refused { message: error.to_string(), hint: hint.to_owned() }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crow_testkit::{
 
 use futures_util::StreamExt as _;
 
-use super::{HostParts, ProductHost};
-use crate::Environment;
+use super::{AgentLimits, HostParts, ProductHost};
+use crate::{Environment, config::Configuration};
 
 fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
     let snapshots = folder.join("snapshots");
@@ -29,7 +29,8 @@ fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         rules: StoredRules::default(),
         project: Default::default(),
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
-        max_steps: None,
+        agents: Configuration::shipped().agents(AgentLimits::default()),
+        reviewer_model: None,
     })
 }
 
