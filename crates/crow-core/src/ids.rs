@@ -88,6 +88,11 @@ id_type! {
     JobId
 }
 id_type! {
+    /// Names a task that a child agent of one agent works on in the background: `task-1`, `task-2`. Short, because models
+    /// write it.
+    TaskId
+}
+id_type! {
     /// Names a question to the user about a call.
     RequestId
 }

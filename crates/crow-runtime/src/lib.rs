@@ -62,8 +62,8 @@ mod tree;
 mod undo;
 
 pub use agent::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals, AgentRuntime, ChildSpec, HandleError,
-    InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
+    AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime, ChildFactory,
+    ChildRun, ChildSpec, HandleError, InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
 };
 pub use answers::{AnswerError, HandleAnswerer};
 pub use changes::SnapshotStores;

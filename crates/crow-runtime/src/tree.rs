@@ -1,12 +1,9 @@
 //! What all agents of one root session share while they run.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
 
 use crow_core::{ids::SessionId, permission::PermissionPolicy};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
 
@@ -26,8 +23,8 @@ pub(crate) struct Tree {
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
-    /// How many spawned agents run below the root.
-    running: AtomicUsize,
+    /// The places of spawned agents below the root. Who waits for one gets it in its turn.
+    seats: Arc<Semaphore>,
 }
 
 /// A session of the tree.
@@ -40,13 +37,14 @@ struct KnownSession {
 
 /// What a spawned agent holds while it runs. Whoever drops it counts the agent out.
 #[derive(Debug)]
-pub(crate) struct Seat(Arc<Tree>);
+pub(crate) struct Seat(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 impl Tree {
     pub(crate) fn new(
         root: RootSession,
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
+        seats: usize,
     ) -> Self {
         Self {
             root,
@@ -57,7 +55,7 @@ impl Tree {
             told_of_sandbox: AtomicBool::new(false),
             policy: RwLock::new(policy),
             sessions: Mutex::default(),
-            running: AtomicUsize::new(0),
+            seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),
         }
     }
 
@@ -92,11 +90,15 @@ impl Tree {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a spawned agent in, unless `limit` of them run already.
-    pub(crate) fn begin_child(self: &Arc<Self>, limit: usize) -> Option<Seat> {
-        let more = |running: usize| (running < limit).then_some(running + 1);
-        let counted = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        counted.is_ok().then(|| Seat(Arc::clone(self)))
+    /// Counts a spawned agent in, unless as many run as may.
+    pub(crate) fn begin_child(&self) -> Option<Seat> {
+        Arc::clone(&self.seats).try_acquire_owned().ok().map(Seat)
+    }
+
+    /// Waits until a spawned agent may be counted in.
+    pub(crate) async fn child_in_turn(&self) -> Option<Seat> {
+        // The places are never closed.
+        Arc::clone(&self.seats).acquire_owned().await.ok().map(Seat)
     }
 
     /// Uses the policy as it is at this moment.
@@ -107,11 +109,5 @@ impl Tree {
     /// Changes the policy for all agents of the tree, from their next call on.
     pub(crate) fn change_policy<T>(&self, change: impl FnOnce(&mut PermissionPolicy) -> T) -> T {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -10,7 +10,9 @@ mod processes;
 mod snapshots;
 
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
-pub use children::{ChildError, ChildOutcome, ChildTask, Children};
+pub use children::{
+    BackgroundChild, BackgroundState, ChildEnd, ChildError, ChildOutcome, ChildTask, Children,
+};
 pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, PutAside, RefusedHost};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};

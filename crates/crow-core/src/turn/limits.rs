@@ -66,6 +66,8 @@ pub enum LimitKind {
     Money,
     /// Time.
     Time,
+    /// Model calls.
+    Steps,
 }
 
 impl fmt::Display for LimitKind {
@@ -75,6 +77,7 @@ impl fmt::Display for LimitKind {
             Self::Tokens => "tokens",
             Self::Money => "money",
             Self::Time => "time",
+            Self::Steps => "steps",
         })
     }
 }

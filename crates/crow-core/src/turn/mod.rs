@@ -3,12 +3,14 @@
 //! A driver asks [`TurnMachine::next_step`], does it, and tells the machine the facts with the `on_` methods. The
 //! machine can be saved between any two of these and goes on from there.
 
+mod budget;
 mod guard;
 mod limits;
 mod machine;
 #[cfg(test)]
 mod tests;
 
+pub use budget::{Budget, BudgetLimits};
 pub use guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use limits::{LimitKind, RunLimits, Spent, TurnLimits};
 pub use machine::{

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     capability::{PermissionAnswer, PermissionRequest},
-    event::{AgentEvent, AgentState, ParentCall},
+    event::{AgentEvent, AgentState, ParentCall, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
@@ -34,6 +34,8 @@ pub struct AgentEnd {
     pub session_id: SessionId,
     /// Why it failed, if it did.
     pub result: Result<(), String>,
+    /// How its last run ended, if it had one.
+    pub run: Option<RunOutcome>,
     /// Its last words: those of its last reply, or what it said about the task when it was done.
     pub text: String,
     /// The files that its calls changed, each once.

@@ -20,8 +20,8 @@ use tokio_util::{
 };
 
 use super::{
-    AgentError, InputMessage, Reach, jobs::last_job, runtime::Inner, shared::Shared,
-    user_processes::UserProcesses,
+    AgentError, InputMessage, child_agents::ChildAgents, jobs::last_job, runtime::Inner,
+    shared::Shared, subagents::last_task, user_processes::UserProcesses,
 };
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
@@ -36,12 +36,10 @@ const TITLE: usize = 80;
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
-    pub(super) runtime: Weak<Inner>,
     pub(crate) config: Arc<RuntimeConfig>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
-    pub(crate) reach: Reach,
     /// Runs the processes of its calls, too.
     pub(crate) runner: ProcessRunner,
     pub(super) history: History,
@@ -55,8 +53,11 @@ pub struct AgentInternals {
     pub(crate) told_trouble: Option<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
+    pub(super) children: Arc<ChildAgents>,
     /// Ends the jobs when these internals are dropped: they never outlive the agent.
     _ends_jobs: DropGuard,
+    /// The same for children in the background.
+    _ends_children: DropGuard,
 }
 
 /// What internals are made of.
@@ -122,6 +123,13 @@ impl AgentInternals {
             token,
             last_job(&parts.history),
         ));
+        let children = Arc::new(ChildAgents::new(
+            parts.runtime,
+            Arc::clone(&parts.config),
+            Arc::clone(&parts.shared),
+            parts.tasks.clone(),
+            last_task(&parts.history),
+        ));
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -136,17 +144,15 @@ impl AgentInternals {
             processes: Arc::new(runner),
             user_processes: Arc::new(user_processes),
             jobs: Some(Arc::clone(&jobs) as _),
-            children: None,
+            children: Some(Arc::clone(&children) as _),
             outside: Some(Arc::clone(&parts.shared.calls) as _),
             resources,
         };
         Self {
-            runtime: parts.runtime,
             config: parts.config,
             shared: parts.shared,
             recorder: parts.recorder,
             context: Arc::new(context),
-            reach: Reach::default(),
             runner: own_runner,
             history: parts.history,
             input: parts.input,
@@ -158,6 +164,8 @@ impl AgentInternals {
             syncing: None,
             _ends_jobs: jobs.token().clone().drop_guard(),
             jobs,
+            _ends_children: children.background.token().clone().drop_guard(),
+            children,
         }
     }
 

@@ -6,13 +6,16 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use crow_core::event::{AgentEvent, AgentState};
+use crow_core::{
+    event::{AgentEvent, AgentState},
+    turn::Budget,
+};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals,
+    AgentEnd, AgentError, AgentHandle, AgentInternals, Reach,
     children::{Parent, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
     internals::Parts,
@@ -27,6 +30,12 @@ pub(super) struct Place {
     pub tree: Arc<Tree>,
     /// How many agents stand above it.
     pub depth: usize,
+    /// How many of them, itself included, were spawned by another one.
+    pub spawned: usize,
+    /// How far it may go.
+    pub reach: Reach,
+    /// What it may use.
+    pub budget: Budget,
     /// The agent whose function drives it, if it gets no task of its own.
     pub driver: Option<Arc<Shared>>,
     pub session_token: CancellationToken,
@@ -49,7 +58,8 @@ impl Launch {
         session: AgentSession,
         place: Place,
     ) -> (Self, AgentHandle) {
-        let Place { tree, depth, driver, session_token, abort_token } = place;
+        let Place { tree, depth, spawned, reach, budget, driver, session_token, abort_token } =
+            place;
         let config = &inner.config;
         let torn_bytes = session.torn_bytes();
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
@@ -59,6 +69,9 @@ impl Launch {
             metadata: session.metadata,
             torn_bytes,
             depth,
+            spawned,
+            reach,
+            budget,
             tree,
             driver,
             recorder: Arc::downgrade(&recorder),
@@ -227,8 +240,8 @@ async fn seal(
 
 impl AgentEnd {
     fn new(shared: &Shared, result: Result<(), String>) -> Self {
-        let Outcome { text, files_modified, usage } = shared.outcome().clone();
-        Self { session_id: shared.id.clone(), result, text, files_modified, usage }
+        let Outcome { text, files_modified, usage, run } = shared.outcome().clone();
+        Self { session_id: shared.id.clone(), result, run, text, files_modified, usage }
     }
 
     fn failed(shared: &Shared, error: impl Into<String>) -> Self {

@@ -1,5 +1,7 @@
 //! Agents: spawned on a runtime, driven through handles, written as functions over internals.
 
+mod background;
+mod child_agents;
 mod children;
 mod error;
 mod handle;
@@ -11,9 +13,11 @@ mod model_call;
 mod panic;
 mod runtime;
 mod shared;
+mod subagents;
 mod undone;
 mod user_processes;
 
+pub use child_agents::{AgentFn, ChildFactory, ChildRun};
 pub use children::{ChildSpec, Reach};
 pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};

@@ -96,6 +96,8 @@ impl AgentInternals {
         self.tell_undone(false).await?;
         self.tell_gone_jobs().await?;
         self.tell_ended_jobs().await?;
+        self.tell_ended_tasks().await?;
+        let price = self.price(&call.model.info.reference).await?;
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
@@ -105,6 +107,7 @@ impl AgentInternals {
             .await
             .ok_or(AgentError::Cancelled)??;
         make_call_ids_unique(&mut reply.blocks);
+        self.draw(reply.usage, price);
         self.record_reply(open, &reply).await?;
         Ok((id, reply))
     }

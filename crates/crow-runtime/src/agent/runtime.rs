@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use crow_core::ids::SessionId;
+use crow_core::{ids::SessionId, turn::Budget};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AgentError, AgentHandle, AgentInternals,
+    AgentError, AgentHandle, AgentInternals, Reach,
     handle::WeakHandle,
     launch::{Launch, Place},
     shared::Shared,
@@ -78,7 +78,8 @@ impl AgentRuntime {
             let root = session.metadata.crow().cwd;
             Arc::new(Sandbox::new(config, session.root.id().as_str(), vec![root]))
         });
-        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox);
+        let seats = config.children.running;
+        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox, seats);
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;
@@ -91,7 +92,10 @@ impl AgentRuntime {
         let place = Place {
             tree: Arc::new(tree),
             depth: 0,
+            spawned: 0,
             driver: None,
+            reach: Reach::Policy,
+            budget: Budget::default(),
             session_token: self.inner.token.child_token(),
             abort_token: CancellationToken::new(),
         };

@@ -4,18 +4,20 @@ use std::{
     collections::VecDeque,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
 use crow_core::{
-    event::{AgentEvent, AgentState, ParentCall},
+    event::{AgentEvent, AgentState, ParentCall, RunOutcome},
     ids::{IdSource, RunId, SessionId},
     message::{Block, ReplyContent},
+    turn::{Budget, BudgetLimits},
     usage::TokenUsage,
 };
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentEnd, AgentHandle, handle::INPUT_QUEUE};
+use super::{AgentEnd, AgentHandle, Reach, handle::INPUT_QUEUE};
 use crate::{SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
 
 /// What handle and agent share.
@@ -26,6 +28,10 @@ pub(crate) struct Shared {
     pub(super) torn_bytes: usize,
     /// How many agents stand above this one.
     pub(super) depth: usize,
+    /// How many of those, and of it and them, were spawned by another one.
+    pub(super) spawned: usize,
+    /// How far it may go.
+    pub(crate) reach: Reach,
     pub(crate) tree: Arc<Tree>,
     /// The agent whose function drives this one, if it has no task of its own.
     pub(super) driver: Option<Arc<Self>>,
@@ -45,6 +51,16 @@ pub(crate) struct Shared {
     /// The agents that this one started; those of a driven one are with its driver, whose task ends them.
     children: Mutex<Vec<AgentHandle>>,
     pub(super) outcome: Mutex<Outcome>,
+    budget: Mutex<Budgets>,
+}
+
+/// What an agent may use.
+#[derive(Debug)]
+struct Budgets {
+    /// What it was given.
+    given: Budget,
+    /// What the run under way may use of it.
+    current: Budget,
 }
 
 /// The tokens of runs: the one under way, and those that wait to begin. An interrupt cancels them all.
@@ -107,6 +123,8 @@ pub(super) struct Outcome {
     pub(super) text: String,
     pub(super) files_modified: Vec<PathBuf>,
     pub(super) usage: TokenUsage,
+    /// How its last run ended.
+    pub(super) run: Option<RunOutcome>,
 }
 
 /// What is known of an agent before it runs.
@@ -114,6 +132,9 @@ pub(super) struct Parts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
     pub depth: usize,
+    pub spawned: usize,
+    pub reach: Reach,
+    pub budget: Budget,
     pub tree: Arc<Tree>,
     pub driver: Option<Arc<Shared>>,
     pub recorder: Weak<Recorder>,
@@ -127,18 +148,24 @@ impl Shared {
             metadata,
             torn_bytes,
             depth,
+            spawned,
+            reach,
+            budget,
             tree,
             driver,
             recorder,
             session_token,
             abort_token,
         } = parts;
+        let budget = Budgets { current: budget.clone(), given: budget };
         let current = driver.is_none().then(|| session_token.child_token());
         Self {
             id: metadata.session_id.clone(),
             parent: metadata.parent(),
             torn_bytes,
             depth,
+            spawned,
+            reach,
             tree,
             driver,
             recorder,
@@ -158,6 +185,7 @@ impl Shared {
             steered: Notify::new(),
             children: Mutex::default(),
             outcome: Mutex::default(),
+            budget: Mutex::new(budget),
         }
     }
 
@@ -243,6 +271,29 @@ impl Shared {
         children.push(child);
     }
 
+    /// Returns what the run under way may use; for a driven agent that is its driver's.
+    pub(super) fn budget(&self) -> Budget {
+        match &self.driver {
+            Some(driver) => driver.budget(),
+            None => self.budgets().current.clone(),
+        }
+    }
+
+    /// Bounds the run, within what the agent was given.
+    pub(super) fn set_budget(&self, limits: BudgetLimits, now: Duration) {
+        match &self.driver {
+            Some(driver) => driver.set_budget(limits, now),
+            None => {
+                let mut budgets = self.budgets();
+                budgets.current = budgets.given.within(limits, now);
+            }
+        }
+    }
+
+    fn budgets(&self) -> MutexGuard<'_, Budgets> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,8 +315,9 @@ impl Shared {
                 self.outcome().text = text;
             }
         }
-        if let AgentEvent::RunEnd { .. } = event {
+        if let AgentEvent::RunEnd { result, .. } = event {
             self.runs().is_under_way = false;
+            self.outcome().run = Some(result.clone());
         }
         if let AgentEvent::TaskComplete { summary, .. } = event {
             self.outcome().text.clone_from(summary);

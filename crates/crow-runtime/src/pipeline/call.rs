@@ -17,6 +17,8 @@ use crate::{AgentError, AgentInternals, outside::RunBy};
 
 /// How many reading calls run side by side.
 pub(super) const PARALLEL_READS: usize = 8;
+/// How many calls that start agents run side by side. Of the agents, so many run at once as may; the others wait.
+const PARALLEL_AGENTS: usize = 32;
 
 /// A call that was answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +44,8 @@ pub struct ExecutedCall {
 impl AgentInternals {
     /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
     ///
-    /// Calls that only read run side by side; every other call runs alone and in its place. When `cancel` is cancelled
+    /// Calls that only read run side by side, and so do calls that start agents; every other call runs alone and in its
+    /// place. When `cancel` is cancelled
     /// the remaining calls are answered as cancelled. Calls that are not open in the history are an error, and nothing is
     /// run.
     pub async fn call(
@@ -67,10 +70,13 @@ impl AgentInternals {
         }
         let mut calls = calls.into_iter().peekable();
         while let Some(call) = calls.next() {
+            let beside = call.beside();
             let mut batch = vec![call];
-            if batch.iter().all(Understood::is_read) {
-                while batch.len() < PARALLEL_READS
-                    && let Some(next) = calls.next_if(Understood::is_read)
+            if let Some((kind, most)) = beside {
+                let fits =
+                    |next: &Understood| next.beside().is_some_and(|(other, _)| other == kind);
+                while batch.len() < most
+                    && let Some(next) = calls.next_if(fits)
                 {
                     batch.push(next);
                 }
@@ -139,7 +145,16 @@ impl Understood {
         }
     }
 
-    fn is_read(&self) -> bool {
-        self.meaning.as_ref().is_ok_and(|resolved| resolved.tool.category() == ToolCategory::Read)
+    /// Returns beside which kind of calls it may run, and how many of them at once. Agents wait for their turn by
+    /// themselves.
+    fn beside(&self) -> Option<(ToolCategory, usize)> {
+        match self.meaning.as_ref().ok()?.tool.category() {
+            ToolCategory::Read => Some((ToolCategory::Read, PARALLEL_READS)),
+            ToolCategory::Agent => Some((ToolCategory::Agent, PARALLEL_AGENTS)),
+            ToolCategory::Write
+            | ToolCategory::Execute
+            | ToolCategory::Network
+            | ToolCategory::Session => None,
+        }
     }
 }

@@ -141,7 +141,7 @@ impl AgentInternals {
             plan,
         };
         let workspace = &self.context.workspace;
-        let decision = self.shared.tree.with_policy(|policy| match self.reach {
+        let decision = self.shared.tree.with_policy(|policy| match self.shared.reach {
             Reach::Policy => policy.decide(facts, workspace),
             Reach::ReadOnly => {
                 let mut policy = policy.clone();

@@ -23,7 +23,7 @@ impl AgentInternals {
             policy.set_read_only_sandbox(containment == Containment::Full);
             policy.mode()
         });
-        let only_reads = self.reach == Reach::ReadOnly || mode == PermissionMode::ReadOnly;
+        let only_reads = self.shared.reach == Reach::ReadOnly || mode == PermissionMode::ReadOnly;
         self.runner.set_profile(if only_reads {
             SandboxProfile::ReadOnly
         } else {

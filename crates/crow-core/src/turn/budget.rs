@@ -1,0 +1,300 @@
+//! What a run may use, shared by all agents that work for it.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{LimitKind, RunLimits, Spent};
+use crate::usage::TokenUsage;
+
+/// Bounds of a budget; what has none is not bounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct BudgetLimits {
+    /// Tokens, input and output together.
+    pub tokens: Option<u64>,
+    /// US dollars.
+    pub money: Option<f64>,
+    /// Time.
+    pub time: Option<Duration>,
+    /// Model calls.
+    pub steps: Option<u64>,
+}
+
+/// What a run may use. Cheap to clone: clones are one account.
+///
+/// Invariant: what is drawn from a part is drawn from all that it is a part of, so that parts together never get more than
+/// there is, however many there are. What is under way when a bound is reached still counts: a bound may be passed by one
+/// model call of each agent.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    limits: BudgetLimits,
+    since: Duration,
+    drawn: Mutex<Drawn>,
+    above: Option<Budget>,
+}
+
+/// What was drawn so far.
+#[derive(Debug, Clone, Copy)]
+struct Drawn {
+    usage: TokenUsage,
+    /// None once something was drawn whose price nobody knows.
+    money: Option<f64>,
+    steps: u64,
+}
+
+impl From<RunLimits> for BudgetLimits {
+    fn from(limits: RunLimits) -> Self {
+        let RunLimits { max_rounds: _, max_tokens, max_money, max_time } = limits;
+        Self { tokens: max_tokens, money: max_money, time: max_time, steps: None }
+    }
+}
+
+impl BudgetLimits {
+    /// Divides what there is.
+    #[must_use]
+    pub fn divided(self, parts: NonZeroU32) -> Self {
+        let number = u64::from(parts.get());
+        Self {
+            tokens: self.tokens.map(|tokens| tokens / number),
+            money: self.money.map(|money| money / f64::from(parts.get())),
+            time: self.time.map(|time| time / parts.get()),
+            steps: self.steps.map(|steps| steps / number),
+        }
+    }
+
+    /// Returns the lower of both, bound by bound.
+    fn and(self, other: Self) -> Self {
+        fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+                (one, other) => one.or(other),
+            }
+        }
+        Self {
+            tokens: lower(self.tokens, other.tokens),
+            money: lower(self.money, other.money),
+            time: lower(self.time, other.time),
+            steps: lower(self.steps, other.steps),
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(BudgetLimits::default(), Duration::ZERO)
+    }
+}
+
+impl Budget {
+    /// Makes a budget. Its time begins at `now`.
+    pub fn new(limits: BudgetLimits, now: Duration) -> Self {
+        Self::below(None, limits, now)
+    }
+
+    /// Makes a budget within this one: what is drawn from it is drawn from this one, too.
+    #[must_use]
+    pub fn within(&self, limits: BudgetLimits, now: Duration) -> Self {
+        Self::below(Some(self.clone()), limits, now)
+    }
+
+    /// Makes a budget of one of so many equal parts of what is left here. Nothing is set aside for it: what others draw
+    /// meanwhile is gone.
+    #[must_use]
+    pub fn share(&self, parts: NonZeroU32, now: Duration) -> Self {
+        self.within(self.remaining(now).divided(parts), now)
+    }
+
+    fn below(above: Option<Self>, limits: BudgetLimits, now: Duration) -> Self {
+        let drawn = Drawn { usage: TokenUsage::default(), money: Some(0.0), steps: 0 };
+        Self(Arc::new(Account { limits, since: now, drawn: Mutex::new(drawn), above }))
+    }
+
+    /// Draws what a model call used. Its price is in US dollars, where it is known.
+    pub fn draw(&self, usage: TokenUsage, price: Option<f64>) {
+        for account in self.accounts() {
+            let mut drawn = account.drawn();
+            drawn.usage += usage;
+            drawn.money = drawn.money.zip(price).map(|(all, one)| all + one);
+            drawn.steps = drawn.steps.saturating_add(1);
+        }
+    }
+
+    /// Returns the first bound that is reached, of this budget or of one that it is within.
+    pub fn reached(&self, now: Duration) -> Option<LimitKind> {
+        self.accounts().find_map(|account| account.reached(now))
+    }
+
+    /// Returns what is left, here and in all that it is within.
+    pub fn remaining(&self, now: Duration) -> BudgetLimits {
+        let left = self.accounts().map(|account| account.remaining(now));
+        left.reduce(BudgetLimits::and).unwrap_or_default()
+    }
+
+    /// Returns whether money is bounded: then the price of a model must be known.
+    pub fn bounds_money(&self) -> bool {
+        self.accounts().any(|account| account.limits.money.is_some())
+    }
+
+    /// Returns what was drawn so far. Rounds are for others to count.
+    pub fn spent(&self, now: Duration) -> Spent {
+        let Drawn { usage, money, .. } = *self.0.drawn();
+        Spent { rounds: 0, usage, money, time: now.saturating_sub(self.0.since) }
+    }
+
+    /// This account and those above it.
+    fn accounts(&self) -> impl Iterator<Item = &Account> {
+        std::iter::successors(Some(self.0.as_ref()), |account| {
+            account.above.as_ref().map(|above| above.0.as_ref())
+        })
+    }
+}
+
+impl Account {
+    fn drawn(&self) -> MutexGuard<'_, Drawn> {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reached(&self, now: Duration) -> Option<LimitKind> {
+        let Drawn { usage, money, steps } = *self.drawn();
+        let limits = &self.limits;
+        if limits.tokens.is_some_and(|most| usage.total() >= most) {
+            return Some(LimitKind::Tokens);
+        }
+        // A price that nobody knows may be any.
+        if limits.money.is_some_and(|most| money.is_none_or(|money| money >= most)) {
+            return Some(LimitKind::Money);
+        }
+        if limits.time.is_some_and(|most| now.saturating_sub(self.since) >= most) {
+            return Some(LimitKind::Time);
+        }
+        limits.steps.is_some_and(|most| steps >= most).then_some(LimitKind::Steps)
+    }
+
+    fn remaining(&self, now: Duration) -> BudgetLimits {
+        let Drawn { usage, money, steps } = *self.drawn();
+        let BudgetLimits { tokens, money: most, time, steps: most_steps } = self.limits;
+        BudgetLimits {
+            tokens: tokens.map(|most| most.saturating_sub(usage.total())),
+            money: most.map(|most| money.map_or(0.0, |money| (most - money).max(0.0))),
+            time: time.map(|most| most.saturating_sub(now.saturating_sub(self.since))),
+            steps: most_steps.map(|most| most.saturating_sub(steps)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn tokens(input_tokens: u64) -> TokenUsage {
+        TokenUsage { input_tokens, ..TokenUsage::default() }
+    }
+
+    fn two() -> NonZeroU32 {
+        NonZeroU32::new(2).unwrap()
+    }
+
+    fn limits() -> BudgetLimits {
+        BudgetLimits {
+            tokens: Some(100),
+            money: Some(1.0),
+            time: Some(10 * SECOND),
+            steps: Some(4),
+        }
+    }
+
+    #[test]
+    fn each_bound_is_reached_at_its_value() {
+        let table: [(u64, f64, Duration, u32, Option<LimitKind>); 6] = [
+            (0, 0.0, SECOND, 3, None),
+            (99, 0.99, 9 * SECOND, 1, None),
+            (100, 0.0, SECOND, 1, Some(LimitKind::Tokens)),
+            (0, 1.0, SECOND, 1, Some(LimitKind::Money)),
+            (0, 0.0, 11 * SECOND, 1, Some(LimitKind::Time)),
+            (0, 0.0, SECOND, 4, Some(LimitKind::Steps)),
+        ];
+        for (used, money, now, steps, expected) in table {
+            let budget = Budget::new(limits(), SECOND);
+            budget.draw(tokens(used), Some(money));
+            (1..steps).for_each(|_| budget.draw(tokens(0), Some(0.0)));
+            assert_eq!(budget.reached(now), expected, "{used} {money} {now:?} {steps}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_a_part_of_what_is_left_and_draws_from_the_whole() {
+        let whole = Budget::new(limits(), Duration::ZERO);
+        whole.draw(tokens(20), Some(0.5));
+        let part = whole.share(two(), 2 * SECOND);
+        let left = part.remaining(2 * SECOND);
+        assert_eq!(
+            left,
+            BudgetLimits {
+                tokens: Some(40),
+                money: Some(0.25),
+                time: Some(4 * SECOND),
+                steps: Some(1)
+            }
+        );
+        part.draw(tokens(40), Some(0.1));
+        assert_eq!(part.reached(2 * SECOND), Some(LimitKind::Tokens));
+        assert_eq!(whole.reached(2 * SECOND), None);
+        assert_eq!(whole.spent(2 * SECOND).usage.total(), 60);
+    }
+
+    #[test]
+    fn what_others_draw_from_the_whole_is_gone_for_the_part() {
+        let whole = Budget::new(limits(), Duration::ZERO);
+        let part = whole.share(two(), Duration::ZERO);
+        whole.draw(tokens(100), Some(0.0));
+        assert_eq!(part.reached(Duration::ZERO), Some(LimitKind::Tokens));
+        assert_eq!(part.remaining(Duration::ZERO).tokens, Some(0));
+    }
+
+    #[test]
+    fn a_price_that_nobody_knows_reaches_a_bound_of_money_and_no_other() {
+        let bounded = Budget::new(limits(), Duration::ZERO);
+        let free = Budget::default();
+        for budget in [&bounded, &free] {
+            budget.draw(tokens(1), None);
+        }
+        assert_eq!(bounded.reached(Duration::ZERO), Some(LimitKind::Money));
+        assert_eq!((free.reached(SECOND), free.spent(SECOND).money), (None, None));
+        assert!(bounded.within(BudgetLimits::default(), SECOND).bounds_money());
+        assert!(!free.bounds_money());
+    }
+
+    proptest! {
+        #[test]
+        fn parts_of_parts_never_get_more_than_the_whole(
+            most in 1_u64..10_000,
+            steps in prop::collection::vec((0_usize..8, 1_u32..5, 1_u64..500), 1..60),
+        ) {
+            let whole = Budget::new(BudgetLimits { tokens: Some(most), ..BudgetLimits::default() }, Duration::ZERO);
+            let mut all = vec![whole.clone()];
+            let mut largest = 0;
+            for (place, parts, used) in steps {
+                let budget = all[place % all.len()].clone();
+                if all.len() < 8 {
+                    all.push(budget.share(NonZeroU32::new(parts).unwrap(), Duration::ZERO));
+                }
+                // Who may still draw does: at most the last draw goes beyond.
+                if budget.reached(Duration::ZERO).is_none() {
+                    budget.draw(tokens(used), None);
+                    largest = largest.max(used);
+                }
+            }
+            let drawn = whole.spent(Duration::ZERO).usage.total();
+            prop_assert!(drawn < most + largest.max(1), "{drawn} of {most}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Child agents that work beside their parent.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crow_core::{
+    capability::{BackgroundChild, BackgroundState, ChildError, ChildOutcome, ChildTask},
+    ids::TaskId,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How many of those that are not through there may be. They run in their turn.
+const MOST_OPEN: usize = 32;
+/// How many that ended are remembered.
+const REMEMBERED: usize = 64;
+
+/// Child agents in the background, of one agent. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Background {
+    /// Cancelled when the agent ends: they never outlive it.
+    token: CancellationToken,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    last: u64,
+    children: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    child: watch::Sender<BackgroundChild>,
+    token: CancellationToken,
+    is_read: bool,
+}
+
+/// Says how one ended, whatever way that is.
+#[derive(Debug)]
+pub(super) struct Ending {
+    background: Background,
+    id: TaskId,
+    is_told: bool,
+}
+
+impl Background {
+    /// Starts to count after the number of the last one that the history knows.
+    pub(super) fn new(session: &CancellationToken, last: u64) -> Self {
+        let known = Known { last, children: Vec::new() };
+        Self { token: session.child_token(), known: Arc::new(Mutex::new(known)) }
+    }
+
+    pub(super) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one that is about to begin.
+    pub(super) fn add(
+        &self,
+        task: &ChildTask,
+        token: CancellationToken,
+    ) -> Result<TaskId, ChildError> {
+        let mut known = self.known();
+        let is_open = |entry: &&Entry| entry.child.borrow().is_running();
+        if known.children.iter().filter(is_open).count() >= MOST_OPEN {
+            let reason = format!("{MOST_OPEN} tasks are not through yet");
+            return Err(ChildError::Refused { reason });
+        }
+        known.last += 1;
+        let id = TaskId::new(format!("task-{}", known.last));
+        let child = BackgroundChild {
+            id: id.clone(),
+            agent: task.agent.clone(),
+            description: task.description.clone(),
+            state: BackgroundState::Running,
+        };
+        let child = watch::Sender::new(child);
+        known.children.push(Entry { child, token, is_read: false });
+        Ok(id)
+    }
+
+    /// Returns what says how one ended.
+    pub(super) fn ending(&self, id: TaskId) -> Ending {
+        Ending { background: self.clone(), id, is_told: false }
+    }
+
+    fn set(&self, id: &TaskId, state: BackgroundState) {
+        let mut known = self.known();
+        if let Some(entry) = known.children.iter().find(|entry| entry.child.borrow().id == *id) {
+            entry.child.send_modify(|child| child.state = state);
+        }
+        let ended =
+            known.children.iter().filter(|entry| !entry.child.borrow().is_running()).count();
+        if ended > REMEMBERED
+            && let Some(oldest) =
+                known.children.iter().position(|entry| !entry.child.borrow().is_running())
+        {
+            known.children.remove(oldest);
+        }
+    }
+
+    /// Finds one.
+    fn find(
+        &self,
+        id: &TaskId,
+    ) -> Result<(watch::Receiver<BackgroundChild>, CancellationToken), ChildError> {
+        let known = self.known();
+        let found = known.children.iter().find(|entry| entry.child.borrow().id == *id);
+        found.map(|entry| (entry.child.subscribe(), entry.token.clone())).ok_or_else(|| {
+            let ids = known.children.iter().map(|entry| entry.child.borrow().id.clone());
+            ChildError::UnknownTask { id: id.clone(), known: ids.collect() }
+        })
+    }
+
+    /// Waits until one is through, for as long as the patience lasts.
+    pub(super) async fn wait(
+        &self,
+        id: &TaskId,
+        patience: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<BackgroundChild, ChildError> {
+        let (mut child, _) = self.find(id)?;
+        let through = child.wait_for(|child| !child.is_running());
+        let through = tokio::time::timeout(patience, through);
+        // Whatever ends the wait: what is known by then is told.
+        drop(cancel.run_until_cancelled(through).await.map(|through| through.map(drop)));
+        Ok(self.read(id, &child))
+    }
+
+    /// Ends one, and waits until it has.
+    pub(super) async fn cancel(&self, id: &TaskId) -> Result<BackgroundChild, ChildError> {
+        let (mut child, token) = self.find(id)?;
+        token.cancel();
+        // It ends in time: by force, if need be.
+        drop(child.wait_for(|child| !child.is_running()).await.map(drop));
+        Ok(self.read(id, &child))
+    }
+
+    fn read(&self, id: &TaskId, child: &watch::Receiver<BackgroundChild>) -> BackgroundChild {
+        let child = child.borrow().clone();
+        if !child.is_running()
+            && let Some(entry) =
+                self.known().children.iter_mut().find(|entry| entry.child.borrow().id == *id)
+        {
+            entry.is_read = true;
+        }
+        child
+    }
+
+    /// Returns those that ended and were not read, each once.
+    pub(super) fn take_ended(&self) -> Vec<BackgroundChild> {
+        let mut known = self.known();
+        let unread = known.children.iter_mut().filter(|entry| !entry.is_read);
+        let ended = unread.filter(|entry| !entry.child.borrow().is_running());
+        ended
+            .map(|entry| {
+                entry.is_read = true;
+                entry.child.borrow().clone()
+            })
+            .collect()
+    }
+}
+
+impl Ending {
+    /// Says how it ended.
+    pub(super) fn with(mut self, end: Result<ChildOutcome, ChildError>) {
+        self.is_told = true;
+        let state = end.map_or_else(BackgroundState::NotStarted, BackgroundState::Ended);
+        self.background.set(&self.id, state);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if !self.is_told {
+            let reason = "it broke down".to_owned();
+            let state = BackgroundState::NotStarted(ChildError::Failed { reason });
+            self.background.set(&self.id, state);
+        }
+    }
+}
