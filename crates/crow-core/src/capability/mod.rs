@@ -12,7 +12,7 @@ mod snapshots;
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
 pub use children::{ChildError, ChildOutcome, ChildTask, Children};
 pub use clock::Clock;
-pub use containment::{Containment, HostRefusal, PutAside, RefusedHost};
+pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
 pub use processes::{
