@@ -33,8 +33,9 @@ use super::{
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
 use crate::{
-    Environment,
+    CliError, Environment, credentials,
     known_secrets::redactor,
+    product,
     render::ConsoleStyle,
     run::console_style,
     trust::{self, Project},
@@ -455,9 +456,14 @@ impl AgentHost for ProductHost {
         self.default_model().await.map(drop)
     }
 
-    /// Keys come from the environment, or were stored by the user's own command, which also forgets them.
+    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
     async fn logout(&self) -> Result<(), HostError> {
-        Err(HostError::Unsupported { what: "logout" })
+        let refused = |error: CliError| HostError::Refused {
+            message: error.message,
+            hint: error.hint.unwrap_or_default(),
+        };
+        let file = product::credential_file(&self.environment).map_err(refused)?;
+        blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
     }
 }
 
