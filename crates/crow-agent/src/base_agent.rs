@@ -66,6 +66,11 @@ impl BaseAgent {
         self
     }
 
+    /// Gives it its system prompt.
+    pub(crate) fn set_system_prompt(&mut self, prompt: String) {
+        self.config.system_prompt = prompt;
+    }
+
     /// Gives it other bounds.
     #[must_use]
     pub fn with_limits(mut self, limits: TurnLimits) -> Self {

@@ -5,6 +5,7 @@
 //! protocol and no terminal.
 
 mod acp_agent;
+mod assembly;
 mod base_agent;
 mod checks;
 pub mod definition;
@@ -22,14 +23,12 @@ mod turn_result;
 pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
 };
+pub use assembly::{AgentChoice, Assembled, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
-pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffError};
+pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate};
 pub use model_usage::ModelUsage;
-pub use prompt::{
-    BUILDER_PROMPT, BUILDER_TOOLS, PromptContext, PromptRegistry, Surroundings, Template,
-    TemplateError,
-};
+pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};
 pub use submit_for_review::SubmitForReview;
 pub use task::{Subagent, Subagents, Task, TaskCancel, TaskOutput};

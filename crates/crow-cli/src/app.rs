@@ -11,12 +11,12 @@ use crow_core::redact::Redactor;
 use crow_runtime::adopt_orphans;
 
 use crate::{
-    CliError, Environment,
+    CliError, Environment, agents,
     args::{
-        ChatArgs, Cli, Command, DiffArgs, OutputForm, PermissionsCommand, RedoArgs, RestoreArgs,
-        RunOptions, SessionsCommand, UndoArgs,
+        AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, OutputForm,
+        PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
     },
-    chat, command, credentials,
+    chat, command, config, credentials,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
@@ -88,6 +88,21 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Permissions(PermissionsCommand::Explain(args)) => {
             block_on(command::explain(&args, environment))
         }
+        Command::Config(args) => match args {
+            ConfigCommand::Get { key } => config::get(&key, environment),
+            ConfigCommand::Set { key, value } => config::set(&key, &value, environment),
+            ConfigCommand::Explain { key } => config::explain(&key, environment),
+            ConfigCommand::Validate => config::validate(environment),
+            ConfigCommand::Schema { of } => config::print_schema(of),
+            ConfigCommand::Path => config::paths(environment),
+        },
+        Command::Agents(args) => match args {
+            AgentsCommand::List { output } => agents::list(output, environment),
+            AgentsCommand::Show { name, output } => agents::show(&name, output, environment),
+            AgentsCommand::New { name, from } => {
+                agents::create(&name, from.as_deref(), environment)
+            }
+        },
         Command::Doctor => block_on(doctor(environment)),
         Command::Login(args) => credentials::login(&args, environment),
         Command::Logout(args) => credentials::logout(&args, environment),
@@ -132,6 +147,8 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Models(_)
         | Command::Sessions(_)
         | Command::Permissions(_)
+        | Command::Config(_)
+        | Command::Agents(_)
         | Command::Doctor
         | Command::Trust(_)
         | Command::Login(_)

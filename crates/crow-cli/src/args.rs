@@ -44,6 +44,12 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Put one file or folder into a state that it had
     Restore(RestoreArgs),
+    /// List, show and make agents
+    #[command(subcommand)]
+    Agents(AgentsCommand),
+    /// Show, change and check the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Show the permission rules, and what they say about a call
     #[command(subcommand)]
     Permissions(PermissionsCommand),
@@ -82,9 +88,15 @@ pub(crate) struct ChatArgs {
 /// Which model works, and what it may do.
 #[derive(Debug, Args)]
 pub(crate) struct AgentOptions {
-    /// The model, as provider/model; `crow-agent models` lists them
+    /// The agent; `crow-agent agents list` shows them [default: what config.toml says, or BUILD-HITL]
+    #[arg(long, short, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// The model of every agent, as provider/model; `crow-agent models` lists them
     #[arg(long, short, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
+    /// The model of those that look at the work of others
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub reviewer_model: Option<String>,
     /// What happens to calls that change files or run commands
     #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
     pub permissions: Permissions,
@@ -115,9 +127,12 @@ pub(crate) struct RunArgs {
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// The most model calls of the run
+    /// The most model calls of a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,
+    /// The most rounds of the run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_rounds: Option<u32>,
     /// What stdout gets: the answer, or one JSON event per line and a final result
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
@@ -233,6 +248,76 @@ pub(crate) struct OfSession {
     /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+}
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// List the agents, and what they are for
+    List {
+        /// What stdout gets: a table, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Show all of an agent, and where each value stands
+    Show {
+        /// The agent
+        name: String,
+        /// What stdout gets: text, or one JSON object
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Write the file of a new agent, to be edited
+    New {
+        /// Its name
+        name: String,
+        /// The agent that it begins as: a base agent or a composition
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+    },
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a value: `sandbox.network`, `agents.base.builder.react.max_iterations`
+    Get {
+        /// The dotted key
+        key: String,
+    },
+    /// Set a value in your own configuration, if it can be used
+    Set {
+        /// The dotted key
+        key: String,
+        /// The value: TOML, or a text
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Say what each layer says about a key, and which one counts
+    Explain {
+        /// The dotted key, of a value or of a table
+        key: String,
+    },
+    /// Check every file of the configuration
+    Validate,
+    /// Print the JSON Schema of the files
+    Schema {
+        /// Of which files [default: all]
+        of: Option<SchemaOf>,
+    },
+    /// Print where the configuration is
+    Path,
+}
+
+/// A kind of file with a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// agents/base/*.toml
+    Base,
+    /// agents/acp/*.toml
+    Composition,
+    /// config.toml
+    Config,
 }
 
 /// What to do with permission rules.

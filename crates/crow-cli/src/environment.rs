@@ -89,17 +89,26 @@ impl Environment {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn environment(vars: &[(&str, &str)]) -> Environment {
-        Environment {
-            vars: Arc::new(vars.iter().map(|(name, value)| (name.into(), value.into())).collect()),
+impl Environment {
+    /// Makes one that a test needs.
+    pub(crate) fn with<'a>(vars: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let vars = vars.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self {
+            vars: Arc::new(vars.collect()),
             current_dir: None,
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        Environment::with(vars.iter().copied())
     }
 
     #[test]

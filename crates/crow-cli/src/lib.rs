@@ -1,10 +1,12 @@
 //! The product as a library: the composition root, the commands, and how a run is shown to people and told to programs.
 
+mod agents;
 mod app;
 mod args;
 mod chat;
 mod child_environment;
 mod command;
+mod config;
 mod confirm;
 mod credentials;
 mod environment;

@@ -193,6 +193,10 @@ impl Models for ProviderModels {
         Ok(ResolvedModel { provider, info, warning: configured.warning(&reference.model) })
     }
 
+    fn default_of(&self, provider: &str) -> Option<ModelRef> {
+        self.find(provider).ok()?.default_model()
+    }
+
     async fn price(&self, reference: &ModelRef) -> Option<Price> {
         self.find(&reference.provider).ok()?.price(&reference.model)
     }

@@ -167,15 +167,20 @@ impl AcpAgent {
         self
     }
 
-    /// Takes away from all of its agents the tools that `keeps` says no to.
-    pub(super) fn retain_tools(&mut self, keeps: &dyn Fn(&dyn Tool) -> bool) {
-        self.primary.retain_tools(keeps);
+    /// Does something with each of its base agents.
+    pub(crate) fn each_base(&mut self, work: &mut dyn FnMut(&mut BaseAgent)) {
+        work(&mut self.primary);
         for coagent in &mut self.coagents {
             match coagent {
-                Coagent::Base(agent) => agent.retain_tools(keeps),
-                Coagent::Composition(inner) => inner.retain_tools(keeps),
+                Coagent::Base(agent) => work(agent),
+                Coagent::Composition(inner) => inner.each_base(work),
             }
         }
+    }
+
+    /// Takes away from all of its agents the tools that `keeps` says no to.
+    pub(super) fn retain_tools(&mut self, keeps: &dyn Fn(&dyn Tool) -> bool) {
+        self.each_base(&mut |agent| agent.retain_tools(keeps));
     }
 }
 

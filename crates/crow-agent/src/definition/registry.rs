@@ -272,13 +272,12 @@ impl AgentRegistry {
     }
 
     fn badly_named(&self, kind: AgentKind, name: &str) -> ConfigError {
-        let places = places(kind).iter().map(|(folder, ending)| format!("{folder}/{name}{ending}"));
-        let path = places
-            .filter_map(|file| self.layers.topmost(&file).ok()?.map(|(layer, _)| layer.path(&file)))
-            .next()
-            .unwrap_or_default();
+        let mut files =
+            places(kind).iter().map(|(folder, ending)| format!("{folder}/{name}{ending}"));
+        let found = files
+            .find_map(|file| self.layers.topmost(&file).ok()?.map(|(layer, _)| layer.path(&file)));
         ConfigError::of_file(
-            path,
+            found.unwrap_or_default(),
             "the name of an agent has letters, digits, \"-\", \"_\" and \".\"",
         )
     }

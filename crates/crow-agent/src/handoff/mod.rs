@@ -11,4 +11,4 @@ mod form;
 
 pub(crate) use bundle::Scene;
 pub use bundle::{Bundle, HANDOFF_TOKENS};
-pub use form::{Handoff, HandoffError};
+pub use form::{Handoff, HandoffTemplate};

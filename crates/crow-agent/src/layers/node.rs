@@ -69,6 +69,20 @@ impl Node {
         }
     }
 
+    /// Returns the value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Text(text) => text.as_str().into(),
+            Value::Integer(number) => (*number).into(),
+            Value::Float(number) => (*number).into(),
+            Value::Bool(value) => (*value).into(),
+            Value::List(items) => items.iter().map(Self::to_json).collect(),
+            Value::Table(entries) => {
+                entries.iter().map(|(key, entry)| (key.clone(), entry.node.to_json())).collect()
+            }
+        }
+    }
+
     /// Returns the values that are no tables, with their dotted keys.
     pub fn leaves(&self) -> Vec<(String, &Self)> {
         let mut leaves = Vec::new();

@@ -1,6 +1,5 @@
 //! What an agent is told: the templates of prompts, and the surroundings that open a session.
 
-mod builder;
 mod check;
 mod context;
 mod registry;
@@ -9,7 +8,6 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{BUILDER_PROMPT, BUILDER_TOOLS};
 pub use context::PromptContext;
 pub use registry::PromptRegistry;
 pub use surroundings::Surroundings;

@@ -15,7 +15,7 @@ use super::{
     conversation::{Conversation, Kept, Left},
     interrupts::Place,
 };
-use crate::{CliError, run::console_style};
+use crate::{CliError, host::Reopen, run::console_style};
 
 /// The host's command that lists sessions; with an id it is the chat's own.
 const SESSIONS: &str = "sessions";
@@ -119,7 +119,10 @@ impl Conversation {
         let id: SessionId = found.map_err(|error| CliError::failed(error.to_string()))??;
         // What the person permits here holds there too, whatever that session was left with.
         let mode = self.handle.policy().mode();
-        Ok(self.host.open_with(&id, None, Some(mode)).await?)
+        Ok(self
+            .host
+            .open_with(&id, Reopen { permissions: Some(mode), ..Reopen::default() })
+            .await?)
     }
 
     /// Makes a session like the one that is open.

@@ -94,7 +94,7 @@ enum Said {
 impl Conversation {
     pub(super) fn new(parts: Parts) -> Result<Self, CliError> {
         let Parts { launched, environment, store, models, sink, modes } = parts;
-        let Launched { host, handle, warning, .. } = launched;
+        let Launched { host, handle, warnings, .. } = launched;
         let own = OWN.map(|command| command.name);
         let aliases = ALIASES.map(|(alias, _)| alias);
         let hosts = host.commands();
@@ -126,7 +126,7 @@ impl Conversation {
             handle,
             modes,
         };
-        if let Some(warning) = warning {
+        for warning in warnings {
             conversation.screen.push_say(format!("note: {warning}"));
         }
         Ok(conversation)

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     CliError, Environment,
     args::{DemoArgs, OutputForm, Permissions},
+    host::AgentLimits,
     output::ExitCode,
     product,
     run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
@@ -49,10 +50,12 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     say(&format!("the project is in {}; the task: {PROMPT}", project.display()));
     let models: Arc<dyn Models> = Arc::new(Recorded::new(args)?);
     let request = AgentRequest {
+        agent: None,
         model: None,
+        reviewer_model: None,
         permissions: Permissions::FullAuto,
         sandbox: crate::sandbox::SandboxOptions::default(),
-        max_steps: None,
+        limits: AgentLimits::default(),
         resume: None,
         session_id: None,
         cwd: Some(project.clone()),

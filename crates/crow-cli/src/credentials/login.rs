@@ -163,6 +163,22 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     Ok(ExitCode::Done)
 }
 
+/// Forgets the key that is stored, where there is one and no other. Returns its name. Blocks.
+pub(crate) fn forget_the_only(file: &CredentialFile) -> Result<String, CliError> {
+    let known = file.load()?;
+    let names: Vec<_> = known.keys().map(String::as_str).collect();
+    let [name] = names.as_slice() else {
+        let hint = match names.as_slice() {
+            [] => "keys in variables and in files of providers are the user's to remove".to_owned(),
+            names => format!("crow-agent logout PROVIDER, with one of {}", names.join(", ")),
+        };
+        let what = if names.is_empty() { "no key is stored" } else { "several keys are stored" };
+        return Err(CliError::usage(what).hint(hint));
+    };
+    forget(file, name)?;
+    Ok((*name).to_owned())
+}
+
 fn forget(file: &CredentialFile, name: &str) -> Result<bool, CliError> {
     let was_in_file = file.remove(name)?;
     #[cfg(feature = "keyring")]

@@ -7,6 +7,8 @@ mod keyring;
 mod keys;
 mod login;
 
+#[cfg(test)]
+pub(crate) use file::Credential;
 pub(crate) use file::CredentialFile;
 pub(crate) use keys::StoredKeys;
-pub(crate) use login::{login, logout};
+pub(crate) use login::{forget_the_only, login, logout};

@@ -1,6 +1,6 @@
-//! The product as adapters see it: sessions with the shipped agent, their options, and commands.
+//! The product as adapters see it: sessions with the agent that was asked for, their options, and commands.
 
-mod agent;
+mod agents;
 mod changes;
 mod directory;
 mod options;
@@ -8,5 +8,6 @@ mod product_host;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
-pub(crate) use product_host::{HostParts, ProductHost};
+pub(crate) use product_host::{HostParts, ProductHost, Reopen};

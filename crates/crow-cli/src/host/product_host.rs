@@ -14,27 +14,28 @@ use crow_core::{
     capability::Answerer,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
-    model::{ModelRef, ModelRefError, Models, ResolvedModel},
+    model::{Abilities, ModelRef, ModelRefError, Models},
     permission::{PermissionMode, PermissionPolicy},
 };
 use crow_providers::{Credentials, ProviderModels, discover};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
-    RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec,
-    SessionStore, ShutdownReport, SnapshotStores, StoredRules,
+    OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata, SessionOption,
+    SessionSpec, SessionStore, ShutdownReport, SnapshotStores, StoredRules,
 };
 use jiff::Zoned;
 use tokio::{sync::watch, task::spawn_blocking};
 
 use super::{
-    agent::{AGENT, builder},
+    agents::{AgentSettings, Agents},
     changes::{self, Asked},
     directory::still_there,
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
 use crate::{
-    Environment,
+    CliError, Environment, credentials,
     known_secrets::redactor,
+    product,
     render::ConsoleStyle,
     run::console_style,
     trust::{self, Project},
@@ -63,8 +64,10 @@ pub(crate) struct HostParts {
     /// What the project adds in which sessions work at first, and where that is.
     pub project: (PathBuf, Project),
     pub snapshots: Arc<SnapshotStores>,
-    /// The most model calls of a run, or the default.
-    pub max_steps: Option<u32>,
+    /// What is configured of agents.
+    pub agents: AgentSettings,
+    /// The model of those that look at the work of others, where the user chose one.
+    pub reviewer_model: Option<ModelRef>,
 }
 
 /// The product behind every adapter.
@@ -73,10 +76,10 @@ pub(crate) struct ProductHost {
     environment: Environment,
     project: (PathBuf, Project),
     snapshots: Arc<SnapshotStores>,
-    models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
     fallback: Option<ModelRef>,
-    max_steps: Option<u32>,
+    agents: Agents,
+    reviewer_model: Option<ModelRef>,
     permissions: PermissionMode,
     runtime: AgentRuntime,
     open: Mutex<HashMap<SessionId, OpenSession>>,
@@ -89,6 +92,18 @@ struct OpenSession {
     handle: AgentHandle,
     /// Each run takes the newest.
     agent: watch::Sender<AcpAgent>,
+    /// What the agent was asked for with.
+    with: OpenedWith,
+    /// What the user should be told of it.
+    warnings: Vec<String>,
+}
+
+/// What a session is opened with that is not what it was left with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reopen {
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub permissions: Option<PermissionMode>,
 }
 
 impl ProductHost {
@@ -113,10 +128,10 @@ impl ProductHost {
             environment: parts.environment,
             project: parts.project,
             snapshots: parts.snapshots,
-            models: parts.models,
             providers: parts.providers,
             fallback: parts.fallback,
-            max_steps: parts.max_steps,
+            agents: Agents::new(parts.agents, parts.models),
+            reviewer_model: parts.reviewer_model,
             permissions: parts.permissions,
             runtime: AgentRuntime::new(config),
             open: Mutex::default(),
@@ -129,22 +144,26 @@ impl ProductHost {
         &self.runtime
     }
 
-    /// Returns what the model of a session should be told about: that price and window are unknown.
-    pub(crate) fn model_warning(&self, id: &SessionId) -> Option<String> {
-        self.opened().get(id).and_then(|open| open.agent.borrow().model().warning.clone())
+    /// Returns what the user should be told of the agent of a session: that price and window of its model are unknown, that
+    /// it works without a tool.
+    pub(crate) fn warnings(&self, id: &SessionId) -> Vec<String> {
+        let opened = self.opened();
+        let Some(open) = opened.get(id) else { return Vec::new() };
+        let of_model = open.agent.borrow().model().warning.clone();
+        open.warnings.iter().cloned().chain(of_model).collect()
     }
 
-    /// Opens a session with another model, or other permissions, than those that it was left with.
+    /// Opens a session with another agent, model, or other permissions, than those that it was left with.
     pub(crate) async fn open_with(
         &self,
         id: &SessionId,
-        model: Option<&str>,
-        permissions: Option<PermissionMode>,
+        reopen: Reopen,
     ) -> Result<AgentHandle, HostError> {
+        let Reopen { agent, model, permissions } = reopen;
         let _opening = self.opening.lock().await;
         if let Some(handle) = self.runtime.get(id) {
             if let Some(model) = model {
-                self.set_option(id, MODEL, model).await?;
+                self.set_option(id, MODEL, &model).await?;
             }
             if let Some(mode) = permissions {
                 handle.set_permission_mode(mode)?;
@@ -155,15 +174,23 @@ impl ProductHost {
         let wanted = id.clone();
         let stored = blocking(move || store.read(&wanted)).await??;
         still_there(&stored.metadata.crow().cwd)?;
-        let reference = match model {
-            Some(text) => parse_model(text)?,
-            None => stored.metadata.model_ref(),
-        };
-        let model = self.models.resolve(&reference).await?;
+        let mut with = opened_with(&stored.metadata);
+        if let Some(agent) = agent {
+            with.agent = agent;
+        }
+        if let Some(model) = model {
+            with.model = Some(parse_model(&model)?);
+        }
+        if let Some(model) = &self.reviewer_model {
+            with.reviewer_model = Some(model.clone());
+        }
+        let (agent, warnings) = self.agents.assemble(&with, &stored.metadata.model_ref()).await?;
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
-        let abilities = model.info.abilities;
+        let (primary, kept) = (agent.primary().name().to_owned(), with.clone());
+        let (reference, abilities) = model_of(&agent);
         let session = blocking(move || {
             let mut session = AgentSession::open(&config, &wanted, abilities)?;
+            session.set_agent(&config, &primary, kept)?;
             session.set_model(&config, &reference, abilities)?;
             if permissions.is_some() {
                 session.set_permission_mode(permissions)?;
@@ -171,20 +198,22 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        self.start(session, model)
+        self.start(session, agent, with, warnings)
     }
 
     fn start(
         &self,
         mut session: AgentSession,
-        model: ResolvedModel,
+        agent: AcpAgent,
+        with: OpenedWith,
+        warnings: Vec<String>,
     ) -> Result<AgentHandle, HostError> {
         let cwd = session.metadata().crow().cwd;
         let id = session.id().clone();
         let Project { rules, notice, .. } = self.project_in(&cwd)?;
         session.add_rules(rules);
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
-        let (agent, agents) = watch::channel(builder(model, self.max_steps));
+        let (agent, agents) = watch::channel(agent);
         let handle = self.runtime.spawn(session, |mut internals| async move {
             if let Some(text) = notice {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
@@ -194,8 +223,22 @@ impl ProductHost {
         });
         let mut open = self.opened();
         open.retain(|_, open| !open.handle.state().is_end());
-        open.insert(id, OpenSession { handle: handle.clone(), agent });
+        open.insert(id, OpenSession { handle: handle.clone(), agent, with, warnings });
         Ok(handle)
+    }
+
+    /// Goes on with another model in an open session.
+    async fn switch_model(&self, id: &SessionId, value: &str) -> Result<(), HostError> {
+        let model = parse_model(value)?;
+        let not_open = || HostError::NotOpen { id: id.clone() };
+        let mut with = self.opened().get(id).ok_or_else(not_open)?.with.clone();
+        with.model = Some(model.clone());
+        let (agent, warnings) = self.agents.assemble(&with, &model).await?;
+        let mut opened = self.opened();
+        let open = opened.get_mut(id).ok_or_else(not_open)?;
+        open.agent.send_replace(agent);
+        (open.with, open.warnings) = (with, warnings);
+        Ok(())
     }
 
     /// Returns what the project of a directory adds. Its providers are known only if the program was started there.
@@ -292,27 +335,30 @@ impl ProductHost {
 #[async_trait]
 impl AgentHost for ProductHost {
     async fn create(&self, new: NewSession) -> Result<AgentHandle, HostError> {
-        if let Some(name) = new.agent.as_deref().filter(|name| *name != AGENT) {
-            return Err(unknown("agent", name));
-        }
-        let reference = match &new.model {
-            Some(text) => parse_model(text)?,
+        let model = new.model.as_deref().map(parse_model).transpose()?;
+        let default = match &model {
+            Some(model) => model.clone(),
             None => self.default_model().await?,
         };
-        let model = self.models.resolve(&reference).await?;
+        let agent = new.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
+        let reviewer_model = self.reviewer_model.clone();
+        let with = OpenedWith { agent, model, reviewer_model };
+        let (agent, warnings) = self.agents.assemble(&with, &default).await?;
+        let (reference, abilities) = model_of(&agent);
         let spec = SessionSpec {
             id: new.id,
-            abilities: model.info.abilities,
+            abilities,
             permissions: Some(new.permissions.unwrap_or(self.permissions)),
-            ..SessionSpec::new(AGENT, reference, &new.cwd)
+            opened_with: Some(with.clone()),
+            ..SessionSpec::new(agent.primary().name(), reference, &new.cwd)
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        self.start(session, model)
+        self.start(session, agent, with, warnings)
     }
 
     async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        self.open_with(id, None, None).await
+        self.open_with(id, Reopen::default()).await
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
@@ -340,11 +386,12 @@ impl AgentHost for ProductHost {
         let (store, wanted) = (Arc::clone(&self.store), id.clone());
         let stored = blocking(move || store.read(&wanted)).await??;
         still_there(&stored.metadata.crow().cwd)?;
-        let model = self.models.resolve(&stored.metadata.model_ref()).await?;
+        let with = opened_with(&stored.metadata);
+        let (agent, warnings) = self.agents.assemble(&with, &stored.metadata.model_ref()).await?;
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
-        let abilities = model.info.abilities;
+        let (_, abilities) = model_of(&agent);
         let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;
-        self.start(session, model)
+        self.start(session, agent, with, warnings)
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
@@ -360,12 +407,7 @@ impl AgentHost for ProductHost {
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
         let handle = self.running(id)?;
         match name {
-            MODEL => {
-                let model = self.models.resolve(&parse_model(value)?).await?;
-                let opened = self.opened();
-                let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
-                open.agent.send_replace(builder(model, self.max_steps));
-            }
+            MODEL => self.switch_model(id, value).await?,
             PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?)?,
             name => return Err(unknown("option", name)),
         }
@@ -414,9 +456,14 @@ impl AgentHost for ProductHost {
         self.default_model().await.map(drop)
     }
 
-    /// Keys come from the environment, or were stored by the user's own command, which also forgets them.
+    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
     async fn logout(&self) -> Result<(), HostError> {
-        Err(HostError::Unsupported { what: "logout" })
+        let refused = |error: CliError| HostError::Refused {
+            message: error.message,
+            hint: error.hint.unwrap_or_default(),
+        };
+        let file = product::credential_file(&self.environment).map_err(refused)?;
+        blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
     }
 }
 
@@ -424,6 +471,20 @@ impl fmt::Debug for ProductHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProductHost").field("runtime", &self.runtime).finish_non_exhaustive()
     }
+}
+
+/// Returns what a session was opened with, or what one of before there were several agents comes to.
+fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
+    metadata.crow().opened_with.unwrap_or_else(|| OpenedWith {
+        agent: metadata.agent_type.clone(),
+        model: Some(metadata.model_ref()),
+        reviewer_model: None,
+    })
+}
+
+fn model_of(agent: &AcpAgent) -> (ModelRef, Abilities) {
+    let info = &agent.model().info;
+    (info.reference.clone(), info.abilities)
 }
 
 fn line(metadata: &SessionMetadata) -> String {

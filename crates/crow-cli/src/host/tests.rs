@@ -11,14 +11,18 @@ use crow_testkit::{
 
 use futures_util::StreamExt as _;
 
-use super::{HostParts, ProductHost};
-use crate::Environment;
+use super::{AgentLimits, HostParts, ProductHost};
+use crate::{Environment, config::Configuration, credentials::Credential, product};
+
+fn environment(home: &Path) -> Environment {
+    Environment::with([("HOME", home.to_str().unwrap())])
+}
 
 fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
     let snapshots = folder.join("snapshots");
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     ProductHost::new(HostParts {
-        environment: Environment::from_process(),
+        environment: environment(folder),
         store: Arc::new(MemoryStore::default()),
         models,
         providers: None,
@@ -29,7 +33,8 @@ fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         rules: StoredRules::default(),
         project: Default::default(),
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
-        max_steps: None,
+        agents: Configuration::shipped().agents(AgentLimits::default()),
+        reviewer_model: None,
     })
 }
 
@@ -50,11 +55,25 @@ async fn only_agents_that_exist_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_is_stored_that_could_be_forgotten() {
+async fn the_only_key_that_is_stored_is_forgotten_and_none_of_several() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(&ScriptedModel::new([]), folder.path());
     host.authenticate().await.unwrap();
-    assert!(matches!(host.logout().await, Err(HostError::Unsupported { .. })));
+    let file = product::credential_file(&environment(folder.path())).unwrap();
+    let refused = |said: Result<(), HostError>| match said {
+        Err(HostError::Refused { message, .. }) => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(host.logout().await), "no key is stored");
+    let (origin, key) = ("https://a.example".to_owned(), "sk-1".to_owned());
+    let credential = Credential { origin, key };
+    file.add("one", credential.clone()).unwrap();
+    file.add("two", credential).unwrap();
+    assert_eq!(refused(host.logout().await), "several keys are stored");
+    assert_eq!(file.load().unwrap().len(), 2);
+    file.remove("two").unwrap();
+    host.logout().await.unwrap();
+    assert!(file.load().unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -38,12 +38,12 @@ pub(crate) async fn drive(
     show: Show,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
-    let Launched { host, handle, audience, warning } = launched;
+    let Launched { host, handle, audience, warnings } = launched;
     let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
     handle
         .send_input(vec![Block::text(prompt)])
         .map_err(|error| CliError::failed(error.to_string()))?;
-    if let Some(warning) = warning {
+    for warning in warnings {
         say(&warning);
     }
     let mut driver = Driver {

@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use crow_core::{capability::Answerer, ids::SessionId, model::ModelRef, model::Models};
+use crow_core::{
+    capability::Answerer,
+    ids::SessionId,
+    model::{ModelRef, ModelRefError, Models},
+};
 use crow_providers::ProviderModels;
 use crow_runtime::{
     AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, SnapshotStores,
@@ -13,7 +17,8 @@ use super::{AgentRequest, answerer::HeadlessAnswerer, say};
 use crate::{
     CliError, Environment,
     args::OutputForm,
-    host::{HostParts, ProductHost},
+    config::Configuration,
+    host::{HostParts, ProductHost, Reopen},
     sandbox::sandbox,
     trust::Project,
 };
@@ -44,7 +49,7 @@ pub(crate) struct Launched {
     pub handle: AgentHandle,
     /// Who is there to be asked.
     pub audience: Audience,
-    pub warning: Option<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Who is there to be asked.
@@ -75,6 +80,19 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
     };
+    let configuration = if fallback.is_some() {
+        // Whoever brings a model is on its own: what the user configured has no say.
+        Configuration::shipped()
+    } else {
+        Configuration::load(environment, &project)?
+    };
+    let fallback = fallback.or_else(|| configuration.settings.model.clone());
+    let reviewer_model = match &request.reviewer_model {
+        Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
+            CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
+        })?),
+        None => configuration.settings.review_model.clone(),
+    };
     let sandbox = sandbox(&request.sandbox, environment)?;
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
@@ -91,17 +109,23 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         rules,
         project: (cwd.clone(), project),
         snapshots,
-        max_steps: request.max_steps,
+        agents: configuration.agents(request.limits),
+        reviewer_model,
     });
     let handle = match &request.resume {
         Some(prefix) => {
             let id = store.find(prefix)?;
-            let permissions = Some(request.permissions.into());
-            host.open_with(&id, request.model.as_deref(), permissions).await?
+            let reopen = Reopen {
+                agent: request.agent.clone(),
+                model: request.model.clone(),
+                permissions: Some(request.permissions.into()),
+            };
+            host.open_with(&id, reopen).await?
         }
         None => {
             host.create(NewSession {
                 cwd,
+                agent: request.agent.clone(),
                 model: request.model.clone(),
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
                 ..NewSession::default()
@@ -114,8 +138,8 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             "the last event of the session was not written to its end; it was cut off and kept in history.torn",
         );
     }
-    let warning = host.model_warning(handle.session_id());
-    Ok(Launched { host, handle, audience, warning })
+    let warnings = host.warnings(handle.session_id());
+    Ok(Launched { host, handle, audience, warnings })
 }
 
 impl Audience {

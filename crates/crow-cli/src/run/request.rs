@@ -10,7 +10,7 @@ use crow_runtime::SessionStore;
 use crate::{
     CliError, Environment,
     args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
-    host::working_directory,
+    host::{AgentLimits, working_directory},
     sandbox::SandboxOptions,
 };
 
@@ -28,10 +28,12 @@ pub(crate) struct RunRequest {
 /// Which agent is to work, and in which session.
 #[derive(Debug)]
 pub(crate) struct AgentRequest {
+    pub agent: Option<String>,
     pub model: Option<String>,
+    pub reviewer_model: Option<String>,
     pub permissions: Permissions,
     pub sandbox: SandboxOptions,
-    pub max_steps: Option<u32>,
+    pub limits: AgentLimits,
     pub resume: Option<String>,
     pub session_id: Option<String>,
     pub cwd: Option<PathBuf>,
@@ -39,12 +41,14 @@ pub(crate) struct AgentRequest {
 
 impl AgentRequest {
     fn new(options: AgentOptions) -> Self {
-        let AgentOptions { model, permissions, sandbox } = options;
+        let AgentOptions { agent, model, reviewer_model, permissions, sandbox } = options;
         Self {
+            agent,
             model,
+            reviewer_model,
             permissions,
             sandbox,
-            max_steps: None,
+            limits: AgentLimits::default(),
             resume: None,
             session_id: None,
             cwd: None,
@@ -111,8 +115,9 @@ impl RunRequest {
                 CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
             );
         }
-        let RunOptions { agent, max_steps, output } = options;
-        Ok(Self { prompt, output, agent: AgentRequest { max_steps, ..AgentRequest::new(agent) } })
+        let RunOptions { agent, max_steps, max_rounds, output } = options;
+        let limits = AgentLimits { max_steps, max_rounds };
+        Ok(Self { prompt, output, agent: AgentRequest { limits, ..AgentRequest::new(agent) } })
     }
 }
 

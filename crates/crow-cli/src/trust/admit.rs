@@ -2,13 +2,14 @@
 
 use std::{fmt::Write as _, path::Path};
 
+use crow_agent::layers::Layer;
 use crow_core::permission::RuleSet;
 use crow_providers::ProviderConfig;
 
 use super::{
     contents::{Contents, project_root},
     fingerprint::{Difference, Fingerprint},
-    project::{ProjectConfig, folder_of, powers},
+    project::{ProjectConfig, folder_of, layer, powers},
     store::{TrustError, TrustStore, name},
 };
 use crate::{CliError, Environment, confirm::confirm, render::exact_line, run::Audience};
@@ -19,6 +20,8 @@ pub(crate) struct Project {
     /// Rules that only deny or ask.
     pub(crate) rules: RuleSet,
     pub(crate) providers: Vec<ProviderConfig>,
+    /// Its agents, prompts and settings.
+    pub(crate) layer: Option<Layer>,
     /// What the user is to know of it.
     pub(crate) notice: Option<String>,
 }
@@ -113,7 +116,7 @@ pub(crate) fn admit(
 impl Project {
     fn trusted(contents: &Contents) -> Result<Self, CliError> {
         let ProjectConfig { rules, providers } = ProjectConfig::parse(contents)?;
-        Ok(Self { rules, providers, notice: None })
+        Ok(Self { rules, providers, layer: Some(layer(contents)), notice: None })
     }
 
     fn without(notice: String) -> Self {

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crow_agent::layers::{Layer, LayerKind};
 use crow_core::permission::{PermissionRule, RuleDecision, RuleMatcher, RuleScope, RuleSet};
 use crow_providers::{ProviderConfig, is_built_in};
 use crow_runtime::RuleStore;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::contents::{Contents, FOLDER, Item};
-use crate::{CliError, render::describe_rule};
+use crate::{CliError, config, render::describe_rule};
 
 /// The file of permission rules.
 const RULES: &str = "permissions.json";
@@ -36,8 +37,16 @@ impl ProjectConfig {
                 providers.push(provider(&contents.path(name), bytes)?);
             }
         }
+        config::check_project(&layer(contents))?;
         Ok(Self { rules, providers })
     }
+}
+
+/// Returns what was read as the layer of the project. Nothing of it is read a second time.
+pub(crate) fn layer(contents: &Contents) -> Layer {
+    let names = contents.items.keys();
+    let files = names.filter_map(|name| Some((name.clone(), contents.file(name)?.to_vec())));
+    Layer::memory(LayerKind::Project, folder_of(contents.root()), files.collect())
 }
 
 /// Says of each file what it is and what it could do, once it is trusted.
@@ -67,6 +76,8 @@ fn power(contents: &Contents, name: &str) -> Vec<String> {
             .map(|rules| rules.rules().iter().map(describe_rule).collect())
     } else if is_provider(name) {
         provider(&path, bytes).map(|provider| vec![reach(&provider)])
+    } else if let Some(powers) = config::powers(&layer(contents), name) {
+        powers
     } else {
         Ok(vec!["not used by this version of crow-agent".to_owned()])
     };

@@ -41,13 +41,26 @@ impl fmt::Display for Containment {
     }
 }
 
-/// A protected file or folder that a process made or replaced, although nobody had allowed it.
+/// A protected file or folder that a process made, changed or removed, although nobody had allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutAside {
     /// Where it appeared.
     pub path: PathBuf,
     /// Where it was moved to; absent if it could not be moved, so that it is still there.
     pub kept: Option<PathBuf>,
+    /// What was there before.
+    pub original: Original,
+}
+
+/// What was where a process made or changed something that is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Original {
+    /// Nothing.
+    Absent,
+    /// Something that is there again.
+    PutBack,
+    /// Something that could not be put back.
+    Lost,
 }
 
 /// A host that a process wanted to reach and could not.

@@ -14,7 +14,7 @@ pub use children::{
     BackgroundChild, BackgroundState, ChildEnd, ChildError, ChildOutcome, ChildTask, Children,
 };
 pub use clock::Clock;
-pub use containment::{Containment, HostRefusal, PutAside, RefusedHost};
+pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
 pub use processes::{

@@ -119,6 +119,11 @@ pub trait Models: Send + Sync + fmt::Debug {
     /// Finds the provider and what is known about the model. Makes no request.
     async fn resolve(&self, reference: &ModelRef) -> Result<ResolvedModel, ModelsError>;
 
+    /// Returns the model of a provider that is asked where none is named. Makes no request.
+    fn default_of(&self, _provider: &str) -> Option<ModelRef> {
+        None
+    }
+
     /// Looks up what a model costs. May read files; not needed before the first request.
     async fn price(&self, reference: &ModelRef) -> Option<Price>;
 }

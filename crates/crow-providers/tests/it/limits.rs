@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crow_agent::{AgentConfig, BaseAgent, Surroundings, serve};
+use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     event::AgentEvent,
     message::Block,
@@ -204,7 +204,8 @@ async fn an_agent_says_that_it_waits_for_its_provider() {
     let agent =
         BaseAgent::new("builder", AgentConfig::default(), resolved, ToolRegistry::default());
     let surroundings = Surroundings { cwd: folder.path().to_owned(), ..Surroundings::default() };
-    let handle = runtime.spawn(session, |internals| serve(agent, surroundings, internals));
+    let handle =
+        runtime.spawn(session, |internals| serve(AcpAgent::solo(agent), surroundings, internals));
     let mut events = handle.stream().unwrap();
     limiter.pause(Duration::from_secs(12));
     handle.send_input(vec![Block::text("Hello")]).unwrap();

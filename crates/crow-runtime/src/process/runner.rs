@@ -95,7 +95,10 @@ impl Processes for ProcessRunner {
         cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError> {
         let started = Instant::now();
-        let prepared = self.prepare(&spec, &cancellation).await?;
+        let mut prepared = self.prepare(&spec, &cancellation).await?;
+        if let Some(confined) = &mut prepared.confined {
+            confined.watch();
+        }
         let buffer = OutputBuffer::new(spec.output.clone());
         let running = start(prepared, spec, buffer)?;
         let ended = running.end(&cancellation).await?;

@@ -18,6 +18,7 @@ mod protected;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
+mod watched;
 
 #[cfg(target_os = "linux")]
 use linux as system;

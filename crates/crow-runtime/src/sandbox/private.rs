@@ -8,6 +8,7 @@ use std::{
 };
 
 const LOCK: &str = "lock";
+const HELD: &str = "held";
 /// How many leftovers are removed at once.
 const LEFTOVERS: usize = 8;
 
@@ -41,6 +42,11 @@ impl PrivateFolder {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Where what was moved aside is kept.
+    pub(super) fn held(&self) -> PathBuf {
+        self.path.join(HELD)
+    }
 }
 
 impl Drop for PrivateFolder {
@@ -67,7 +73,7 @@ fn remove_leftovers(base: &Path) {
 
 /// Removes what can be removed; what was moved aside stays, for its user to look at.
 fn remove(path: &Path) {
-    let held = path.join("held");
+    let held = path.join(HELD);
     let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
     let removed = if has_held {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

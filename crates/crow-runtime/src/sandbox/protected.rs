@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::{capability::PutAside, workspace::PROTECTED};
+use crow_core::{
+    capability::{Original, PutAside},
+    workspace::PROTECTED,
+};
 
 use super::{
     git::{GitFolder, is_harmless_repository, settings_in},
@@ -156,7 +159,13 @@ impl Protected {
             .filter(|path| !self.inner.contains(path) && !is_harmless_repository(path))
             .collect();
         let paths = appeared.chain(replaced).chain(&bare).chain(&entered);
-        paths.map(|path| PutAside { path: path.clone(), kept: aside(path, folder).ok() }).collect()
+        paths
+            .map(|path| PutAside {
+                path: path.clone(),
+                kept: aside(path, folder).ok(),
+                original: Original::Absent,
+            })
+            .collect()
     }
 }
 
@@ -175,7 +184,7 @@ fn is_new(path: &Path) -> bool {
 }
 
 /// Moves something to a new name in a folder; copies nothing.
-fn aside(path: &Path, folder: &Path) -> io::Result<PathBuf> {
+pub(super) fn aside(path: &Path, folder: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut number = 0_u32;
@@ -235,7 +244,9 @@ mod tests {
             std::slice::from_ref(&place.root),
             &NestedRepositories::default(),
         );
-        let [PutAside { path, kept: Some(kept) }] = aside.as_slice() else { panic!("{aside:?}") };
+        let [PutAside { path, kept: Some(kept), .. }] = aside.as_slice() else {
+            panic!("{aside:?}")
+        };
         assert_eq!(*path, place.root.join(".github"));
         assert!(kept.join("workflows").is_dir() && !path.exists());
         assert_eq!(

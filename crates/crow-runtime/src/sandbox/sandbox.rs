@@ -13,9 +13,12 @@ use tokio::{process::Command, sync::OnceCell};
 use super::{
     Network, SandboxConfig, SandboxProfile,
     launch::Launch,
+    nested::NestedRepositories,
     private::PrivateFolder,
+    protected::Protected,
     proxy::{Proxy, Since},
     system::{Confinement, Ground},
+    watched::Watched,
 };
 
 /// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
@@ -33,7 +36,9 @@ struct Laid {
     /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
     proxy: Option<Proxy>,
     ground: Ground,
-    _folder: PrivateFolder,
+    folder: PrivateFolder,
+    roots: Vec<PathBuf>,
+    unprotected: Vec<PathBuf>,
 }
 
 /// A command's part of a sandbox.
@@ -43,6 +48,17 @@ pub(crate) struct Confined {
     inner: Option<Confinement>,
     variables: BTreeMap<&'static str, OsString>,
     refused: Option<Since>,
+    /// What to look at before and after, where the kernel does not hold it.
+    watch: Option<Watch>,
+}
+
+/// Where protected files are, and how they were.
+#[derive(Debug)]
+struct Watch {
+    roots: Vec<PathBuf>,
+    unprotected: Vec<PathBuf>,
+    held: PathBuf,
+    watched: Option<Watched>,
 }
 
 /// The hosts that a command is refused while it runs.
@@ -122,8 +138,9 @@ impl Sandbox {
 impl Laid {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> std::io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
-        let ground = Ground::lay(config, roots, folder.path())?;
-        Ok(Self { proxy: None, ground, _folder: folder })
+        let unprotected = config.unprotected.clone();
+        let ground = Ground::lay(config, roots.clone(), folder.path())?;
+        Ok(Self { proxy: None, ground, folder, roots, unprotected })
     }
 
     fn open_way(&mut self, config: &SandboxConfig) -> std::io::Result<()> {
@@ -152,7 +169,15 @@ impl Laid {
         let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
-        Ok(Confined { containment: self.containment(), inner, variables, refused })
+        let containment = self.containment();
+        let is_in_part = matches!(containment, Containment::Partial { .. });
+        let watch = is_in_part.then(|| Watch {
+            roots: self.roots.clone(),
+            unprotected: self.unprotected.clone(),
+            held: self.folder.held(),
+            watched: None,
+        });
+        Ok(Confined { containment, inner, variables, refused, watch })
     }
 }
 
@@ -202,9 +227,23 @@ impl Confined {
         self.inner.as_mut()?.end()
     }
 
-    /// Moves aside what the command should not have made.
+    /// Looks at protected files that the kernel does not hold, to put them back afterwards. Only for a command beside which
+    /// nothing else of the session changes files: what the user permits meanwhile must stay. Blocks while it reads them.
+    pub(crate) fn watch(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            let nested = NestedRepositories::default();
+            let protected = Protected::find(&watch.roots, &watch.unprotected, &nested);
+            watch.watched = Some(Watched::look(&protected));
+        }
+    }
+
+    /// Moves aside what the command should not have made, and puts back what it should not have changed.
     pub(crate) fn put_aside(&self) -> Vec<PutAside> {
-        self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default()
+        let mut all = self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default();
+        if let Some(Watch { held, watched: Some(watched), .. }) = &self.watch {
+            all.extend(watched.put_back(held));
+        }
+        all
     }
 
     /// Notes the hosts that are refused from when the command was made ready.

@@ -18,8 +18,8 @@ use crow_core::{
 use serde_json::Map;
 
 use super::{
-    CrowMetadata, Family, OpenedSession, RootSession, SessionError, SessionLog, SessionMetadata,
-    StoredSession, ToolState,
+    CrowMetadata, Family, OpenedSession, OpenedWith, RootSession, SessionError, SessionLog,
+    SessionMetadata, StoredSession, ToolState,
 };
 use crate::{RuntimeConfig, resolve_rules, rule_links::add_resolved, undo::snapshots_of};
 
@@ -44,6 +44,8 @@ pub struct SessionSpec {
     pub root: Option<RootSession>,
     /// What happens in the session to calls of which no rule speaks; none leaves it to the configuration.
     pub permissions: Option<PermissionMode>,
+    /// The agent that the session is opened with, where the product has several.
+    pub opened_with: Option<OpenedWith>,
 }
 
 impl SessionSpec {
@@ -59,6 +61,7 @@ impl SessionSpec {
             parent: None,
             root: None,
             permissions: None,
+            opened_with: None,
         }
     }
 }
@@ -117,6 +120,7 @@ impl AgentSession {
             current_snapshot: None,
             grants_forgotten: 0,
             permissions: spec.permissions,
+            opened_with: spec.opened_with,
         });
         let policy = policy(config, &spec.cwd);
         let mut log = config.store.create(&metadata)?;
@@ -267,6 +271,24 @@ impl AgentSession {
         self.log.save_metadata(&self.metadata)
     }
 
+    /// Sets the agent that the session goes on with. Another one than before is recorded as a switch. Blocks.
+    pub fn set_agent(
+        &mut self,
+        config: &RuntimeConfig,
+        agent_type: &str,
+        opened_with: OpenedWith,
+    ) -> Result<(), SessionError> {
+        let mut crow = self.metadata.crow();
+        let before = crow.opened_with.as_ref().map_or(&self.metadata.agent_type, |it| &it.agent);
+        if *before != opened_with.agent {
+            self.record_switch(config, format!("agent: {before} -> {}", opened_with.agent))?;
+        }
+        agent_type.clone_into(&mut self.metadata.agent_type);
+        crow.opened_with = Some(opened_with);
+        self.metadata.set_crow(&crow);
+        self.log.save_metadata(&self.metadata)
+    }
+
     /// Sets the model that the session goes on with. Another one than before is recorded as a switch. Blocks.
     pub fn set_model(
         &mut self,
@@ -279,6 +301,17 @@ impl AgentSession {
         if before == *model {
             return Ok(());
         }
+        self.record_switch(config, model_switch(&before, model))?;
+        self.metadata.model.clone_from(&model.model);
+        self.metadata.provider.clone_from(&model.provider);
+        self.log.save_metadata(&self.metadata)
+    }
+
+    fn record_switch(
+        &mut self,
+        config: &RuntimeConfig,
+        change: String,
+    ) -> Result<(), SessionError> {
         let crow = self.metadata.crow();
         let mut switch = Envelope {
             seq: None,
@@ -289,7 +322,7 @@ impl AgentSession {
             role: crow.role,
             parent: self.metadata.parent(),
             round: 0,
-            event: AgentEvent::Switch { change: model_switch(&before, model) },
+            event: AgentEvent::Switch { change },
         };
         let log = &mut self.log;
         self.root.number(|seq| {
@@ -297,10 +330,8 @@ impl AgentSession {
             log.append(&switch)
         })?;
         let id = self.metadata.session_id.clone();
-        self.history.apply(&switch).map_err(|source| SessionError::Inconsistent { id, source })?;
-        self.metadata.model.clone_from(&model.model);
-        self.metadata.provider.clone_from(&model.provider);
-        self.log.save_metadata(&self.metadata)
+        let taken = self.history.apply(&switch);
+        taken.map_err(|source| SessionError::Inconsistent { id, source })
     }
 }
 

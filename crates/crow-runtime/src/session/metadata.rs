@@ -70,6 +70,22 @@ pub struct CrowMetadata {
     /// What happens in this session to calls of which no rule speaks; none where the configuration says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<PermissionMode>,
+    /// The agent that the session was opened with, for a root session of a product.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_with: Option<OpenedWith>,
+}
+
+/// The agent that a session was opened with, and the models that the user chose for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedWith {
+    /// The agent's name: that of a composition, or of a base agent that works alone.
+    pub agent: String,
+    /// The model that all of its agents ask; none where each asks its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// The model that those ask which look at the work of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewer_model: Option<ModelRef>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -101,6 +117,7 @@ impl SessionMetadata {
             current_snapshot: None,
             grants_forgotten: 0,
             permissions: None,
+            opened_with: None,
         })
     }
 
@@ -156,6 +173,7 @@ impl SessionMetadata {
             current_snapshot: None,
             grants_forgotten: 0,
             permissions: None,
+            opened_with: None,
         });
         Some(metadata)
     }

@@ -15,7 +15,7 @@ pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;
 pub use file::FileStore;
 pub use memory::MemoryStore;
-pub use metadata::{CrowMetadata, ReservedKey, SessionMetadata};
+pub use metadata::{CrowMetadata, OpenedWith, ReservedKey, SessionMetadata};
 pub use root_session::RootSession;
 pub use store::{OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};
 

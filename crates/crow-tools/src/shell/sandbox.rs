@@ -1,9 +1,9 @@
 //! What a result tells of the sandbox.
 
-use std::fmt::Write as _;
-
 use crow_core::{
-    capability::{Containment, HostRefusal, ProcessEnd, ProcessOutcome, PutAside, RefusedHost},
+    capability::{
+        Containment, HostRefusal, Original, ProcessEnd, ProcessOutcome, PutAside, RefusedHost,
+    },
     tool::ToolContext,
 };
 use serde_json::{Map, Value, json};
@@ -45,7 +45,11 @@ pub(super) fn tell(
     }
     tell_what_was_held(&outcome.refused_hosts, &outcome.put_aside, output, ctx);
     let first = outcome.put_aside.first()?;
-    Some(format!("it made {}, which is protected", shown(&first.path, ctx)))
+    let did = match first.original {
+        Original::Absent => "made",
+        Original::PutBack | Original::Lost => "changed",
+    };
+    Some(format!("it {did} {}, which is protected", shown(&first.path, ctx)))
 }
 
 /// Adds the hosts that were out of reach, and the files that were moved away.
@@ -58,20 +62,32 @@ pub(super) fn tell_what_was_held(
     for host in refused_hosts.iter().take(TOLD_HOSTS) {
         output.push_str(&told(host));
     }
-    for PutAside { path, kept } in put_aside {
-        let path = shown(path, ctx);
-        // Writing to a string cannot fail.
-        let _ = match kept {
-            Some(kept) => write!(
-                output,
-                "\n[{path} can start programs, so the sandbox moved it away, to {}; use write_file for it, which asks the user]",
-                kept.display()
-            ),
-            None => write!(
-                output,
-                "\n[{path} can start programs and should not be there; it could not be moved away]"
-            ),
-        };
+    for aside in put_aside {
+        output.push_str(&told_of(aside, ctx));
+    }
+}
+
+fn told_of(PutAside { path, kept, original }: &PutAside, ctx: &ToolContext) -> String {
+    let path = shown(path, ctx);
+    match (original, kept) {
+        (Original::Absent, Some(kept)) => format!(
+            "\n[{path} can start programs, so the sandbox moved it away, to {}; use write_file for it, which asks the user]",
+            kept.display()
+        ),
+        (Original::Absent, None) => format!(
+            "\n[{path} can start programs and should not be there; it could not be moved away]"
+        ),
+        (Original::PutBack, kept) => {
+            let kept = kept.as_ref();
+            let kept = kept.map(|kept| format!("; what it became is in {}", kept.display()));
+            format!(
+                "\n[{path} can start programs, so the sandbox put it back as it was{}; use write_file for it, which asks the user]",
+                kept.unwrap_or_default()
+            )
+        }
+        (Original::Lost, _) => {
+            format!("\n[{path} can start programs and was changed; it could not be put back]")
+        }
     }
 }
 

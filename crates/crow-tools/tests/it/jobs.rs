@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crow_core::{
     capability::{
-        HostRefusal, JobInfo, JobOutput, JobState, OutputFile, ProcessEnd, PutAside, RefusedHost,
-        Since,
+        HostRefusal, JobInfo, JobOutput, JobState, Original, OutputFile, ProcessEnd, PutAside,
+        RefusedHost, Since,
     },
     ids::JobId,
     tool::{Effects, Subject, ToolStatus},
@@ -128,7 +128,11 @@ async fn what_a_job_printed_reads_like_any_output() {
         ),
         (
             JobOutput {
-                put_aside: vec![PutAside { path: "/x/.envrc".into(), kept: None }],
+                put_aside: vec![PutAside {
+                    path: "/x/.envrc".into(),
+                    kept: None,
+                    original: Original::Absent,
+                }],
                 ..output(ended(ProcessEnd::Exited(0)), "")
             },
             "(nothing new)\n[job-1 ended with exit code 0 after 2 s, 0 bytes so far]\n[/x/.envrc can start programs and should not be there; it could not be moved away]",

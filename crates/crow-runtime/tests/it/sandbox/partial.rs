@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_core::capability::Containment;
+use crow_core::capability::{Containment, Original};
 
 use super::stage::{Stage, printed};
 
@@ -53,4 +53,11 @@ async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_
     assert!(gaps[0].starts_with("no namespaces (namespaces cannot be made"), "{gaps:?}");
     let outcome = stage.run("mkdir .github").await;
     assert_eq!(outcome.put_aside.len(), 1);
+    // What is there can be changed, but not for long.
+    fs::write(stage.project().join(".envrc"), "use nix").unwrap();
+    let outcome = stage.run("echo evil >.envrc; cat .envrc").await;
+    assert_eq!(printed(&outcome), "evil\n");
+    assert_eq!(outcome.put_aside[0].original, Original::PutBack);
+    assert_eq!(fs::read_to_string(stage.project().join(".envrc")).unwrap(), "use nix");
+    assert_eq!(stage.run("cat .envrc").await.put_aside, []);
 }

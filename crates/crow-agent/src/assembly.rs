@@ -1,0 +1,312 @@
+//! From what files say of agents to agents that can be run.
+
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
+
+use crow_core::{
+    model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel},
+    tool::{ToolRegistry, Typed},
+};
+
+use crate::{
+    AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Checks, Coagent, CompositionError, EndTools,
+    Handoff, PromptContext, SubmitForReview, TaskComplete, TemplateError,
+    definition::{
+        AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError, HandoffDefinition,
+        ModelChoice,
+    },
+};
+
+/// What agents are made of.
+#[derive(Debug, Clone)]
+pub struct Assembly {
+    /// What files say of them.
+    pub registry: AgentRegistry,
+    /// The models that they may ask.
+    pub models: Arc<dyn Models>,
+    /// Every tool that there is.
+    pub tools: ToolRegistry,
+    /// What must pass before a task is complete.
+    pub checks: Checks,
+}
+
+/// What is chosen for one agent, over what its files say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentChoice {
+    /// The model of every agent that no file and no choice gives one.
+    pub default_model: ModelRef,
+    /// The model of every agent.
+    pub model: Option<ModelRef>,
+    /// The model of those that look at the work of others.
+    pub reviewer_model: Option<ModelRef>,
+    /// The most model calls of a turn.
+    pub max_steps: Option<u32>,
+    /// The most rounds of a run.
+    pub max_rounds: Option<u32>,
+}
+
+impl AgentChoice {
+    /// Chooses nothing but the model to ask where no other one is named.
+    pub fn new(default_model: ModelRef) -> Self {
+        Self { default_model, model: None, reviewer_model: None, max_steps: None, max_rounds: None }
+    }
+}
+
+/// An agent that can be run.
+#[derive(Debug, Clone)]
+pub struct Assembled {
+    /// The agent.
+    pub agent: AcpAgent,
+    /// What its author or its user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Why an agent cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AssemblyError {
+    /// Its files are wrong, or there are none.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// It does not fit together.
+    #[error(transparent)]
+    Composition(#[from] CompositionError),
+    /// A template of it cannot be used.
+    #[error("{agent}: {error}")]
+    Template {
+        /// The agent.
+        agent: String,
+        /// What is wrong.
+        error: TemplateError,
+    },
+    /// It has no model.
+    #[error("{agent}: {error}")]
+    Model {
+        /// The agent.
+        agent: String,
+        /// What is wrong.
+        error: ModelsError,
+    },
+    /// What it names as its model is none.
+    #[error("{agent}: {error}")]
+    ModelName {
+        /// The agent.
+        agent: String,
+        /// What is wrong.
+        error: ModelRefError,
+    },
+    /// It names a provider without a model, and the provider has no default.
+    #[error("{agent}: the provider {provider} has no default model; name one with model = \"…\"")]
+    NoDefaultModel {
+        /// The agent.
+        agent: String,
+        /// The provider.
+        provider: String,
+    },
+}
+
+/// Whether an agent does the work or looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Worker,
+    Reviewer,
+}
+
+/// An assembly under way.
+struct Work<'a> {
+    assembly: &'a Assembly,
+    choice: &'a AgentChoice,
+    end_tools: EndTools,
+    /// The definitions of the base agents, by name.
+    bases: BTreeMap<String, BaseDefinition>,
+    warnings: Vec<String>,
+}
+
+type Made<'a> = Pin<Box<dyn Future<Output = Result<AcpAgent, AssemblyError>> + Send + 'a>>;
+
+impl Assembly {
+    /// Makes the agent of that name: a composition, or a base agent that works alone.
+    pub async fn assemble(
+        &self,
+        name: &str,
+        choice: &AgentChoice,
+    ) -> Result<Assembled, AssemblyError> {
+        let definition = self.registry.composition(name)?;
+        let end_tools = EndTools {
+            task_complete: Arc::new(Typed::new(TaskComplete::new(self.checks.clone()))),
+            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
+        };
+        let (bases, warnings) = (BTreeMap::new(), Vec::new());
+        let mut work = Work { assembly: self, choice, end_tools, bases, warnings };
+        let mut agent = work.composition(definition, Part::Worker).await?;
+        work.write_prompts(&mut agent)?;
+        Ok(Assembled { agent, warnings: work.warnings })
+    }
+}
+
+impl Work<'_> {
+    fn composition(&mut self, definition: CompositionDefinition, part: Part) -> Made<'_> {
+        Box::pin(async move {
+            let registry = &self.assembly.registry;
+            let handoff = handoff(registry, &definition)?;
+            self.warnings.extend(definition.warnings);
+            let primary = self.base(&definition.primary, part).await?;
+            let mut coagents = Vec::new();
+            for name in &definition.coagents {
+                let inner = self.assembly.registry.composition(name)?;
+                // A base agent by its own name is no composition of its own.
+                let is_base = inner.primary == *name && inner.coagents.is_empty();
+                coagents.push(if is_base {
+                    Coagent::Base(Box::new(self.base(name, Part::Reviewer).await?))
+                } else {
+                    let inner = self.composition(inner, Part::Reviewer).await?;
+                    Coagent::Composition(Box::new(inner))
+                });
+            }
+            let mut limits = definition.limits;
+            if let Some(most) = self.choice.max_rounds.filter(|_| part == Part::Worker) {
+                limits.max_rounds = most;
+            }
+            Ok(AcpAgent::new(AcpAgentParts {
+                name: definition.name,
+                description: definition.description,
+                primary,
+                coagents,
+                control_flow: definition.control_flow,
+                consensus: definition.consensus,
+                handoff,
+                limits,
+                end_tools: self.end_tools.clone(),
+            })?)
+        })
+    }
+
+    async fn base(&mut self, name: &str, part: Part) -> Result<BaseAgent, AssemblyError> {
+        let mut definition = self.assembly.registry.base(name)?;
+        self.warnings.append(&mut definition.warnings);
+        let model = self.model(&definition, part).await?;
+        let fallbacks = self.fallbacks(&definition, part).await?;
+        let (tools, unknown) = self.assembly.tools.for_agent(&definition.tools);
+        if !unknown.is_empty() {
+            let unknown = unknown.join(", ");
+            self.warnings.push(format!("{name}: there are no tools {unknown}; it works without"));
+        }
+        let mut limits = definition.limits;
+        if let Some(most) = self.choice.max_steps {
+            limits.max_steps = most;
+        }
+        let config = AgentConfig {
+            system_prompt: String::new(),
+            model: definition.model.config.clone(),
+            limits,
+        };
+        let agent = BaseAgent::new(name, config, model, tools).with_fallbacks(fallbacks);
+        self.bases.insert(name.to_owned(), definition);
+        Ok(agent)
+    }
+
+    async fn model(
+        &mut self,
+        definition: &BaseDefinition,
+        part: Part,
+    ) -> Result<ResolvedModel, AssemblyError> {
+        let reference = match self.chosen(part) {
+            Some(model) => model.clone(),
+            None => self.own_model(definition)?,
+        };
+        let resolved = self
+            .assembly
+            .models
+            .resolve(&reference)
+            .await
+            .map_err(|error| AssemblyError::Model { agent: definition.name.clone(), error })?;
+        Ok(resolved)
+    }
+
+    /// Returns the model that the user chose for such an agent.
+    fn chosen(&self, part: Part) -> Option<&ModelRef> {
+        let reviewer = self.choice.reviewer_model.as_ref().filter(|_| part == Part::Reviewer);
+        reviewer.or(self.choice.model.as_ref())
+    }
+
+    fn own_model(&self, definition: &BaseDefinition) -> Result<ModelRef, AssemblyError> {
+        let agent = || definition.name.clone();
+        let ModelChoice { provider, model, .. } = &definition.model;
+        match (provider, model) {
+            (Some(provider), Some(model)) => {
+                Ok(ModelRef { provider: provider.clone(), model: model.clone() })
+            }
+            (Some(provider), None) => self.assembly.models.default_of(provider).ok_or_else(|| {
+                AssemblyError::NoDefaultModel { agent: agent(), provider: provider.clone() }
+            }),
+            (None, Some(model)) if model.contains('/') => {
+                model.parse().map_err(|error| AssemblyError::ModelName { agent: agent(), error })
+            }
+            (None, Some(model)) => {
+                let provider = self.choice.default_model.provider.clone();
+                Ok(ModelRef { provider, model: model.clone() })
+            }
+            (None, None) => Ok(self.choice.default_model.clone()),
+        }
+    }
+
+    /// Finds the models to fall back on. One that cannot be asked now is left out, and said so. A model that the user
+    /// chose has none: it is meant.
+    async fn fallbacks(
+        &mut self,
+        definition: &BaseDefinition,
+        part: Part,
+    ) -> Result<Vec<ResolvedModel>, AssemblyError> {
+        let mut models = Vec::new();
+        if self.chosen(part).is_some() {
+            return Ok(models);
+        }
+        for name in &definition.model.fallbacks {
+            let agent = || definition.name.clone();
+            let reference =
+                name.parse().map_err(|error| AssemblyError::ModelName { agent: agent(), error })?;
+            match self.assembly.models.resolve(&reference).await {
+                Ok(model) => models.push(model),
+                Err(error) => {
+                    let warning = format!("{}: no falling back on {name}: {error}", agent());
+                    self.warnings.push(warning);
+                }
+            }
+        }
+        Ok(models)
+    }
+
+    /// Writes the system prompts, now that it is known which tools each agent has.
+    fn write_prompts(&self, agent: &mut AcpAgent) -> Result<(), AssemblyError> {
+        let mut result = Ok(());
+        agent.each_base(&mut |base| {
+            let Some(definition) = self.bases.get(base.name()) else { return };
+            let tools = base.tools().names().map(str::to_owned).collect();
+            let context = PromptContext::new(definition, tools);
+            match self.assembly.registry.prompts().system(&definition.prompt, &context) {
+                Ok(prompt) => base.set_system_prompt(prompt),
+                Err(error) => {
+                    result = Err(AssemblyError::Template { agent: base.name().to_owned(), error });
+                }
+            }
+        });
+        result
+    }
+}
+
+fn handoff(
+    registry: &AgentRegistry,
+    definition: &CompositionDefinition,
+) -> Result<Option<Handoff>, AssemblyError> {
+    let wrong = |error| AssemblyError::Template { agent: definition.name.clone(), error };
+    Ok(match &definition.handoff {
+        None => None,
+        Some(HandoffDefinition::Static(text)) => Some(Handoff::Static(text.clone())),
+        Some(HandoffDefinition::Template(text)) => {
+            let template = registry.prompts().parse_handoff(text).map_err(wrong)?;
+            Some(Handoff::of_template(template).map_err(wrong)?)
+        }
+        Some(HandoffDefinition::Generated { generator_prompt }) => {
+            Some(Handoff::Generated { generator_prompt: generator_prompt.clone() })
+        }
+        Some(HandoffDefinition::Verbatim) => Some(Handoff::Verbatim),
+    })
+}

@@ -1,0 +1,101 @@
+//! `agents new`.
+
+use crow_agent::{
+    definition::{AgentKind, AgentRegistry, is_name},
+    layers::{Layer, LayerKind, Node, Value},
+};
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::list::registry;
+use crate::{
+    CliError, Environment, command::write_out, config, output::ExitCode, render::one_line,
+};
+
+/// What a new base agent begins as.
+const STARTER: &str = include_str!("starter.toml");
+
+/// Writes the file of a new agent. One that is there is left as it is.
+pub(crate) fn create(
+    name: &str,
+    from: Option<&str>,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    if !is_name(name) {
+        let message = format!("\"{name}\" cannot name an agent");
+        return Err(CliError::usage(message).hint("letters, digits, \"-\", \"_\" and \".\" can"));
+    }
+    let agents = registry(environment)?;
+    for kind in [AgentKind::Composition, AgentKind::Base] {
+        if agents.names(kind).iter().any(|known| known == name) {
+            return Err(CliError::usage(format!("there is an agent {name} already")).hint(
+                format!("crow-agent agents show {name} shows where; `config set` changes it"),
+            ));
+        }
+    }
+    let (kind, text) = match from {
+        None => (AgentKind::Base, STARTER.replace("NAME", name)),
+        Some(from) => copy(name, from, &agents)?,
+    };
+    let user = Layer::folder(LayerKind::User, environment.config_dir()?);
+    let path = user.path(&format!("{}/{name}.toml", kind.folder()));
+    config::write(&path, &text)?;
+    write_out(format!("{}\n", one_line(&path.display().to_string())).as_bytes())
+}
+
+/// Writes all that counts of an agent under another name.
+fn copy(name: &str, from: &str, agents: &AgentRegistry) -> Result<(AgentKind, String), CliError> {
+    let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
+    // What cannot be used is not copied.
+    agents.composition(from).map_err(|error| wrong(error.to_string()))?;
+    for kind in [AgentKind::Composition, AgentKind::Base] {
+        let Some(node) = agents.node(kind, from)? else { continue };
+        let mut document = DocumentMut::new();
+        if let Value::Table(tables) = &node.value {
+            // In the order of the manual, not of the alphabet.
+            for key in [
+                "agent",
+                "composition",
+                "control_flow",
+                "handoff",
+                "model",
+                "tools",
+                "react",
+                "prompt",
+                "limits",
+            ] {
+                if let Some(entry) = tables.get(key) {
+                    document.insert(key, to_table(&entry.node));
+                }
+            }
+        }
+        let value: toml_edit::Value = name.into();
+        let agent = document.entry("agent").or_insert_with(toml_edit::table);
+        if let Some(agent) = agent.as_table_like_mut() {
+            agent.insert("name", Item::Value(value));
+        }
+        return Ok((kind, format!("# Made from {from}.\n{document}")));
+    }
+    Err(wrong(format!("there is no agent \"{from}\"")))
+}
+
+fn to_table(node: &Node) -> Item {
+    let Value::Table(entries) = &node.value else { return Item::Value(to_value(node)) };
+    let mut table = Table::new();
+    for (key, entry) in entries {
+        table.insert(key, Item::Value(to_value(&entry.node)));
+    }
+    Item::Table(table)
+}
+
+fn to_value(node: &Node) -> toml_edit::Value {
+    match &node.value {
+        Value::Text(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Bool(value) => (*value).into(),
+        Value::List(items) => items.iter().map(to_value).collect(),
+        Value::Table(entries) => {
+            entries.iter().map(|(key, entry)| (key.as_str(), to_value(&entry.node))).collect()
+        }
+    }
+}

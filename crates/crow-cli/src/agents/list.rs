@@ -1,0 +1,110 @@
+//! `agents list`.
+
+use std::fmt::Write as _;
+
+use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
+use serde_json::json;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::{
+    CliError, Environment,
+    args::OutputForm,
+    command::write_out,
+    config::{layers, tool_names},
+    output::ExitCode,
+    render::one_line,
+    run::say,
+    trust,
+};
+
+/// Lists the agents, those with a fault last.
+pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
+    let agents = registry(environment)?;
+    let listed = agents.list();
+    let text = match output {
+        OutputForm::Json => listed.iter().fold(String::new(), |mut text, agent| {
+            let _ = writeln!(text, "{}", to_json(agent));
+            text
+        }),
+        OutputForm::Text => to_text(&listed),
+    };
+    write_out(text.as_bytes())
+}
+
+/// Returns the agents that there are for the current directory, and says why a project's are not among them.
+pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    Ok(AgentRegistry::new(layers(environment, &project)?, tool_names()))
+}
+
+/// Returns what kind of agent it is, in a word or two.
+pub(super) fn kind(kind: AgentKind) -> &'static str {
+    match kind {
+        AgentKind::Base => "base agent",
+        AgentKind::Composition => "composition",
+    }
+}
+
+fn to_json(agent: &ListedAgent) -> serde_json::Value {
+    let mut line = json!({
+        "name": agent.name,
+        "kind": match agent.kind {
+            AgentKind::Base => "base",
+            AgentKind::Composition => "composition",
+        },
+        "from": agent.layer.as_str(),
+        "overlaid": agent.is_overlaid,
+    });
+    if let Some(line) = line.as_object_mut() {
+        match &agent.found {
+            Ok((role, description)) => {
+                line.insert("role".to_owned(), role.as_str().into());
+                line.insert("description".to_owned(), description.clone().into());
+            }
+            Err(error) => {
+                line.insert("error".to_owned(), error.to_string().into());
+            }
+        }
+    }
+    line
+}
+
+fn to_text(listed: &[ListedAgent]) -> String {
+    let mut rows = vec![["NAME", "WHAT", "FROM", "DESCRIPTION"].map(str::to_owned)];
+    for agent in listed {
+        let Ok((role, description)) = &agent.found else { continue };
+        let what = match role {
+            DefinedRole::Primary => kind(agent.kind).to_owned(),
+            DefinedRole::Subagent => format!("{}, subagent", kind(agent.kind)),
+        };
+        let from = if agent.is_overlaid {
+            format!("{} (changed)", agent.layer)
+        } else {
+            agent.layer.to_string()
+        };
+        rows.push(
+            [agent.name.clone(), what, from, description.clone()].map(|cell| one_line(&cell)),
+        );
+    }
+    let mut widths = [0; 4];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| {
+            let padding = width.saturating_sub(cell.width());
+            format!("{cell}{}", " ".repeat(padding))
+        });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    let broken = listed.iter().filter_map(|agent| Some((agent, agent.found.as_ref().err()?)));
+    for (agent, error) in broken {
+        let line = format!("{} cannot be used: {error}", agent.name);
+        let _ = writeln!(text, "{}", one_line(&line));
+    }
+    text
+}

@@ -1,0 +1,133 @@
+//! `agents show`.
+
+use std::fmt::Write as _;
+
+use crow_agent::{
+    PromptContext,
+    definition::{AgentKind, AgentRegistry},
+    layers::Node,
+};
+use crow_core::config::ConfigError;
+use serde_json::{Map, Value, json};
+
+use super::list::{kind, registry};
+use crate::{
+    CliError, Environment,
+    args::OutputForm,
+    command::write_out,
+    config::shown,
+    output::ExitCode,
+    render::{neutralise, one_line},
+};
+
+/// All of an agent.
+struct Whole {
+    kind: AgentKind,
+    node: Node,
+    role: &'static str,
+    description: String,
+    warnings: Vec<String>,
+    /// The system prompt of a base agent, filled in.
+    prompt: Option<String>,
+}
+
+/// Shows what counts of an agent, and where each value stands.
+pub(crate) fn show(
+    name: &str,
+    output: OutputForm,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let agents = registry(environment)?;
+    let whole = whole(name, &agents)?;
+    match output {
+        OutputForm::Text => write_out(to_text(name, &whole).as_bytes()),
+        OutputForm::Json => write_out(format!("{}\n", to_json(name, &whole)).as_bytes()),
+    }
+}
+
+fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
+    let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
+    let of = |kind| agents.node(kind, name).map_err(|error: ConfigError| wrong(error.to_string()));
+    if let Some(node) = of(AgentKind::Composition)? {
+        let agent = agents.composition(name).map_err(|error| wrong(error.to_string()))?;
+        return Ok(Whole {
+            kind: AgentKind::Composition,
+            node,
+            role: agent.role.as_str(),
+            description: agent.description,
+            warnings: agent.warnings,
+            prompt: None,
+        });
+    }
+    let base = agents.base(name);
+    let (Some(node), Ok(base)) = (of(AgentKind::Base)?, &base) else {
+        let error = agents.composition(name).err().map(|error| error.to_string());
+        return Err(
+            wrong(error.unwrap_or_default()).hint("crow-agent agents list shows what there is")
+        );
+    };
+    let prompt =
+        agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
+    Ok(Whole {
+        kind: AgentKind::Base,
+        node,
+        role: base.role.as_str(),
+        description: base.description.clone(),
+        warnings: base.warnings.clone(),
+        prompt: Some(prompt.map_err(|error| wrong(error.to_string()))?),
+    })
+}
+
+fn to_text(name: &str, whole: &Whole) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{name}: {}, {}", kind(whole.kind), whole.role);
+    if !whole.description.is_empty() {
+        let _ = writeln!(text, "{}", one_line(&whole.description));
+    }
+    text.push('\n');
+    let leaves = whole.node.leaves();
+    for (key, leaf) in &leaves {
+        let _ = writeln!(text, "{} = {}", one_line(key), shown(leaf));
+        let origin = one_line(&leaf.origin.to_string());
+        let _ = writeln!(text, "    {}  {origin}", leaf.origin.layer());
+    }
+    for warning in &whole.warnings {
+        let _ = writeln!(text, "\nwarning: {}", one_line(warning));
+    }
+    if let Some(prompt) = &whole.prompt {
+        let _ =
+            writeln!(text, "\nsystem prompt, {} bytes:\n\n{}", prompt.len(), neutralise(prompt));
+    }
+    text
+}
+
+fn to_json(name: &str, whole: &Whole) -> Value {
+    let values: Map<String, Value> = whole
+        .node
+        .leaves()
+        .into_iter()
+        .map(|(key, leaf)| {
+            let place = leaf.origin.place();
+            let value = json!({
+                "value": leaf.to_json(),
+                "from": leaf.origin.layer().as_str(),
+                "file": leaf.origin.file().path.display().to_string(),
+                "line": place.line,
+                "column": place.column,
+            });
+            (key, value)
+        })
+        .collect();
+    json!({
+        "name": name,
+        "kind": match whole.kind {
+            AgentKind::Base => "base",
+            AgentKind::Composition => "composition",
+        },
+        "role": whole.role,
+        "description": whole.description,
+        "values": values,
+        "warnings": whole.warnings,
+        "system_prompt": whole.prompt,
+    })
+}

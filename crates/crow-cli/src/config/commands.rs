@@ -1,0 +1,153 @@
+//! `config get`, `config explain` and `config path`.
+
+use std::{fmt::Write as _, path::Path};
+
+use crow_agent::layers::{Layer, LayerKind, Node};
+
+use super::{
+    Configuration, SETTINGS,
+    key::{Key, Target},
+};
+use crate::{
+    CliError, Environment,
+    command::write_out,
+    output::ExitCode,
+    render::one_line,
+    run::say,
+    trust::{self, Standing, project_root, standing},
+};
+
+/// Prints the value that counts: a text as it is, anything else as TOML.
+pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let key_text = key;
+    let (configuration, key) = (load(environment)?, Key::parse(key)?);
+    let node = merged(&configuration, &key)?;
+    let Some(found) = node.as_ref().and_then(|node| node.find(&key.path())) else {
+        return Err(CliError {
+            code: "unset",
+            ..CliError::failed(format!("{key_text} is not set"))
+        }
+        .hint(format!("crow-agent config set {key_text} VALUE sets it")));
+    };
+    let text = match found.as_text() {
+        Some(text) => format!("{text}\n"),
+        None => found.leaves().iter().fold(String::new(), |mut text, (below, leaf)| {
+            let _ = if below.is_empty() {
+                writeln!(text, "{leaf}")
+            } else {
+                writeln!(text, "{below} = {leaf}")
+            };
+            text
+        }),
+    };
+    write_out(text.as_bytes())
+}
+
+/// Says what each layer says, and which one counts.
+pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let key_text = key;
+    let (configuration, key) = (load(environment)?, Key::parse(key)?);
+    let merged = merged(&configuration, &key)?;
+    let path = key.path();
+    let effective = merged.as_ref().and_then(|node| node.find(&path));
+    let mut text = String::new();
+    let Some(effective) = effective else {
+        let _ = writeln!(text, "{key_text} is not set in any layer");
+        return write_out(text.as_bytes());
+    };
+    for (below, leaf) in effective.leaves() {
+        let whole: Vec<&str> =
+            path.iter().copied().chain(below.split('.').filter(|part| !part.is_empty())).collect();
+        let name =
+            if below.is_empty() { key_text.to_owned() } else { format!("{key_text}.{below}") };
+        let _ = writeln!(text, "{name} = {}", shown(leaf));
+        for layer in configuration.agents.layers().iter().rev() {
+            let said = key.target.of(&configuration.agents, layer)?;
+            let Some(said) = said.as_ref().and_then(|node| node.find(&whole)) else { continue };
+            let counts = if said.origin == leaf.origin { "counts" } else { "covered" };
+            let _ = writeln!(
+                text,
+                "  {counts:<8} {:<13} {}  {}",
+                layer.kind(),
+                shown(said),
+                one_line(&said.origin.to_string())
+            );
+        }
+    }
+    write_out(text.as_bytes())
+}
+
+/// Prints the folders and files of the configuration.
+pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
+    let config = environment.config_dir()?;
+    let cwd = environment.current_dir()?;
+    let project = project_root(cwd).join(".crow-agent");
+    let state = match standing(cwd, environment)? {
+        Standing::Nothing => "there is none",
+        Standing::Trusted(_) => "trusted",
+        Standing::Untrusted(_) => "not trusted, not used",
+        Standing::Refused { .. } => "cannot be read, not used",
+    };
+    let mut text = String::new();
+    let mut line = |name: &str, path: &Path, state: &str| {
+        let path = one_line(&path.display().to_string());
+        let state = if state.is_empty() { String::new() } else { format!("  ({state})") };
+        let _ = writeln!(text, "{name:<14} {path}{state}");
+    };
+    let there = |path: &Path| if path.exists() { "" } else { "not there yet" };
+    line("configuration", &config, there(&config));
+    for (name, file) in [
+        ("  settings", SETTINGS),
+        ("  base agents", "agents/base"),
+        ("  compositions", "agents/acp"),
+        ("  agents (md)", "agents"),
+        ("  prompts", "prompts"),
+        ("  providers", "providers"),
+        ("  rules", "permissions.json"),
+    ] {
+        let path = config.join(file);
+        line(name, &path, there(&path));
+    }
+    line("project", &project, state);
+    line("data", &environment.data_dir()?, "");
+    write_out(text.as_bytes())
+}
+
+/// Loads what holds for the current directory, and says why a project's is not among it.
+pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    Configuration::load(environment, &project)
+}
+
+fn merged(configuration: &Configuration, key: &Key) -> Result<Option<Node>, CliError> {
+    let node = key.target.merged(&configuration.agents)?;
+    if let (None, Target::Agent { kind, name }) = (&node, &key.target) {
+        let error = match kind {
+            crow_agent::definition::AgentKind::Base => configuration.agents.base(name).err(),
+            crow_agent::definition::AgentKind::Composition => {
+                configuration.agents.composition(name).err()
+            }
+        };
+        return Err(error.map_or_else(
+            || CliError::usage(format!("there is no composition \"{name}\"; it is a base agent")),
+            |error| CliError::usage(error.to_string()),
+        ));
+    }
+    Ok(node)
+}
+
+/// Writes a value in a line. A long text is cut.
+pub(crate) fn shown(node: &Node) -> String {
+    const LONGEST: usize = 100;
+    let text = one_line(&node.to_string());
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}
+
+/// Returns the user's layer.
+pub(super) fn user_layer(environment: &Environment) -> Result<Layer, CliError> {
+    Ok(Layer::folder(LayerKind::User, environment.config_dir()?))
+}

@@ -1,0 +1,115 @@
+//! A TOML file that is changed in one place and otherwise left as it is.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
+
+use crate::{CliError, private_file::create_folder};
+
+/// Puts a value at a path of keys. Comments, order and layout of all else stay as they are.
+pub(super) fn put(text: &str, path: &[&str], value: Value) -> Result<String, String> {
+    let mut document: DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+    let Some((last, tables)) = path.split_last() else {
+        return Err("a whole file cannot be set; name a key in it".to_owned());
+    };
+    let mut table: &mut dyn TableLike = document.as_table_mut();
+    for (depth, name) in tables.iter().enumerate() {
+        let item = table.entry(name).or_insert_with(|| {
+            let mut new = Table::new();
+            // A table that holds only tables needs no line of its own.
+            new.set_implicit(depth + 1 < tables.len());
+            Item::Table(new)
+        });
+        table = item
+            .as_table_like_mut()
+            .ok_or_else(|| format!("{name} is a value, and holds no keys"))?;
+    }
+    match table.get_mut(last) {
+        Some(Item::Value(old)) => {
+            let decor = old.decor().clone();
+            *old = value;
+            *old.decor_mut() = decor;
+        }
+        Some(item @ (Item::Table(_) | Item::ArrayOfTables(_))) if !value.is_inline_table() => {
+            let what = if item.is_table() { "a table" } else { "a list of tables" };
+            return Err(format!("{} is {what}; set a key in it", path.join(".")));
+        }
+        Some(_) | None => {
+            table.insert(last, Item::Value(value));
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Replaces a file in one go, or makes it. Its mode stays; a link stays one, and what it leads to is replaced. Blocks.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let failed = |error: io::Error| CliError {
+        code: "storage",
+        ..CliError::usage(format!("cannot write {}: {error}", path.display()))
+    };
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    create_folder(folder).map_err(failed)?;
+    let mode = fs::metadata(&target).map(|found| found.permissions().mode() & 0o7777);
+    let mut beside =
+        tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(failed)?;
+    beside.write_all(text.as_bytes()).map_err(failed)?;
+    if let Ok(mode) = mode {
+        let permissions = fs::Permissions::from_mode(mode);
+        beside.as_file().set_permissions(permissions).map_err(failed)?;
+    }
+    beside.as_file().sync_all().map_err(failed)?;
+    beside.persist(&target).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMENTED: &str = "\
+# Mine.
+[model] # which one
+model   = \"old\"   # cheap
+temperature = 0.5
+
+# Bounds.
+[react]
+max_iterations = 20
+";
+
+    #[test]
+    fn a_change_leaves_comments_order_and_layout() {
+        let changed = put(COMMENTED, &["model", "model"], "new".into()).unwrap();
+        assert_eq!(changed, COMMENTED.replace("\"old\"", "\"new\""));
+        let added = put(COMMENTED, &["react", "doom_loop_threshold"], 3.into()).unwrap();
+        assert_eq!(added, format!("{COMMENTED}doom_loop_threshold = 3\n"));
+        let table = put(COMMENTED, &["agent", "description"], "d".into()).unwrap();
+        assert_eq!(table, format!("{COMMENTED}\n[agent]\ndescription = \"d\"\n"));
+        let dotted = put("model.model = \"a\" # b\n", &["model", "model"], "c".into()).unwrap();
+        assert_eq!(dotted, "model.model = \"c\" # b\n");
+        let inline =
+            put("model = { model = \"a\" }\n", &["model", "provider"], "c".into()).unwrap();
+        assert_eq!(inline, "model = { model = \"a\", provider = \"c\" }\n");
+        assert_eq!(put("", &["model"], "a/b".into()).unwrap(), "model = \"a/b\"\n");
+    }
+
+    #[test]
+    fn what_holds_no_keys_gets_none() {
+        assert_eq!(
+            put("model = 1\n", &["model", "model"], "c".into()).unwrap_err(),
+            "model is a value, and holds no keys"
+        );
+        assert_eq!(
+            put(COMMENTED, &["model"], "c".into()).unwrap_err(),
+            "model is a table; set a key in it"
+        );
+        assert!(put("[a\n", &["a"], "c".into()).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Dotted keys: which file one means, and what in it.
+
+use crow_agent::{
+    definition::{AgentKind, AgentRegistry, is_name},
+    layers::{Layer, Node, SourceFile, parse},
+};
+use crow_core::config::{ConfigError, unknown};
+use serde_json::Value;
+
+use super::{SETTINGS, schema};
+use crate::CliError;
+
+/// A dotted key: a file, and a path of keys in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) target: Target,
+    pub(super) path: Vec<String>,
+}
+
+/// What a key is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Settings,
+    Agent { kind: AgentKind, name: String },
+}
+
+impl Key {
+    /// Understands a key such as `agents.base.builder.model.model` or `sandbox.network`.
+    pub(super) fn parse(text: &str) -> Result<Self, CliError> {
+        let parts = toml_edit::Key::parse(text)
+            .map_err(|_| CliError::usage(format!("\"{text}\" is not written as a dotted key")))?;
+        let parts: Vec<String> = parts.iter().map(|part| part.get().to_owned()).collect();
+        let key = match parts.as_slice() {
+            [agents, kind, name, path @ ..] if agents == "agents" => {
+                let kind = match kind.as_str() {
+                    "base" => AgentKind::Base,
+                    "acp" => AgentKind::Composition,
+                    other => {
+                        return Err(CliError::usage(unknown(
+                            "kind of agent",
+                            other,
+                            &["base", "acp"],
+                        )));
+                    }
+                };
+                if !is_name(name) {
+                    return Err(CliError::usage(format!("\"{name}\" cannot name an agent")));
+                }
+                Self { target: Target::Agent { kind, name: name.clone() }, path: path.to_vec() }
+            }
+            [agents, ..] if agents == "agents" => {
+                return Err(CliError::usage(
+                    "a key of an agent is agents.base.NAME.… or agents.acp.NAME.…",
+                )
+                .hint("crow-agent agents list shows the names"));
+            }
+            _ => Self { target: Target::Settings, path: parts },
+        };
+        key.check()?;
+        Ok(key)
+    }
+
+    /// Returns the path as slices.
+    pub(super) fn path(&self) -> Vec<&str> {
+        self.path.iter().map(String::as_str).collect()
+    }
+
+    /// Looks whether the schema has such a key.
+    fn check(&self) -> Result<(), CliError> {
+        let schema = match &self.target {
+            Target::Settings => schema::of_settings(),
+            Target::Agent { kind, .. } => schema::of_agent(*kind),
+        };
+        let mut here = &schema;
+        for part in &self.path {
+            let Some(properties) = properties(here, &schema) else { return Ok(()) };
+            let Some(next) = properties.get(part) else {
+                let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+                return Err(CliError::usage(unknown("key", part, &known)));
+            };
+            here = next;
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    /// Returns the file, below the folder of the configuration.
+    pub(super) fn file(&self) -> String {
+        match self {
+            Self::Settings => SETTINGS.to_owned(),
+            Self::Agent { kind, name } => format!("{}/{name}.toml", kind.folder()),
+        }
+    }
+
+    /// Returns what all layers say together.
+    pub(super) fn merged(&self, agents: &AgentRegistry) -> Result<Option<Node>, ConfigError> {
+        match self {
+            Self::Settings => agents.layers().merged(SETTINGS),
+            Self::Agent { kind, name } => agents.node(*kind, name),
+        }
+    }
+
+    /// Returns what one layer says.
+    pub(super) fn of(
+        &self,
+        agents: &AgentRegistry,
+        layer: &Layer,
+    ) -> Result<Option<Node>, ConfigError> {
+        match self {
+            Self::Settings => {
+                let Some(text) = layer.read(SETTINGS)? else { return Ok(None) };
+                let path = layer.path(SETTINGS);
+                parse(SourceFile { layer: layer.kind(), path, text }).map(Some)
+            }
+            Self::Agent { kind, name } => agents.node_of(*kind, name, layer),
+        }
+    }
+}
+
+/// Returns the keys that a schema knows, if it is one of a table.
+fn properties<'a>(here: &'a Value, whole: &'a Value) -> Option<&'a serde_json::Map<String, Value>> {
+    if let Some(reference) = here.get("$ref").and_then(Value::as_str) {
+        return properties(whole.pointer(reference.strip_prefix('#')?)?, whole);
+    }
+    if let Some(choices) = here.get("anyOf").and_then(Value::as_array) {
+        return choices.iter().find_map(|choice| properties(choice, whole));
+    }
+    here.get("properties")?.as_object()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_a_file_and_a_place_in_it() {
+        for (text, file, path) in [
+            ("agents.base.builder.model.model", "agents/base/builder.toml", "model/model"),
+            (
+                "agents.acp.BUILD-LOOP.control_flow.max_iterations",
+                "agents/acp/BUILD-LOOP.toml",
+                "control_flow/max_iterations",
+            ),
+            ("agents.acp.\"a.b\"", "agents/acp/a.b.toml", ""),
+            ("agents.base.x.prompt.system.file", "agents/base/x.toml", "prompt/system/file"),
+            ("sandbox.network", "config.toml", "sandbox/network"),
+            ("agent", "config.toml", "agent"),
+        ] {
+            let key = Key::parse(text).unwrap();
+            assert_eq!((key.target.file().as_str(), key.path.join("/").as_str()), (file, path));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_known_is_answered_with_the_one_that_was_meant() {
+        let told: Vec<_> = [
+            "agents",
+            "agents.bas.builder",
+            "agents.base.builder.modell.model",
+            "agents.base.builder.react.max_iteration",
+            "agents.base.../x.model",
+            "agents.acp.X.handoff.templat",
+            "sandbox.netwrok",
+            "sandbx",
+            "a..b",
+            "",
+        ]
+        .iter()
+        .map(|text| format!("{text}\n    {}", Key::parse(text).unwrap_err()))
+        .collect();
+        insta::assert_snapshot!(told.join("\n"));
+    }
+}

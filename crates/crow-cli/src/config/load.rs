@@ -1,0 +1,70 @@
+//! The layers of the configuration, from where they are.
+
+use crow_agent::{
+    Check, Checks,
+    definition::{AgentRegistry, SHIPPED, ToolNames},
+    layers::{Layer, LayerKind, Layers},
+};
+
+use super::Settings;
+use crate::{
+    CliError, Environment,
+    host::{AgentLimits, AgentSettings},
+    product,
+    trust::Project,
+};
+
+/// The agent of whoever names none.
+const DEFAULT_AGENT: &str = "BUILD-HITL";
+
+/// The configuration that holds for a directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Configuration {
+    /// Agents and prompts.
+    pub(crate) agents: AgentRegistry,
+    /// What `config.toml` says.
+    pub(crate) settings: Settings,
+}
+
+impl Configuration {
+    /// Reads the settings, and no agent yet. Blocks.
+    pub(crate) fn load(environment: &Environment, project: &Project) -> Result<Self, CliError> {
+        let layers = layers(environment, project)?;
+        let settings = Settings::read(&layers)?;
+        Ok(Self { agents: AgentRegistry::new(layers, tool_names()), settings })
+    }
+}
+
+impl Configuration {
+    /// Returns what is shipped, and nothing else.
+    pub(crate) fn shipped() -> Self {
+        Self { agents: AgentRegistry::built_in(tool_names()), settings: Settings::default() }
+    }
+
+    /// Returns what a host must know of agents.
+    pub(crate) fn agents(self, limits: AgentLimits) -> AgentSettings {
+        let Self { agents: registry, settings } = self;
+        let checks = settings.checks.into_iter().map(|check| Check {
+            timeout: check.timeout.unwrap_or(Check::DEFAULT_TIMEOUT),
+            ..Check::new(check.name, check.run)
+        });
+        AgentSettings {
+            registry,
+            default: settings.agent.unwrap_or_else(|| DEFAULT_AGENT.to_owned()),
+            checks: Checks::new(checks),
+            limits,
+        }
+    }
+}
+
+/// Returns the layers: what is shipped, the user's, and those of a project that is trusted.
+pub(crate) fn layers(environment: &Environment, project: &Project) -> Result<Layers, CliError> {
+    let user = Layer::folder(LayerKind::User, environment.config_dir()?);
+    let own = [Layer::shipped(SHIPPED), user];
+    Ok(Layers::new(own.into_iter().chain(project.layer.clone()).collect()))
+}
+
+/// Returns the tools that agents can name.
+pub(crate) fn tool_names() -> ToolNames {
+    ToolNames::new(product::all_tools().names())
+}

@@ -1,0 +1,20 @@
+//! The configuration: its layers, the settings of `config.toml`, and the commands that show and change it.
+
+mod change;
+mod commands;
+mod document;
+mod key;
+mod load;
+mod project;
+mod schema;
+mod settings;
+mod validate;
+
+pub(crate) use change::set;
+pub(crate) use commands::{explain, get, paths, shown};
+pub(crate) use document::write;
+pub(crate) use load::{Configuration, layers, tool_names};
+pub(crate) use project::{check_project, powers};
+pub(crate) use schema::print as print_schema;
+pub(crate) use settings::{SETTINGS, Settings};
+pub(crate) use validate::validate;

@@ -1,0 +1,68 @@
+//! What the configuration of a project could do, for whoever is asked to trust it.
+
+use crow_agent::{
+    definition::{AgentKind, AgentRegistry, DefinitionError, SHIPPED},
+    layers::{Layer, Layers},
+};
+
+use super::{SETTINGS, Settings, load::tool_names};
+use crate::CliError;
+
+/// Checks the settings of a project.
+pub(crate) fn check_project(layer: &Layer) -> Result<(), CliError> {
+    Settings::read(&Layers::new(vec![layer.clone()]))?;
+    Ok(())
+}
+
+/// Says what a file could do, if it is one of agents, prompts or settings.
+pub(crate) fn powers(layer: &Layer, name: &str) -> Option<Result<Vec<String>, CliError>> {
+    if name == SETTINGS {
+        let settings = Settings::read(&Layers::new(vec![layer.clone()]));
+        return Some(settings.map(|settings| of_settings(&settings)).map_err(Into::into));
+    }
+    if name.starts_with("prompts/") {
+        return Some(Ok(vec!["what agents are told".to_owned()]));
+    }
+    let file = name.strip_prefix("agents/")?;
+    let kind = if file.starts_with("acp/") { AgentKind::Composition } else { AgentKind::Base };
+    let agent = file
+        .strip_prefix("acp/")
+        .or_else(|| file.strip_prefix("base/"))
+        .unwrap_or(file)
+        .trim_end_matches(".toml")
+        .trim_end_matches(".md");
+    // Over the shipped ones: a file may change one of these in part.
+    let layers = Layers::new(vec![Layer::shipped(SHIPPED), layer.clone()]);
+    let agents = AgentRegistry::new(layers, tool_names());
+    let said = match kind {
+        AgentKind::Base => agents.base(agent).map(|base| {
+            let model = base.model.reference().map(|model| format!(", asks {model}"));
+            format!(
+                "the agent {agent}: its system prompt, with the tools {}{}",
+                base.tools.join(", "),
+                model.unwrap_or_default()
+            )
+        }),
+        AgentKind::Composition => agents.composition(agent).map(|composition| {
+            let flow = composition.control_flow.name();
+            let coagents = composition.coagents.join(", ");
+            let looks =
+                if coagents.is_empty() { coagents } else { format!(", looked at by {coagents}") };
+            format!("the agent {agent}: {} works{looks}; after a turn: {flow}", composition.primary)
+        }),
+    };
+    Some(Ok(vec![match said {
+        Ok(said) => said,
+        // A broken agent harms nobody: it cannot be used.
+        Err(DefinitionError::Unknown { .. }) => "not used by this version of crow-agent".to_owned(),
+        Err(error) => format!("the agent {agent}, which cannot be used: {error}"),
+    }]))
+}
+
+fn of_settings(settings: &Settings) -> Vec<String> {
+    let checks = settings.checks.iter().map(|check| format!("runs `{}` to check work", check.run));
+    let agent = settings.agent.iter().map(|agent| format!("works as {agent} by default"));
+    let model = settings.model.iter().map(|model| format!("asks {model} by default"));
+    let review = settings.review_model.iter().map(|model| format!("asks {model} for reviews"));
+    checks.chain(agent).chain(model).chain(review).collect()
+}

@@ -1,0 +1,237 @@
+//! The settings of `config.toml`.
+
+use std::{path::PathBuf, time::Duration};
+
+use crow_agent::{
+    definition::Seconds,
+    layers::{LayerKind, Layers, Node},
+};
+use crow_core::{config::ConfigError, model::ModelRef};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::CliError;
+
+/// The file.
+pub(crate) const SETTINGS: &str = "config.toml";
+
+/// What `config.toml` says: that of the user, and above it that of a trusted project.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Settings {
+    /// The agent that works where nobody names one.
+    pub(crate) agent: Option<String>,
+    /// The model that is asked where neither the command line nor the agent names one.
+    pub(crate) model: Option<ModelRef>,
+    /// The same for agents that look at the work of others.
+    pub(crate) review_model: Option<ModelRef>,
+    /// What must succeed before work counts as done.
+    pub(crate) checks: Vec<Check>,
+    /// What holds commands. The user's alone.
+    pub(crate) sandbox: SandboxTable,
+}
+
+/// A command that must succeed before work counts as done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The command line.
+    pub(crate) run: String,
+    /// How long it may take; the usual bound if absent.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The file as people write it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSettings {
+    /// The agent that works where nobody names one.
+    agent: Option<String>,
+    /// The model that is asked where neither the command line nor the agent names one, as "provider/model".
+    model: Option<String>,
+    /// The same for agents that look at the work of others.
+    review_model: Option<String>,
+    #[serde(default)]
+    checks: RawChecks,
+    #[serde(default)]
+    sandbox: SandboxTable,
+}
+
+/// What must succeed before work counts as done.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawChecks {
+    /// Command lines.
+    #[serde(default)]
+    commands: Vec<String>,
+    /// Command lines with a name and a bound of their own: [[checks.command]].
+    #[serde(default)]
+    command: Vec<RawCheck>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawCheck {
+    /// What it is called; its command line if absent.
+    name: Option<String>,
+    /// The command line.
+    run: String,
+    /// How long it may take.
+    timeout: Option<Seconds>,
+}
+
+/// What holds commands.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SandboxTable {
+    /// Hosts that commands may reach.
+    #[serde(default)]
+    pub(crate) allow_hosts: Vec<String>,
+    /// `true` lets them reach everything.
+    #[serde(default)]
+    pub(crate) network: bool,
+    /// Folders beside the project that they may change.
+    #[serde(default)]
+    pub(crate) writable: Vec<PathBuf>,
+    /// Hidden places that they may read.
+    #[serde(default)]
+    pub(crate) readable: Vec<PathBuf>,
+    /// Further places that they may not read.
+    #[serde(default)]
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Protected paths in the project that they may change.
+    #[serde(default)]
+    pub(crate) unprotected: Vec<PathBuf>,
+    /// How much memory they may use together, in GiB.
+    pub(crate) memory_gib: Option<u64>,
+    /// How many processes there may be at a time.
+    pub(crate) processes: Option<u64>,
+}
+
+impl Settings {
+    /// Reads the settings of all layers together.
+    pub(crate) fn read(layers: &Layers) -> Result<Self, ConfigError> {
+        match layers.merged(SETTINGS)? {
+            Some(node) => Self::from_node(&node),
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn from_node(node: &Node) -> Result<Self, ConfigError> {
+        let raw: RawSettings = node.read()?;
+        if let Some(table) = node.find(&["sandbox"]) {
+            let tables = table.leaves();
+            let of_project =
+                tables.iter().find(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
+            if let Some((_, leaf)) = of_project {
+                let message = "a project cannot set what holds its commands; the user can";
+                return Err(leaf.origin.error(message));
+            }
+        }
+        Ok(Self {
+            agent: raw.agent,
+            model: model(raw.model, node, "model")?,
+            review_model: model(raw.review_model, node, "review_model")?,
+            checks: checks(raw.checks, node)?,
+            sandbox: raw.sandbox,
+        })
+    }
+}
+
+fn model(given: Option<String>, node: &Node, key: &str) -> Result<Option<ModelRef>, ConfigError> {
+    let parsed = given.map(|given| given.parse::<ModelRef>()).transpose();
+    parsed.map_err(|error| node.origin_of(&[key]).error(error.to_string()))
+}
+
+fn checks(raw: RawChecks, node: &Node) -> Result<Vec<Check>, ConfigError> {
+    let plain = raw.commands.into_iter().map(|run| (None, run, None, "commands"));
+    let told =
+        raw.command.into_iter().map(|check| (check.name, check.run, check.timeout, "command"));
+    let mut checks: Vec<Check> = Vec::new();
+    for (name, run, timeout, key) in plain.chain(told) {
+        let wrong = |message: String| node.origin_of(&["checks", key]).error(message);
+        if run.trim().is_empty() {
+            return Err(wrong("a check without a command checks nothing".to_owned()));
+        }
+        let name = name.filter(|name| !name.trim().is_empty()).unwrap_or_else(|| run.clone());
+        if checks.iter().any(|check| check.name == name) {
+            return Err(wrong(format!("there are two checks named \"{name}\"")));
+        }
+        checks.push(Check { name, run, timeout: timeout.map(Into::into) });
+    }
+    Ok(checks)
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self { code: "config", ..Self::usage(error.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crow_agent::layers::Layer;
+
+    use super::*;
+
+    fn read(user: &str, project: &str) -> Result<Settings, String> {
+        let layer = |kind: LayerKind, text: &str| {
+            let files = BTreeMap::from([(SETTINGS.to_owned(), text.as_bytes().to_vec())]);
+            Layer::memory(kind, kind.as_str(), files)
+        };
+        let layers = vec![layer(LayerKind::User, user), layer(LayerKind::Project, project)];
+        Settings::read(&Layers::new(layers)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_project_goes_before_the_user_and_cannot_widen_the_sandbox() {
+        let user = "agent = \"BUILD-SMART\"\nmodel = \"a/b\"\n[sandbox]\nnetwork = true\n";
+        let project = "model = \"c/d\"\nreview_model = \"e/f\"\n[checks]\ncommands = [\"cargo test\"]\n[[checks.command]]\nname = \"lint\"\nrun = \"cargo clippy\"\ntimeout = \"10m\"\n";
+        let settings = read(user, project).unwrap();
+        assert_eq!(settings.agent.as_deref(), Some("BUILD-SMART"));
+        assert_eq!(settings.model.unwrap().to_string(), "c/d");
+        assert_eq!(settings.review_model.unwrap().to_string(), "e/f");
+        assert!(settings.sandbox.network);
+        let check = |name: &str, run: &str, timeout| Check {
+            name: name.to_owned(),
+            run: run.to_owned(),
+            timeout,
+        };
+        assert_eq!(
+            settings.checks,
+            [
+                check("cargo test", "cargo test", None),
+                check("lint", "cargo clippy", Some(Duration::from_mins(10))),
+            ]
+        );
+        assert_eq!(
+            read("", "[sandbox]\nallow_hosts = [\"evil.example\"]\n").unwrap_err(),
+            "project/config.toml:2:15: a project cannot set what holds its commands; the user can"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_with_its_place() {
+        let told: Vec<_> = [
+            "[sandbox]\nwriteable = []\n",
+            "[sandbox\n",
+            "[sandbox]\nmemory_gib = \"8\"\n",
+            "modell = \"a/b\"\n",
+            "model = \"gpt\"\n",
+            "model = 1\n",
+            "[checks]\ncommands = \"cargo test\"\n",
+            "[checks]\ncommands = [\" \"]\n",
+            "[checks]\ncommands = [\"a\", \"a\"]\n",
+            "[[checks.command]]\nname = \"a\"\n",
+            "[[checks.command]]\nrun = \"a\"\ntimeout = \"soon\"\n",
+        ]
+        .iter()
+        .map(|text| {
+            format!("{}\n    {}", text.trim().replace('\n', " ⏎ "), read(text, "").unwrap_err())
+        })
+        .collect();
+        insta::assert_snapshot!(told.join("\n"));
+    }
+}

@@ -1,0 +1,54 @@
+//! `config validate`.
+
+use std::fmt::Write as _;
+
+use crow_agent::definition::{AgentKind, AgentRegistry};
+
+use super::{Settings, layers, load::tool_names};
+use crate::{
+    CliError, Environment, command::write_out, output::ExitCode, product, render::one_line,
+    run::say, trust,
+};
+
+/// Checks every file, and lists what cannot be used and what is to be known.
+pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    let layers = layers(environment, &project)?;
+    let agents = AgentRegistry::new(layers.clone(), tool_names());
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let settings = Settings::read(&layers);
+    if let Some(name) = settings.as_ref().ok().and_then(|settings| settings.agent.as_ref())
+        && let Err(error) = agents.composition(name)
+    {
+        errors.push(format!("config.toml: agent: {error}"));
+    }
+    errors.extend(settings.err().map(|error| error.to_string()));
+    let listed = agents.list();
+    let count = listed.len();
+    for agent in listed {
+        match agent.found {
+            Err(error) => errors.push(error.to_string()),
+            Ok(_) => warnings.extend(match agent.kind {
+                AgentKind::Base => agents.base(&agent.name).map(|base| base.warnings),
+                AgentKind::Composition => agents.composition(&agent.name).map(|all| all.warnings),
+            }),
+        }
+    }
+    if let Err(error) = product::models(environment, &project.providers) {
+        errors.push(error.message);
+    }
+    if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
+        errors.push(error.message);
+    }
+    let mut text = String::new();
+    let warnings = warnings.iter().flatten().map(|warning| format!("warning: {warning}"));
+    for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {
+        let _ = writeln!(text, "{}", one_line(&line));
+    }
+    if errors.is_empty() {
+        let _ = writeln!(text, "{count} agents, settings, providers and rules can be used");
+    }
+    write_out(text.as_bytes())?;
+    Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })
+}
