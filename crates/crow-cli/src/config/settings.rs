@@ -203,7 +203,7 @@ mod tests {
             settings.checks,
             [
                 check("cargo test", "cargo test", None),
-                check("lint", "cargo clippy", Some(Duration::from_secs(600))),
+                check("lint", "cargo clippy", Some(Duration::from_mins(10))),
             ]
         );
         assert_eq!(
