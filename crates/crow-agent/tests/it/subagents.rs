@@ -17,8 +17,8 @@ use crow_core::{
     turn::{LimitKind, RunLimits, TurnEnd},
 };
 use crow_runtime::{
-    ChildLimits, FileStore, HandleAnswerer, Reach, RuntimeConfig, SessionStore, SnapshotLimits,
-    SnapshotStores, UndoOptions, UndoTarget,
+    ChildLimits, FileStore, HandleAnswerer, Reach, RuntimeConfig, SessionStore as _,
+    SnapshotLimits, SnapshotStores, UndoOptions, UndoTarget,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -189,15 +189,14 @@ async fn subagents_of_one_reply_work_at_the_same_time() {
 
 #[tokio::test]
 async fn four_work_at_once_and_the_others_wait_for_their_turn() {
-    let pairs = Arc::new(Barrier::new(2));
+    // The first four go on only when all of them are there.
+    let four = Arc::new(Barrier::new(4));
     let names = ["a", "b", "c", "d", "e", "f"];
-    let subs: Vec<_> = names
-        .iter()
-        .map(|name| {
-            let plays = [reply([call("m", "meet", json!({}))]), reply([text(name)])];
-            sub(name, plays, tools([("meet", Read, Act::Meet(Arc::clone(&pairs)))]))
-        })
-        .collect();
+    let subs = names.map(|name| {
+        let meet = || reply([call("m", "meet", json!({}))]);
+        let plays = ("a".."e").contains(&name).then(meet).into_iter().chain([reply([text(name)])]);
+        sub(name, plays, tools([("meet", Read, Act::Meet(Arc::clone(&four)))]))
+    });
     let plays = [reply(names.map(|name| task(name, name))), reply([text("all")])];
     let mut harness = Stage::new(subs.iter().map(solo)).start(plays);
     let events = run(&mut harness).await;
@@ -340,9 +339,15 @@ async fn a_subagent_stops_when_its_share_of_the_budget_is_used_and_its_parent_go
 
 #[tokio::test]
 async fn what_subagents_use_is_gone_for_their_parent() {
-    let looking = || (0..20).map(|n| reply([call(&format!("c{n}"), "look", json!({ "n": n }))]));
-    let look = || tools([("look", Read, Act::Say("seen"))]);
-    let subs = ["a", "b", "c"].map(|name| sub(name, looking(), look()));
+    // All have their share, the half of what is left when they begin, before one of them goes on.
+    let together = Arc::new(Barrier::new(3));
+    let subs = ["a", "b", "c"].map(|name| {
+        let meet = reply([call("m", "meet", json!({}))]);
+        let looking = (0..20).map(|n| reply([call(&format!("c{n}"), "look", json!({ "n": n }))]));
+        let meeting = ("meet", Read, Act::Meet(Arc::clone(&together)));
+        let own = tools([("look", Read, Act::Say("seen")), meeting]);
+        sub(name, [meet].into_iter().chain(looking), own)
+    });
     let mut stage = Stage::new(subs.iter().map(solo));
     stage.limits.max_tokens = Some(1000);
     let mut harness = stage.start([reply(["a", "b", "c"].map(|name| task(name, name)))]);
