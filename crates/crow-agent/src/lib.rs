@@ -1,8 +1,9 @@
 //! The built-in loops of Crow.
 //!
 //! [`BaseAgent`] is one model with a system prompt and tools: its [`execute_turn`](BaseAgent::execute_turn) drives the
-//! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. The crate knows no HTTP, no
-//! protocol and no terminal.
+//! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. What agents are, files say:
+//! [`definition::AgentRegistry`] finds them by name in the [`layers`] of a configuration, and [`PromptRegistry`] writes
+//! their prompts. The crate knows no HTTP, no protocol and no terminal.
 
 mod acp_agent;
 mod assembly;

@@ -159,9 +159,7 @@ impl AgentRegistry {
                 self.composition(&name).map(|agent| (agent.role, agent.description))
             }
         };
-        let says = |layer: &&Layer| {
-            places(kind).iter().any(|(folder, ending)| layer.names(folder, ending).contains(&name))
-        };
+        let says = |layer: &&Layer| says(layer, kind, &name);
         let mut layers = self.layers.iter().rev().filter(says).map(Layer::kind);
         let layer = layers.next().unwrap_or(LayerKind::BuiltIn);
         let is_overlaid = layers.next().is_some();
@@ -169,12 +167,7 @@ impl AgentRegistry {
     }
 
     fn has(&self, kind: AgentKind, name: &str) -> bool {
-        let is_there = |layer: &Layer| {
-            places(kind).iter().any(|(folder, ending)| {
-                !matches!(layer.read(&format!("{folder}/{name}{ending}")), Ok(None))
-            })
-        };
-        is_name(name) && self.layers.iter().any(is_there)
+        is_name(name) && self.layers.iter().any(|layer| says(layer, kind, name))
     }
 
     fn base_node(&self, name: &str) -> Result<Option<(Node, Vec<String>)>, ConfigError> {
@@ -325,6 +318,13 @@ fn places(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
         AgentKind::Base => &[(BASE, ".toml"), (MARKDOWN, ".md")],
         AgentKind::Composition => &[(COMPOSITIONS, ".toml")],
     }
+}
+
+/// Returns whether a layer has a file of an agent, whatever is in it.
+fn says(layer: &Layer, kind: AgentKind, name: &str) -> bool {
+    places(kind).iter().any(|(folder, ending)| {
+        !matches!(layer.read(&format!("{folder}/{name}{ending}")), Ok(None))
+    })
 }
 
 fn read_toml(layer: &Layer, name: &str) -> Result<Option<Node>, ConfigError> {

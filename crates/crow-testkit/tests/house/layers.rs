@@ -46,6 +46,8 @@ fn only_users(library: &str) -> Option<&'static [&'static str]> {
         "ignore" => Some(&["crow-tools", "crow-runtime", "crow-testkit"]),
         "anyhow" | "miette" => Some(&["crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),
+        "handlebars" => Some(&["crow-agent"]),
+        "toml_edit" => Some(&["crow-cli"]),
         "agent-client-protocol" => Some(&["crow-acp"]),
         _ if library.starts_with("grep-") => Some(&["crow-tools"]),
         _ if library.starts_with("clap") => Some(&["crow-cli"]),

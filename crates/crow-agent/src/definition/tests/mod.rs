@@ -1,5 +1,6 @@
 mod compositions;
 mod errors;
+mod laws;
 mod markdown;
 mod registry;
 mod shipped;
