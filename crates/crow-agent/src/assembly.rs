@@ -1,18 +1,25 @@
 //! From what files say of agents to agents that can be run.
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+};
 
 use crow_core::{
     model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel},
-    tool::{ToolRegistry, Typed},
+    tool::{ToolRegistry, Typed, TypedTool as _},
 };
+use crow_runtime::Reach;
 
 use crate::{
     AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Checks, Coagent, CompositionError, EndTools,
-    Handoff, PromptContext, SubmitForReview, TaskComplete, TemplateError,
+    Handoff, PromptContext, Subagent, Subagents, SubmitForReview, Task, TaskCancel, TaskComplete,
+    TaskOutput, TemplateError,
     definition::{
-        AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError, HandoffDefinition,
-        ModelChoice,
+        AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
+        HandoffDefinition, ModelChoice,
     },
 };
 
@@ -117,6 +124,8 @@ struct Work<'a> {
     end_tools: EndTools,
     /// The definitions of the base agents, by name.
     bases: BTreeMap<String, BaseDefinition>,
+    /// The agents that may be started by those at work here; none below a subagent.
+    subagents: Option<Subagents>,
     warnings: Vec<String>,
 }
 
@@ -130,19 +139,70 @@ impl Assembly {
         choice: &AgentChoice,
     ) -> Result<Assembled, AssemblyError> {
         let definition = self.registry.composition(name)?;
-        let end_tools = EndTools {
-            task_complete: Arc::new(Typed::new(TaskComplete::new(self.checks.clone()))),
-            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
-        };
-        let (bases, warnings) = (BTreeMap::new(), Vec::new());
-        let mut work = Work { assembly: self, choice, end_tools, bases, warnings };
+        let mut work = Work::new(self, choice);
+        if work.may_delegate(&definition) {
+            work.subagents = Some(work.all_subagents().await?);
+        }
         let mut agent = work.composition(definition, Part::Worker).await?;
         work.write_prompts(&mut agent)?;
+        let agent = agent.with_subagents(work.subagents.unwrap_or_default());
         Ok(Assembled { agent, warnings: work.warnings })
     }
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(assembly: &'a Assembly, choice: &'a AgentChoice) -> Self {
+        let task_complete = TaskComplete::new(assembly.checks.clone());
+        let end_tools = EndTools {
+            task_complete: Arc::new(Typed::new(task_complete)),
+            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
+        };
+        let (bases, warnings) = (BTreeMap::new(), Vec::new());
+        Self { assembly, choice, end_tools, bases, subagents: None, warnings }
+    }
+
+    /// Returns whether an agent of the composition has the tool that starts others. One that cannot be read is told of
+    /// later.
+    fn may_delegate(&self, definition: &CompositionDefinition) -> bool {
+        let registry = &self.assembly.registry;
+        let names = std::iter::once(&definition.primary).chain(&definition.coagents);
+        names
+            .filter_map(|name| registry.base(name).ok())
+            .any(|base| base.tools.iter().any(|tool| tool == Task::NAME))
+    }
+
+    /// Makes the agents that others start. One that cannot be made is left out, and said so.
+    async fn all_subagents(&mut self) -> Result<Subagents, AssemblyError> {
+        let registry = &self.assembly.registry;
+        let listed = registry.list_subagents();
+        // What is a part of one that is listed is not started by itself.
+        let compositions = listed.iter().filter(|agent| agent.kind == AgentKind::Composition);
+        let compositions = compositions.filter_map(|agent| registry.composition(&agent.name).ok());
+        let parts: BTreeSet<String> = compositions
+            .flat_map(|agent| std::iter::once(agent.primary).chain(agent.coagents))
+            .collect();
+        let mut subagents = Vec::new();
+        for listed in listed.into_iter().filter(|agent| !parts.contains(&agent.name)) {
+            let mut work = Work::new(self.assembly, self.choice);
+            let made = async {
+                let definition = registry.composition(&listed.name)?;
+                let mut agent = work.composition(definition, Part::Worker).await?;
+                work.write_prompts(&mut agent)?;
+                Ok::<_, AssemblyError>(agent)
+            };
+            match made.await {
+                Ok(agent) => {
+                    subagents.push(Subagent { agent, reach: Reach::Policy });
+                    self.warnings.append(&mut work.warnings);
+                }
+                Err(error) => {
+                    self.warnings.push(format!("{} cannot be started: {error}", listed.name));
+                }
+            }
+        }
+        Ok(Subagents::new(subagents, ""))
+    }
+
     fn composition(&mut self, definition: CompositionDefinition, part: Part) -> Made<'_> {
         Box::pin(async move {
             let registry = &self.assembly.registry;
@@ -184,7 +244,8 @@ impl Work<'_> {
         self.warnings.append(&mut definition.warnings);
         let model = self.model(&definition, part).await?;
         let fallbacks = self.fallbacks(&definition, part).await?;
-        let (tools, unknown) = self.assembly.tools.for_agent(&definition.tools);
+        let (mut tools, mut unknown) = self.assembly.tools.for_agent(&definition.tools);
+        self.add_task_tools(&mut tools, &mut unknown);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
             self.warnings.push(format!("{name}: there are no tools {unknown}; it works without"));
@@ -201,6 +262,28 @@ impl Work<'_> {
         let agent = BaseAgent::new(name, config, model, tools).with_fallbacks(fallbacks);
         self.bases.insert(name.to_owned(), definition);
         Ok(agent)
+    }
+
+    /// Adds the tools that start others, as far as the agent names them and there is anybody to start. A subagent has them in
+    /// its file for the day on which somebody starts it as the first one.
+    fn add_task_tools(&self, tools: &mut ToolRegistry, names: &mut Vec<String>) {
+        let mut takes = |name: &str| {
+            let before = names.len();
+            names.retain(|other| other != name);
+            names.len() < before && self.subagents.is_some()
+        };
+        let (task, output, cancel) =
+            (takes(Task::NAME), takes(TaskOutput::NAME), takes(TaskCancel::NAME));
+        if let Some(subagents) = self.subagents.as_ref().filter(|_| task) {
+            let task = Task::new(subagents.clone());
+            tools.register(Typed::new(if output { task } else { task.in_foreground() }));
+        }
+        if output {
+            tools.register(Typed::new(TaskOutput));
+        }
+        if cancel {
+            tools.register(Typed::new(TaskCancel));
+        }
     }
 
     async fn model(

@@ -1,5 +1,7 @@
 //! An agent on the runtime: each input is a run.
 
+use std::sync::Arc;
+
 use crow_core::{
     control::{OwnerOfTheEnd, RunFinish},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
@@ -30,7 +32,8 @@ pub async fn serve_latest(
     mut internals: AgentInternals,
 ) -> Result<(), AgentError> {
     internals.close_open_calls().await?;
-    let mut session = AcpSession::new(internals, surroundings.to_text());
+    let surroundings = surroundings.to_text();
+    let mut session = AcpSession::new(internals, surroundings.as_str());
     loop {
         let internals = session.primary_mut();
         internals.set_state(AgentState::Idle).await?;
@@ -52,6 +55,10 @@ pub async fn serve_latest(
         };
         let agent = agents.borrow_and_update().clone();
         internals.switch_model(&agent.model().info).await?;
+        if !agent.subagents().is_empty() {
+            let subagents = agent.subagents().clone().in_place(surroundings.as_str());
+            internals.offer_children(Arc::new(subagents));
+        }
         let run = internals.start_run(run_id).await?;
         if !internals.history().is_empty() {
             // Words that came between the runs stand before the prompt.

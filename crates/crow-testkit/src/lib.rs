@@ -2,7 +2,8 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] stands in for a model without any bytes, and
-//! [`harness`] runs an agent on it, and [`host`] stands in for the product that adapters talk to.
+//! [`harness`] runs an agent on it, and [`host`] stands in for the product that adapters talk to. By a [`NamedPipe`] a test and
+//! a command wait for each other.
 //!
 //! ```
 //! use crow_testkit::{Dialect, Fault, ModelServer, Reply, VendorError};
@@ -34,10 +35,12 @@
 
 pub mod harness;
 pub mod host;
+mod named_pipe;
 pub mod scripted;
 pub mod server;
 pub mod wire;
 
+pub use named_pipe::NamedPipe;
 pub use server::check::{Checks, PrefixCheck, Rule, Violation, Violations, check_body};
 pub use server::{
     Answer, AnswerState, Chunk, Delivery, Ending, Fault, Gate, LineEnd, ModelServer,

@@ -9,7 +9,7 @@ use crow_core::{
 use crow_runtime::Reach;
 
 use super::{CompositionError, EndTools};
-use crate::{BaseAgent, Handoff};
+use crate::{BaseAgent, Handoff, Subagents};
 
 /// Several base agents that are one agent from outside.
 ///
@@ -24,6 +24,7 @@ pub struct AcpAgent {
     pub(super) consensus: Consensus,
     pub(super) handoff: Handoff,
     pub(super) limits: RunLimits,
+    subagents: Subagents,
 }
 
 /// What a composition is made of.
@@ -104,6 +105,7 @@ impl AcpAgent {
             control_flow,
             consensus: parts.consensus,
             limits: parts.limits,
+            subagents: Subagents::default(),
         })
     }
 
@@ -118,7 +120,20 @@ impl AcpAgent {
             consensus: Consensus::default(),
             handoff: Handoff::Verbatim,
             limits: RunLimits::default(),
+            subagents: Subagents::default(),
         }
+    }
+
+    /// Names the agents that its agents may start with the tool `task`, if they have it.
+    #[must_use]
+    pub fn with_subagents(mut self, subagents: Subagents) -> Self {
+        self.subagents = subagents;
+        self
+    }
+
+    /// Returns the agents that its agents may start.
+    pub fn subagents(&self) -> &Subagents {
+        &self.subagents
     }
 
     /// Returns its name.

@@ -37,6 +37,17 @@ impl Subagents {
         Self { agents: agents.into_iter().collect(), surroundings: surroundings.into() }
     }
 
+    /// Opens the session of each agent with these surroundings instead.
+    #[must_use]
+    pub fn in_place(self, surroundings: impl Into<Arc<str>>) -> Self {
+        Self { surroundings: surroundings.into(), ..self }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+
     /// Returns the agents.
     pub fn iter(&self) -> impl Iterator<Item = &Subagent> {
         self.agents.iter()

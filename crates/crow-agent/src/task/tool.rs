@@ -18,6 +18,7 @@ use super::{Subagents, report};
 pub struct Task {
     subagents: Subagents,
     description: String,
+    is_foreground_only: bool,
 }
 
 /// The arguments of [`Task`].
@@ -32,10 +33,10 @@ pub struct TaskInput {
         alias = "subagent"
     )]
     agent: String,
-    /// The task in three to six words, for the user.
+    /// For the user, in three to six words.
     #[serde(default)]
     description: String,
-    /// The whole task. The agent knows nothing else: name files, what to find out or change, and what to answer.
+    /// All that the agent knows of its task: files, what to find out or change, what to answer.
     #[serde(alias = "task", alias = "instructions", alias = "message")]
     prompt: String,
     /// Lets it work beside you: an id comes back at once, `task_output` collects the answer.
@@ -46,9 +47,8 @@ pub struct TaskInput {
 impl Task {
     /// Makes the tool. Its description names the agents.
     pub fn new(subagents: Subagents) -> Self {
-        let mut description = "Gives a part of the work to another agent, which works on its own and answers once. \
-             Call it several times in one reply to let several work at the same time. You read its answer, the user does \
-             not: tell them what matters. The agents:"
+        let mut description = "Gives a part of the work to another agent, which works on its own and answers \
+             once. Several calls in one reply work at the same time. You alone read the answer. The agents:"
             .to_owned();
         for subagent in subagents.iter() {
             let agent = &subagent.agent;
@@ -56,7 +56,13 @@ impl Task {
             let _ =
                 write!(description, "\n- {} ({reference}): {}", agent.name(), agent.description());
         }
-        Self { subagents, description }
+        Self { subagents, description, is_foreground_only: false }
+    }
+
+    /// Tells the model nothing of work in the background: it has no tool to collect the answers.
+    #[must_use]
+    pub fn in_foreground(self) -> Self {
+        Self { is_foreground_only: true, ..self }
     }
 }
 
@@ -73,6 +79,10 @@ impl TypedTool for Task {
 
     fn requires_permission(&self) -> bool {
         false
+    }
+
+    fn offers(&self, argument: &str) -> bool {
+        !(self.is_foreground_only && argument == "background")
     }
 
     async fn plan(&self, input: &Self::Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {

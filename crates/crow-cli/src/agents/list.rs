@@ -39,10 +39,12 @@ pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliEr
 }
 
 /// Returns what kind of agent it is, in a word or two.
-pub(super) fn kind(kind: AgentKind) -> &'static str {
-    match kind {
-        AgentKind::Base => "base agent",
-        AgentKind::Composition => "composition",
+pub(super) fn what(kind: AgentKind, role: DefinedRole) -> &'static str {
+    match (kind, role) {
+        (AgentKind::Base, DefinedRole::Primary) => "base agent",
+        (AgentKind::Base, DefinedRole::Subagent) => "base agent, subagent",
+        (AgentKind::Composition, DefinedRole::Primary) => "composition",
+        (AgentKind::Composition, DefinedRole::Subagent) => "composition, subagent",
     }
 }
 
@@ -74,10 +76,7 @@ fn to_text(listed: &[ListedAgent]) -> String {
     let mut rows = vec![["NAME", "WHAT", "FROM", "DESCRIPTION"].map(str::to_owned)];
     for agent in listed {
         let Ok((role, description)) = &agent.found else { continue };
-        let what = match role {
-            DefinedRole::Primary => kind(agent.kind).to_owned(),
-            DefinedRole::Subagent => format!("{}, subagent", kind(agent.kind)),
-        };
+        let what = what(agent.kind, *role).to_owned();
         let from = if agent.is_overlaid {
             format!("{} (changed)", agent.layer)
         } else {

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crow_agent::{
     PromptContext,
-    definition::{AgentKind, AgentRegistry},
+    definition::{AgentKind, AgentRegistry, DefinedRole},
     layers::Node,
 };
 use crow_core::config::ConfigError;
 use serde_json::{Map, Value, json};
 
-use super::list::{kind, registry};
+use super::list::{registry, what};
 use crate::{
     CliError, Environment,
     args::OutputForm,
@@ -24,7 +24,7 @@ use crate::{
 struct Whole {
     kind: AgentKind,
     node: Node,
-    role: &'static str,
+    role: DefinedRole,
     description: String,
     warnings: Vec<String>,
     /// The system prompt of a base agent, filled in.
@@ -53,7 +53,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
         return Ok(Whole {
             kind: AgentKind::Composition,
             node,
-            role: agent.role.as_str(),
+            role: agent.role,
             description: agent.description,
             warnings: agent.warnings,
             prompt: None,
@@ -71,7 +71,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
     Ok(Whole {
         kind: AgentKind::Base,
         node,
-        role: base.role.as_str(),
+        role: base.role,
         description: base.description.clone(),
         warnings: base.warnings.clone(),
         prompt: Some(prompt.map_err(|error| wrong(error.to_string()))?),
@@ -80,7 +80,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
 
 fn to_text(name: &str, whole: &Whole) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{name}: {}, {}", kind(whole.kind), whole.role);
+    let _ = writeln!(text, "{name}: {}", what(whole.kind, whole.role));
     if !whole.description.is_empty() {
         let _ = writeln!(text, "{}", one_line(&whole.description));
     }
@@ -88,8 +88,7 @@ fn to_text(name: &str, whole: &Whole) -> String {
     let leaves = whole.node.leaves();
     for (key, leaf) in &leaves {
         let _ = writeln!(text, "{} = {}", one_line(key), shown(leaf));
-        let origin = one_line(&leaf.origin.to_string());
-        let _ = writeln!(text, "    {}  {origin}", leaf.origin.layer());
+        let _ = writeln!(text, "    {}", one_line(&leaf.origin.to_string()));
     }
     for warning in &whole.warnings {
         let _ = writeln!(text, "\nwarning: {}", one_line(warning));
@@ -124,7 +123,7 @@ fn to_json(name: &str, whole: &Whole) -> Value {
             AgentKind::Base => "base",
             AgentKind::Composition => "composition",
         },
-        "role": whole.role,
+        "role": whole.role.as_str(),
         "description": whole.description,
         "values": values,
         "warnings": whole.warnings,

@@ -4,6 +4,7 @@ use crow_agent::{
     definition::{AgentKind, AgentRegistry, SHIPPED},
     layers::{Layer, LayerKind, Layers},
 };
+use crow_core::config::Source;
 use toml_edit::Value;
 
 use super::{
@@ -30,15 +31,14 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
             return Err(CliError::usage(message).hint("edit that file"));
         }
     }
-    let _alone = private_file::lock(&path)
+    // One lock for all files, so that none lies beside each.
+    let _alone = private_file::lock(&user.path(".writing"))
         .map_err(|error| CliError { code: "storage", ..CliError::usage(error.to_string()) })?;
     let before = user.read(&file)?.unwrap_or_default();
     let mut refusal = None;
-    // A word in quotes, a number or a list is TOML; what is none, or is not wanted as one, is a text.
-    let as_toml = value.parse::<Value>().ok();
-    for value in as_toml.into_iter().chain([Value::from(value)]) {
-        let text = put(&before, &key.path(), value)
-            .map_err(|reason| CliError::usage(format!("{}: {reason}", path.display())))?;
+    for value in readings(value) {
+        let source = Source { path: &path, text: &before };
+        let text = put(source, &key.path(), value)?;
         match check(&key.target, &user, &file, &text) {
             Ok(()) => {
                 write(&path, &text)?;
@@ -50,6 +50,17 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     }
     let refusal = refusal.unwrap_or_else(|| CliError::usage("there is nothing to set"));
     Err(refusal.hint("nothing was written"))
+}
+
+/// Returns what a value of the command line can mean: TOML first. What is none, or a number that is not wanted as one, is
+/// a text, or a list of one.
+fn readings(given: &str) -> Vec<Value> {
+    let as_texts = || [Value::from(given), [given].into_iter().collect()];
+    match given.parse::<Value>() {
+        Ok(value) if value.is_array() || value.is_inline_table() || value.is_str() => vec![value],
+        Ok(value) => std::iter::once(value).chain(as_texts()).collect(),
+        Err(_) => as_texts().into(),
+    }
 }
 
 /// Looks whether what the file describes can be used, with this text in its place.

@@ -7,18 +7,23 @@ use std::{
     path::Path,
 };
 
+use crow_core::config::{ConfigError, Source};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::{CliError, private_file::create_folder};
 
 /// Puts a value at a path of keys. Comments, order and layout of all else stay as they are.
-pub(super) fn put(text: &str, path: &[&str], value: Value) -> Result<String, String> {
+pub(super) fn put(source: Source<'_>, path: &[&str], value: Value) -> Result<String, ConfigError> {
+    let wrong = |message: String| ConfigError::of_file(source.path, message);
     let mut document: DocumentMut =
-        text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+        source.text.parse().map_err(|error: toml_edit::TomlError| {
+            source.syntax_error(error.span(), error.message())
+        })?;
     let Some((last, tables)) = path.split_last() else {
-        return Err("a whole file cannot be set; name a key in it".to_owned());
+        return Err(wrong("a whole file cannot be set; name a key in it".to_owned()));
     };
     let mut table: &mut dyn TableLike = document.as_table_mut();
+    let mut is_inline = false;
     for (depth, name) in tables.iter().enumerate() {
         let item = table.entry(name).or_insert_with(|| {
             let mut new = Table::new();
@@ -26,9 +31,10 @@ pub(super) fn put(text: &str, path: &[&str], value: Value) -> Result<String, Str
             new.set_implicit(depth + 1 < tables.len());
             Item::Table(new)
         });
+        is_inline = item.is_inline_table();
         table = item
             .as_table_like_mut()
-            .ok_or_else(|| format!("{name} is a value, and holds no keys"))?;
+            .ok_or_else(|| wrong(format!("{name} is a value, and holds no keys")))?;
     }
     match table.get_mut(last) {
         Some(Item::Value(old)) => {
@@ -38,10 +44,13 @@ pub(super) fn put(text: &str, path: &[&str], value: Value) -> Result<String, Str
         }
         Some(item @ (Item::Table(_) | Item::ArrayOfTables(_))) if !value.is_inline_table() => {
             let what = if item.is_table() { "a table" } else { "a list of tables" };
-            return Err(format!("{} is {what}; set a key in it", path.join(".")));
+            return Err(wrong(format!("{} is {what}; set a key in it", path.join("."))));
         }
         Some(_) | None => {
             table.insert(last, Item::Value(value));
+            if is_inline {
+                table.fmt();
+            }
         }
     }
     Ok(document.to_string())
@@ -72,6 +81,11 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn put(text: &str, path: &[&str], value: Value) -> Result<String, String> {
+        let source = Source { path: Path::new("a.toml"), text };
+        super::put(source, path, value).map_err(|error| error.to_string())
+    }
 
     const COMMENTED: &str = "\
 # Mine.
@@ -104,11 +118,11 @@ max_iterations = 20
     fn what_holds_no_keys_gets_none() {
         assert_eq!(
             put("model = 1\n", &["model", "model"], "c".into()).unwrap_err(),
-            "model is a value, and holds no keys"
+            "a.toml: model is a value, and holds no keys"
         );
         assert_eq!(
             put(COMMENTED, &["model"], "c".into()).unwrap_err(),
-            "model is a table; set a key in it"
+            "a.toml: model is a table; set a key in it"
         );
         assert!(put("[a\n", &["a"], "c".into()).is_err());
     }

@@ -14,7 +14,7 @@ use crow_core::{
 };
 use crow_runtime::RuntimeConfig;
 use crow_testkit::{
-    Dialect, Fault, Gate, ModelServer, Reply,
+    Dialect, Fault, Gate, ModelServer, NamedPipe, Reply,
     harness::{AgentHarness, HarnessOptions},
     scripted::{ScriptedModel, call, reply, text},
 };
@@ -230,27 +230,23 @@ async fn what_a_job_changed_after_its_call_is_told_as_the_jobs_and_undone() {
     let gate = Gate::new();
     let held =
         Reply::new().text("It builds.").with(Fault::StallAfter { events: 1, gate: gate.clone() });
-    let command =
-        "until [ -e go ]; do sleep 0.01; done; echo built > out; touch done; exec sleep 1000";
+    let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
     let start = Reply::new().call("c1", "bash", &input).into();
     let (_server, place) = undo_place::place([start, held]).await;
+    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
     let running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
-    fs::write(place.project("go"), "").unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
-    while !place.project("done").exists() {
-        assert!(Instant::now() < until, "the job does not go on");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    go.tell().await;
+    done.told().await;
     gate.open();
     finish(running).await.exited(0);
     let id = place.id();
     let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
-    assert!(changes.contains("job: until"), "{changes}");
+    assert!(changes.contains("job: read"), "{changes}");
     let diff = said(&place, &["diff", "c1"], 0).await;
     assert!(diff.contains("+built"), "{diff}");
     let undone = said(&place, &["undo"], 0).await;
-    assert!(undone.contains("job: until"), "{undone}");
+    assert!(undone.contains("job: read"), "{undone}");
     assert!(!place.project("out").exists());
 }

@@ -8,7 +8,9 @@
     reason = "tests start the program and fail loudly"
 )]
 
+mod agents;
 mod chat;
+mod config;
 mod dialects;
 mod errors;
 mod examples;

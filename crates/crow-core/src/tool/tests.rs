@@ -183,13 +183,13 @@ fn a_schema_is_compact_and_says_what_the_type_says() {
     let lines: Vec<_> = properties.map(|(name, node)| format!("{name}: {node}")).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     path: {"type":"string","description":"The file."}
-    times: {"type":"integer","description":"How often.","minimum":0,"maximum":255}
+    times: {"type":"integer","description":"How often.","maximum":255}
     ratio: {"type":"number"}
     all: {"type":"boolean"}
     mode: {"type":"string","enum":["read","append"],"description":"How a file is opened."}
     effort: {"description":"How much is done.","type":"string","enum":["low","high"]}
-    range: {"type":"object","properties":{"first":{"type":"integer","description":"The first line.","minimum":0},"last":{"type":"integer","minimum":0}},"required":["first"]}
-    ranges: {"type":"array","items":{"type":"object","properties":{"first":{"description":"The first line.","type":"integer","minimum":0},"last":{"type":"integer","minimum":0}},"required":["first"]}}
+    range: {"type":"object","properties":{"first":{"type":"integer","description":"The first line."},"last":{"type":"integer"}},"required":["first"]}
+    ranges: {"type":"array","items":{"type":"object","properties":{"first":{"description":"The first line.","type":"integer"},"last":{"type":"integer"}},"required":["first"]}}
     tags: {"type":"array","items":{"type":"string"}}
     title: {"type":"string"}
     format: {"type":"string"}

@@ -36,6 +36,12 @@ pub trait TypedTool: Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the model is told of an argument. What it is not told of is taken all the same.
+    fn offers(&self, argument: &str) -> bool {
+        let _ = argument;
+        true
+    }
+
     /// Tells what a call would do. By default: nothing outside the session.
     async fn plan(&self, input: &Self::Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let _ = (input, ctx);
@@ -66,7 +72,11 @@ pub struct Typed<T> {
 impl<T: TypedTool> Typed<T> {
     /// Wraps `tool` and works out its schema.
     pub fn new(tool: T) -> Self {
-        Self { tool, schema: schema_of::<T::Input>() }
+        let mut schema = schema_of::<T::Input>();
+        if let Some(Value::Object(arguments)) = schema.get_mut("properties") {
+            arguments.retain(|argument, _| tool.offers(argument));
+        }
+        Self { tool, schema }
     }
 
     fn parse(input: &Value) -> Result<T::Input, String> {
@@ -151,11 +161,15 @@ fn schema_of<I: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes titles, number formats and the null of optional fields (which are just left out).
+/// Removes titles, number formats, a lowest number of nothing, and the null of optional fields (which are just left out).
 fn trim_schema(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     for keyword in ["title", "format", "default"] {
         map.remove(keyword);
+    }
+    // Nobody counts below nothing; whoever does is told so.
+    if map.get("minimum").and_then(Value::as_f64) == Some(0.0) {
+        map.remove("minimum");
     }
     if let Some(Value::Array(kinds)) = map.get_mut("type") {
         kinds.retain(|kind| kind != "null");

@@ -56,7 +56,7 @@ fn several_coagents_vote_and_a_run_is_bounded() {
     assert_eq!((agent.consensus, agent.coagents.len()), (Consensus::Majority, 2));
     assert_eq!((agent.limits.max_rounds, agent.limits.max_tokens), (3, Some(100_000)));
     assert_eq!(agent.limits.max_money, Some(2.0));
-    assert_eq!(agent.limits.max_time, Some(Duration::from_secs(1800)));
+    assert_eq!(agent.limits.max_time, Some(Duration::from_mins(30)));
     assert_eq!(agent.warnings, [""; 0]);
 }
 

@@ -179,12 +179,12 @@ mod tests {
     fn profile() -> Profile {
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
         Profile {
-            writable: paths(&["/Users/a/project", "/Users/a/.cargo"]),
-            readable: paths(&["/Users/a/data/sessions/1/output"]),
-            hidden: paths(&["/Users/a/.ssh", "/Users/a/data", "/Users/a/.cargo/credentials.toml"]),
-            sealed: paths(&["/Users/a/project/.git/hooks", "/Users/a/project/.vscode"]),
-            pinned: paths(&["/Users/a/project/.git"]),
-            temp: "/Users/a/data/sandbox/1/tmp".into(),
+            writable: paths(&["/users/a/project", "/users/a/.cargo"]),
+            readable: paths(&["/users/a/data/sessions/1/output"]),
+            hidden: paths(&["/users/a/.ssh", "/users/a/data", "/users/a/.cargo/credentials.toml"]),
+            sealed: paths(&["/users/a/project/.git/hooks", "/users/a/project/.vscode"]),
+            pinned: paths(&["/users/a/project/.git"]),
+            temp: "/users/a/data/sandbox/1/tmp".into(),
             reach: Reach::Loopback,
         }
     }
@@ -232,22 +232,22 @@ mod tests {
         for (operation, path, expected) in [
             ("file-read-data", "/usr/bin/env", true),
             ("file-write-data", "/usr/bin/env", false),
-            ("file-write-create", "/Users/a/project/src/new.rs", true),
-            ("file-write-create", "/Users/a/project/.vscode/tasks.json", false),
-            ("file-write-create", "/Users/a/project/.git/hooks/pre-commit", false),
-            ("file-write-create", "/Users/a/project/.git/objects/00/1", true),
-            ("file-write-unlink", "/Users/a/project/.git", false),
-            ("file-write-unlink", "/Users/a/project", false),
-            ("file-write-unlink", "/Users/a/project/src", true),
-            ("file-read-data", "/Users/a/.ssh/id_ed25519", false),
-            ("file-read-metadata", "/Users/a/data/sessions/2", false),
-            ("file-read-data", "/Users/a/data/sessions/1/output/log", true),
-            ("file-write-data", "/Users/a/data/sessions/1/output/log", false),
-            ("file-write-create", "/Users/a/data/sandbox/1/tmp/x", true),
-            ("file-write-create", "/Users/a/data/sandbox/1/other", false),
-            ("file-write-create", "/Users/a/.cargo/registry/x", true),
-            ("file-read-data", "/Users/a/.cargo/credentials.toml", false),
-            ("file-write-create", "/Users/a/other", false),
+            ("file-write-create", "/users/a/project/src/new.rs", true),
+            ("file-write-create", "/users/a/project/.vscode/tasks.json", false),
+            ("file-write-create", "/users/a/project/.git/hooks/pre-commit", false),
+            ("file-write-create", "/users/a/project/.git/objects/00/1", true),
+            ("file-write-unlink", "/users/a/project/.git", false),
+            ("file-write-unlink", "/users/a/project", false),
+            ("file-write-unlink", "/users/a/project/src", true),
+            ("file-read-data", "/users/a/.ssh/id_ed25519", false),
+            ("file-read-metadata", "/users/a/data/sessions/2", false),
+            ("file-read-data", "/users/a/data/sessions/1/output/log", true),
+            ("file-write-data", "/users/a/data/sessions/1/output/log", false),
+            ("file-write-create", "/users/a/data/sandbox/1/tmp/x", true),
+            ("file-write-create", "/users/a/data/sandbox/1/other", false),
+            ("file-write-create", "/users/a/.cargo/registry/x", true),
+            ("file-read-data", "/users/a/.cargo/credentials.toml", false),
+            ("file-write-create", "/users/a/other", false),
         ] {
             assert_eq!(decides(&profile(), operation, path), expected, "{operation} {path}");
         }
@@ -257,13 +257,13 @@ mod tests {
     fn a_profile_that_only_reads_writes_to_its_temporary_folder_alone() {
         let profile = Profile {
             writable: Vec::new(),
-            readable: vec!["/Users/a/project".into()],
+            readable: vec!["/users/a/project".into()],
             ..profile()
         };
         for (path, expected) in [
-            ("/Users/a/project/src/x", false),
-            ("/Users/a/.cargo/x", false),
-            ("/Users/a/data/sandbox/1/tmp/x", true),
+            ("/users/a/project/src/x", false),
+            ("/users/a/.cargo/x", false),
+            ("/users/a/data/sandbox/1/tmp/x", true),
         ] {
             assert_eq!(decides(&profile, "file-write-create", path), expected, "{path}");
         }

@@ -1,13 +1,13 @@
 //! What background jobs change between calls.
 
-use std::{fs, time::Duration};
-
-use crow_core::ids::SessionId;
+use crow_core::{event::AgentEvent, ids::SessionId};
 use crow_runtime::{
     ChangedCall, PathOutcome, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 
-use super::stage::{Call, Stage, metadata, until_there};
+use crow_testkit::NamedPipe;
+
+use super::stage::{Call, Stage, metadata};
 
 const ALL: UndoTarget = UndoTarget::ToStart;
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
@@ -17,22 +17,14 @@ fn server(stage: &Stage, name: &str, work: &str) -> String {
     stage.gated(name, work) + "; exec sleep 1000"
 }
 
-fn titles(calls: &[ChangedCall]) -> Vec<&str> {
-    calls.iter().map(|call| call.title.split(' ').next().unwrap()).collect()
+/// The pipes of a gate.
+fn pipes(stage: &Stage, name: &str) -> (NamedPipe, NamedPipe) {
+    let (open, done) = stage.gate(name);
+    (NamedPipe::at(&open), NamedPipe::at(&done))
 }
 
-/// Waits until so many changes are known.
-async fn calls(stage: &Stage, count: usize) -> Vec<ChangedCall> {
-    for _ in 0..2000 {
-        let handle = stage.agent.handle.clone();
-        let read = move || handle.undo_journal().unwrap().calls().to_vec();
-        let calls = tokio::task::spawn_blocking(read).await.unwrap();
-        if calls.len() >= count {
-            return calls;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("there never were {count} changes");
+fn titles(calls: &[ChangedCall]) -> Vec<&str> {
+    calls.iter().map(|call| call.title.split(' ').next().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -67,8 +59,11 @@ async fn what_a_job_changes_when_the_turn_is_over_is_undone_to_the_start() {
     let mut stage = Stage::new();
     let line = stage.gated("g", "echo made > made");
     stage.turn(&[Call::Job(&line)]).await;
-    fs::write(stage.gate("g").0, "").unwrap();
-    let calls = calls(&stage, 1).await;
+    let (open, done) = pipes(&stage, "g");
+    open.tell().await;
+    done.told().await;
+    stage.agent.until(|event| matches!(event, AgentEvent::JobChanges { .. })).await;
+    let calls = stage.journal().calls().to_vec();
     assert_eq!((titles(&calls), calls[0].turn), (vec!["job:"], 1));
     stage.undo(ALL, PLAIN).await.unwrap();
     assert!(!stage.exists("made"));
@@ -79,9 +74,9 @@ async fn what_a_running_job_changed_between_two_turns_belongs_to_the_first() {
     let mut stage = Stage::new();
     let line = server(&stage, "g", "echo made > made");
     stage.turn(&[Call::Job(&line)]).await;
-    let (open, done) = stage.gate("g");
-    fs::write(open, "").unwrap();
-    until_there(&done).await;
+    let (open, done) = pipes(&stage, "g");
+    open.tell().await;
+    done.told().await;
     stage.turn(&[Call::Sh("echo 2 > second")]).await;
     let calls = stage.journal().calls().to_vec();
     assert_eq!((titles(&calls), calls[0].turn, calls[1].turn), (vec!["job:", "echo"], 1, 2));
@@ -96,7 +91,7 @@ async fn what_a_job_does_when_its_agent_ends_is_known() {
     let mut stage = Stage::new();
     let (open, done) = stage.gate("ready");
     let line =
-        format!("trap 'echo bye > bye; exit' TERM; touch {}; sleep 1000 & wait", done.display());
+        format!("trap 'echo bye > bye; exit' TERM; echo > {}; sleep 1000 & wait", done.display());
     stage.turn(&[Call::Job(&line), Call::Gate(&(open, done))]).await;
     stage.agent.handle.shutdown();
     stage.agent.handle.ended().await;

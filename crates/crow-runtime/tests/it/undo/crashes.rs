@@ -10,10 +10,13 @@ use crow_runtime::{
     AgentError, AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig,
     SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
-use crow_testkit::scripted::{call, reply};
+use crow_testkit::{
+    NamedPipe,
+    scripted::{call, reply},
+};
 use serde_json::json;
 
-use super::stage::{Call, Stage, metadata, picture, until_there};
+use super::stage::{Call, Stage, metadata, picture};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 
@@ -21,11 +24,12 @@ const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: fals
 async fn a_cancelled_call_says_what_it_changed_until_then() {
     let mut stage = Stage::new();
     stage.write("a", "1");
-    let line = json!({"command": "rm a; touch here; exec sleep 100"});
-    stage.agent.model.push(reply([call("c1", "sh", line)]));
-    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    let marker = stage.gate("marker").1;
+    let line = format!("rm a; touch here; echo > {}; exec sleep 100", marker.display());
+    stage.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
+    let (handle, marker) = (stage.agent.handle.clone(), NamedPipe::at(&marker));
     let (events, ()) = tokio::join!(stage.agent.run("go"), async {
-        until_there(&marker).await;
+        marker.told().await;
         handle.interrupt();
     });
     let known = metadata(&events);
@@ -37,11 +41,12 @@ async fn a_cancelled_call_says_what_it_changed_until_then() {
 
 /// Lets an agent die in the middle of a call, as a killed process does: its start is in the log, its end is not.
 async fn die_in_a_call(stage: &mut Stage) {
-    let line = json!({"command": "rm a; touch here; exec sleep 100"});
-    stage.agent.model.push(reply([call("c1", "sh", line)]));
-    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    let marker = stage.gate("marker").1;
+    let line = format!("rm a; touch here; echo > {}; exec sleep 100", marker.display());
+    stage.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
+    let (handle, marker) = (stage.agent.handle.clone(), NamedPipe::at(&marker));
     handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
-    until_there(&marker).await;
+    marker.told().await;
     handle.abort();
     handle.ended().await;
 }

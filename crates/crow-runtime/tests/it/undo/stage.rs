@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -27,6 +27,7 @@ use crow_runtime::{
     SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget, resolve_path,
 };
 use crow_testkit::{
+    NamedPipe,
     harness::{AgentHarness, HarnessOptions},
     scripted::{Play, ScriptedModel, call, reply, text},
 };
@@ -129,18 +130,10 @@ impl TypedTool for Gate {
     }
 
     async fn execute(&self, input: Ways, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
-        fs::write(&input.open, "").unwrap();
-        until_there(&input.answer).await;
+        let (open, answer) = (NamedPipe::at(&input.open), NamedPipe::at(&input.answer));
+        open.tell().await;
+        answer.told().await;
         ToolResult::success("answered")
-    }
-}
-
-/// Waits for a path that another process makes.
-pub(super) async fn until_there(path: &Path) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !path.exists() {
-        assert!(Instant::now() < until, "{} is not made", path.display());
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -288,13 +281,16 @@ impl Stage {
     pub(super) fn gated(&self, name: &str, work: &str) -> String {
         let (open, answer) = self.gate(name);
         let (open, answer) = (open.display(), answer.display());
-        format!("until [ -e {open} ]; do sleep 0.01; done; {work}; touch {answer}")
+        format!("read line < {open}; {work}; echo > {answer}")
     }
 
     /// Where a line is let through, and where it tells that its work is done: outside of the project.
     pub(super) fn gate(&self, name: &str) -> (PathBuf, PathBuf) {
         let path = |end| self.data.path().join(format!("{name}.{end}"));
-        (path("open"), path("done"))
+        let ways = (path("open"), path("done"));
+        NamedPipe::make(&ways.0);
+        NamedPipe::make(&ways.1);
+        ways
     }
 
     /// Where the snapshots are.

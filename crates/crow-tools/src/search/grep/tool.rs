@@ -68,13 +68,11 @@ pub(crate) struct Input {
     output_mode: OutputMode,
     #[serde(default, alias = "-i", alias = "ignoreCase", alias = "case_insensitive")]
     ignore_case: bool,
-    /// Lines before each match.
     #[serde(default, alias = "-B")]
     before: Option<usize>,
-    /// Lines after each match.
     #[serde(default, alias = "-A")]
     after: Option<usize>,
-    /// Lines before and after each match.
+    /// Lines around each match, in place of before and after.
     #[serde(default, alias = "-C")]
     context: Option<usize>,
     /// Let matches span lines and . match line breaks.

@@ -1,0 +1,259 @@
+//! The configuration through the program: shown, changed, checked, and bad in every way.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    time::{Duration, Instant},
+};
+
+use crate::program::{Place, Ran};
+
+/// Writes a file of the user's configuration.
+pub(crate) fn configured(place: &Place, file: &str, text: &str) {
+    put(&place.home(".config/crow-agent").join(file), text);
+}
+
+/// Writes a file of the project's configuration.
+pub(crate) fn brings(place: &Place, file: &str, text: &str) {
+    put(&place.project(".crow-agent").join(file), text);
+}
+
+fn put(path: &std::path::Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// What it printed, with the folders by their names.
+pub(crate) fn told(place: &Place, ran: &Ran) -> String {
+    let home = place.home("").canonicalize().unwrap();
+    let home = home.to_str().unwrap();
+    let project = place.project("");
+    let short = |text: &str| {
+        text.replace(home, "HOME")
+            .replace(place.home("").to_str().unwrap(), "HOME/")
+            .replace(project.to_str().unwrap().trim_end_matches('/'), "PROJECT")
+    };
+    format!("{}{}", short(&ran.out), short(&ran.err))
+}
+
+const COMMENTED: &str = "\
+# My builder.
+
+[model]            # for now
+provider = \"anthropic\"
+model    = \"claude-old\"   # cheap
+
+# Slow machine.
+[react]
+max_iterations = 20
+";
+
+#[tokio::test]
+async fn setting_a_value_leaves_comments_order_layout_and_mode() {
+    let place = Place::new();
+    let file = "agents/base/builder.toml";
+    configured(&place, file, COMMENTED);
+    let path = place.home(".config/crow-agent").join(file);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let set = |key: &'static str, value: &'static str| {
+        let place = &place;
+        async move { place.run(&["config", "set", key, value]).await.exited(0).out.clone() }
+    };
+    set("agents.base.builder.model.model", "claude-new").await;
+    set("agents.base.builder.react.max_iterations", "30").await;
+    set("agents.base.builder.model.fallbacks", "[\"openai/gpt-6\"]").await;
+    let expected = COMMENTED
+        .replace("\"claude-old\"", "\"claude-new\"")
+        .replace("= 20", "= 30")
+        .replace("# cheap\n", "# cheap\nfallbacks = [\"openai/gpt-6\"]\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    // A link of a collection of settings stays one.
+    let kept = place.home("dotfiles.toml");
+    fs::rename(&path, &kept).unwrap();
+    symlink(&kept, &path).unwrap();
+    set("agents.base.builder.react.max_iterations", "31").await;
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    assert_eq!(fs::read_to_string(&kept).unwrap(), expected.replace("= 30", "= 31"));
+    let got = place.run(&["config", "get", "agents.base.builder.model.model"]).await;
+    assert_eq!(got.exited(0).out, "claude-new\n");
+    let got = place.run(&["config", "get", "agents.base.builder.model"]).await;
+    assert_eq!(
+        got.exited(0).out,
+        "fallbacks = [\"openai/gpt-6\"]\nmodel = \"claude-new\"\nprovider = \"anthropic\"\n"
+    );
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_used_is_not_written() {
+    let place = Place::new();
+    configured(&place, "agents/base/builder.toml", COMMENTED);
+    configured(&place, "agents/base/broken.toml", "[agent\n");
+    configured(&place, "agents/mine.md", "---\n---\nx\n");
+    let mut said = Vec::new();
+    for (key, value) in [
+        ("agents.base.builder.react.max_iterations", "many"),
+        ("agents.base.builder.react.max_iterations", "0"),
+        ("agents.base.builder.react.max_iteration", "3"),
+        ("agents.base.builder.tools.enabled", "[\"basj\"]"),
+        ("agents.base.builder.agent.name", "other"),
+        ("agents.base.builder.prompt.system", "{{nobody}}"),
+        ("agents.base.builder.model", "x"),
+        ("agents.base.builder.model.model.x", "x"),
+        ("agents.base.builder", "x"),
+        ("agents.base.broken.model.model", "x"),
+        ("agents.base.mine.model.model", "x"),
+        ("agents.base.nobody.model.model", "x"),
+        ("agents.acp.BUILD-SMART.composition.coagent", "revewer"),
+        ("agents.acp.BUILD-HITL.control_flow.type", "judge"),
+        ("agents.acp.BUILD-SMART.control_flow.level", "9"),
+        ("model", "gpt"),
+        ("checks.commands", "[1]"),
+        ("sandbox.memory_gib", "-1"),
+    ] {
+        let ran = place.run(&["config", "set", key, value]).await;
+        ran.exited(2);
+        said.push(format!(
+            "{key} {value}\n    {}",
+            told(&place, &ran).trim().replace('\n', "\n    ")
+        ));
+    }
+    insta::assert_snapshot!(said.join("\n"));
+    let path = place.home(".config/crow-agent/agents/base/builder.toml");
+    assert_eq!(fs::read_to_string(path).unwrap(), COMMENTED);
+    assert!(!place.home(".config/crow-agent/config.toml").exists());
+    assert!(!place.home(".config/crow-agent/agents/acp/BUILD-SMART.toml").exists());
+}
+
+#[tokio::test]
+async fn where_a_value_comes_from_is_told_layer_by_layer() {
+    let place = Place::new();
+    configured(&place, "agents/base/builder.toml", COMMENTED);
+    configured(&place, "config.toml", "model = \"a/b\"\n[sandbox]\nnetwork = true\n");
+    brings(&place, "agents/base/builder.toml", "[react]\nmax_iterations = 7\n");
+    brings(&place, "config.toml", "model = \"c/d\"\n[checks]\ncommands = [\"cargo test\"]\n");
+    let before = place.run(&["config", "explain", "agents.base.builder.react"]).await;
+    assert!(!before.exited(0).out.contains('7') && before.err.contains("is not trusted"));
+    place.run(&["trust", "--yes"]).await.exited(0);
+    let mut said = Vec::new();
+    for key in [
+        "agents.base.builder.react",
+        "agents.base.builder.prompt.system",
+        "agents.acp.BUILD-CHAT.control_flow",
+        "model",
+        "sandbox.network",
+        "sandbox.memory_gib",
+        "checks",
+    ] {
+        let ran = place.run(&["config", "explain", key]).await;
+        said.push(told(&place, ran.exited(0)));
+    }
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[tokio::test]
+async fn every_bad_file_is_listed_and_the_others_work() {
+    let place = Place::new();
+    assert_eq!(place.run(&["config", "validate"]).await.code, Some(0));
+    configured(&place, "agents/base/broken.toml", "[agent\n");
+    configured(&place, "agents/base/typo.toml", "[tools]\nenabled = [\"basj\"]\n");
+    configured(&place, "agents/alien.md", "---\ntools: Read, WebFetch\ncolor: red\n---\nLook.\n");
+    configured(
+        &place,
+        "agents/acp/ALONE.toml",
+        "[composition]\nprimary = \"nobody\"\n[control_flow]\ntype = \"hitl\"\n",
+    );
+    configured(&place, "agents/acp/BUILD-LOOP.toml", "[control_flow]\nlevel = 7\n");
+    configured(&place, "config.toml", "agent = \"NOBODY\"\n");
+    configured(&place, "providers/x.toml", "[provider]\nname = \"x\"\n");
+    let ran = place.run(&["config", "validate"]).await;
+    insta::assert_snapshot!(told(&place, ran.exited(2)));
+    place.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
+    let broken = place.run(&["agents", "show", "broken"]).await;
+    assert!(broken.exited(2).err.contains("broken.toml:1:7"), "{}", broken.err);
+}
+
+#[tokio::test]
+async fn the_schema_knows_every_key_of_the_specification() {
+    let place = Place::new();
+    let ran = place.run(&["config", "schema"]).await;
+    let schema: serde_json::Value = serde_json::from_str(&ran.exited(0).out).unwrap();
+    let keys = |of: &str| {
+        let properties = schema[of]["properties"].as_object().unwrap();
+        properties.keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys("base"), "agent model tools react prompt");
+    assert_eq!(keys("composition"), "agent composition control_flow handoff limits");
+    assert_eq!(keys("config"), "agent model review_model checks sandbox");
+    assert_eq!(schema["base"]["additionalProperties"], false);
+    let one = place.run(&["config", "schema", "base"]).await;
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&one.exited(0).out).unwrap(),
+        schema["base"]
+    );
+}
+
+#[tokio::test]
+async fn a_hostile_configuration_that_is_trusted_is_refused_at_once() {
+    let tenfold = |name: &str| format!("{{{{> {name}}}}}").repeat(10);
+    let base = "[tools]\nenabled = []\n[prompt]\nsystem = ";
+    let deep = format!("{base}\"{}\"\n", "{{#if role}}".repeat(5_000));
+    let nested = format!("{base}{}\"x\"\n", "[".repeat(20_000));
+    let dotted = format!("{}x = 1\n", "a.".repeat(60_000));
+    let cases: [(&str, &str, &str); 8] = [
+        ("agents/base/x.toml", &format!("{base}\"{{{{> a}}}}\"\n"), "20000 parts"),
+        ("agents/base/x.toml", &deep, "200 blocks"),
+        ("agents/base/x.toml", &nested, "recursion"),
+        ("agents/base/x.toml", &dotted, "recursion"),
+        ("agents/base/x.toml", &format!("{base}\"{{{{> itself}}}}\"\n"), "includes itself"),
+        (
+            "agents/base/x.toml",
+            &format!("{base}{{ file = \"permissions.json\" }}\n"),
+            "not below prompts/",
+        ),
+        (
+            "agents/base/x.toml",
+            &format!("{base}{{ file = \"prompts/../../../../etc/passwd\" }}\n"),
+            "not below prompts/",
+        ),
+        (
+            "agents/base/x.toml",
+            &format!("{base}{{ file = \"/etc/passwd\" }}\n"),
+            "not below prompts/",
+        ),
+    ];
+    for (file, text, reason) in cases {
+        let place = Place::new();
+        for n in 0..6 {
+            let name = ["a", "b", "c", "d", "e", "f"][n];
+            let next = ["b", "c", "d", "e", "f", "g"][n];
+            brings(&place, &format!("prompts/system/{name}.md"), &tenfold(next));
+        }
+        brings(&place, "prompts/system/g.md", "boom");
+        brings(&place, "prompts/system/itself.md", "{{> itself}}");
+        brings(&place, file, text);
+        let started = Instant::now();
+        place.run(&["trust", "--yes"]).await.exited(0);
+        let ran = place.run(&["agents", "show", "x"]).await;
+        assert!(ran.exited(2).err.contains(reason), "{reason}: {}", ran.err);
+        place.run(&["agents", "show", "builder"]).await.exited(0);
+        assert!(started.elapsed() < Duration::from_secs(20), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_hundred_megabytes_and_one_that_waits_are_not_read() {
+    let place = Place::new();
+    configured(&place, "agents/base/small.toml", "");
+    let folder = place.home(".config/crow-agent/agents/base");
+    fs::File::create(folder.join("huge.toml")).unwrap().set_len(100 << 20).unwrap();
+    let pipe = folder.join("pipe.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    symlink("/dev/zero", folder.join("endless.toml")).unwrap();
+    let ran = place.run(&["config", "validate"]).await;
+    for reason in ["huge.toml: is larger than", "pipe.toml: is no file", "endless.toml: is no file"]
+    {
+        assert!(ran.exited(2).out.contains(reason), "{reason}: {}", ran.out);
+    }
+    place.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
+}
