@@ -194,8 +194,8 @@ impl Pass<'_> {
         );
         for Ran { run: CheckRun { name, command, error, .. }, output, .. } in failed {
             let error = error.as_deref().unwrap_or_default();
-            let _ = write!(text, "\n\n{name}: `{command}` failed: {error}\n");
-            text.push_str(end_of(output, share));
+            let output = if output.is_empty() { "(no output)" } else { end_of(output, share) };
+            let _ = write!(text, "\n\n{name}: `{command}` failed: {error}\n{output}");
         }
         text.push_str(
             "\n\nRepair what fails, then call task_complete again. If it cannot pass here, whatever you do, end your turn with a text that says why.",

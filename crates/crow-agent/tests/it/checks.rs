@@ -2,13 +2,19 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use crow_agent::{Check, Checks, TaskComplete};
+use crow_agent::{
+    AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Check, Checks, Coagent, EndTools, TaskComplete,
+};
 use crow_core::{
+    control::{Consensus, ControlFlow},
     event::{AgentEvent, CheckRun, Envelope, RunOutcome},
     permission::{PermissionMode, PermissionPolicy},
     tool::{ToolRegistry, ToolStatus, Typed},
+    turn::RunLimits,
 };
-use crow_runtime::{ChildEnvironment, RuntimeConfig, SnapshotLimits, SnapshotStores};
+use crow_runtime::{
+    ChildEnvironment, RuntimeConfig, SandboxConfig, SnapshotLimits, SnapshotStores,
+};
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{Play, ScriptedModel, call, reply, text},
@@ -331,4 +337,54 @@ async fn what_a_check_changes_can_be_undone_with_the_call() {
         matches!(&event.event, AgentEvent::FilesChanged { files, .. } if files.contains(&made))
     });
     assert!(changed, "{events:#?}");
+}
+
+#[tokio::test]
+async fn a_reviewer_that_only_reads_ends_the_run_by_the_same_checks() {
+    let data = tempfile::tempdir().unwrap();
+    let stores = SnapshotStores::new(data.path().join("s"), SnapshotLimits::default(), None);
+    let runtime = RuntimeConfig {
+        snapshots: Some(Arc::new(stores)),
+        child_env: path_alone(),
+        // Where the system has none, the reviewer's command is refused instead.
+        sandbox: Some(SandboxConfig::new(data.path().join("private"))),
+        ..RuntimeConfig::default()
+    };
+    let mut tools = ToolRegistry::new();
+    tools.register(Shell);
+    let options = HarnessOptions { tools: tools.clone(), runtime, ..HarnessOptions::default() };
+    // It may change nothing itself, and the check writes.
+    let check = Check::new("build", "test -f made && echo built > out");
+    let reviewer = ScriptedModel::new([
+        bash("w", "touch forbidden"),
+        complete_as("1"),
+        reply([text("made is missing")]),
+        complete_as("2"),
+    ]);
+    let coagent = BaseAgent::new("reviewer", AgentConfig::default(), reviewer.resolved(), tools);
+    let submit =
+        |id: &str| reply([call(id, "submit_for_review", json!({"summary": "all is done"}))]);
+    let script = ScriptedModel::new([submit("s"), bash("b", "touch made"), submit("t")]);
+    let mut harness = AgentHarness::start_composed(script, options, |primary| {
+        AcpAgent::new(AcpAgentParts {
+            name: "JUDGE".to_owned(),
+            description: String::new(),
+            primary,
+            coagents: vec![Coagent::Base(Box::new(coagent))],
+            control_flow: ControlFlow::judge(),
+            consensus: Consensus::default(),
+            handoff: None,
+            limits: RunLimits::default(),
+            end_tools: EndTools {
+                task_complete: Arc::new(Typed::new(TaskComplete::new(Checks::new([check])))),
+                ..EndTools::default()
+            },
+        })
+        .unwrap()
+    });
+    let told = Told::of(&harness.run("go").await);
+    let statuses: Vec<_> = told.answers.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [ToolStatus::Error, ToolStatus::Success]);
+    assert_eq!(told.verified(), Some(true));
+    assert!(harness.cwd().join("out").exists() && !harness.cwd().join("forbidden").exists());
 }

@@ -528,3 +528,41 @@ async fn a_subagent_may_have_a_coagent_and_checks_of_its_own() {
     assert!(told.output.contains("It is right."));
     assert!(told.output.ends_with("Tokens: 200 in, 20 out"), "those of both count: {told:?}");
 }
+
+#[tokio::test]
+async fn a_coagent_may_start_subagents_where_its_primary_may() {
+    let explorer = sub("explorer", [reply([text("Seen.")])], tools([]));
+    let subagents = Subagents::new([solo(&explorer)], "");
+    let mut own = ToolRegistry::new();
+    own.register(Typed::new(Task::new(subagents.clone())));
+    let plays = [
+        reply([task("t", "explorer")]),
+        reply([call("d", "task_complete", json!({"summary": "Right."}))]),
+    ];
+    let reviewer = sub("reviewer", plays, own.clone());
+    let submit = reply([call("s", "submit_for_review", json!({"summary": "done"}))]);
+    let options = HarnessOptions {
+        tools: own,
+        subagents: Some(Arc::new(subagents)),
+        ..HarnessOptions::default()
+    };
+    let coagent = Coagent::Base(Box::new(reviewer.agent.clone()));
+    let model = ScriptedModel::new([submit]);
+    let mut harness = AgentHarness::start_composed(model, options, |primary| {
+        AcpAgent::new(AcpAgentParts {
+            name: "SMART".to_owned(),
+            description: String::new(),
+            primary,
+            coagents: vec![coagent],
+            control_flow: ControlFlow::smart(),
+            consensus: Consensus::default(),
+            handoff: None,
+            limits: RunLimits::default(),
+            end_tools: EndTools::default(),
+        })
+        .unwrap()
+    });
+    run(&mut harness).await;
+    let outline = reviewer.model.requests()[1].outline();
+    assert!(outline[2].starts_with("results: t: explorer is through."), "{outline:?}");
+}

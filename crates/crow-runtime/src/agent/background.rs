@@ -12,6 +12,8 @@ use crow_core::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// What the names begin with.
+const PREFIX: &str = "task-";
 /// How many of those that are not through there may be. They run in their turn.
 const MOST_OPEN: usize = 32;
 /// How many that ended are remembered.
@@ -22,6 +24,8 @@ const REMEMBERED: usize = 64;
 pub(super) struct Background {
     /// Cancelled when the agent ends: they never outlive it.
     token: CancellationToken,
+    /// The number of the last one of earlier processes.
+    earlier: u64,
     clock: Arc<dyn Clock>,
     known: Arc<Mutex<Known>>,
 }
@@ -52,11 +56,21 @@ impl Background {
     /// Starts to count after the number of the last one that the history knows.
     pub(super) fn new(session: &CancellationToken, clock: Arc<dyn Clock>, last: u64) -> Self {
         let known = Known { last, children: Vec::new() };
-        Self { token: session.child_token(), clock, known: Arc::new(Mutex::new(known)) }
+        Self {
+            token: session.child_token(),
+            earlier: last,
+            clock,
+            known: Arc::new(Mutex::new(known)),
+        }
     }
 
     pub(super) fn token(&self) -> &CancellationToken {
         &self.token
+    }
+
+    /// Returns whether one was of the process before this: then it is gone.
+    pub(super) fn is_earlier(&self, id: &str) -> bool {
+        task_number(id).is_some_and(|number| number <= self.earlier)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -76,7 +90,7 @@ impl Background {
             return Err(ChildError::Refused { reason });
         }
         known.last += 1;
-        let id = TaskId::new(format!("task-{}", known.last));
+        let id = TaskId::new(format!("{PREFIX}{}", known.last));
         let child = BackgroundChild {
             id: id.clone(),
             agent: task.agent.clone(),
@@ -195,4 +209,9 @@ impl Drop for Ending {
             self.background.set(&self.id, state);
         }
     }
+}
+
+/// Returns the number in a name.
+pub(super) fn task_number(id: &str) -> Option<u64> {
+    id.strip_prefix(PREFIX)?.parse().ok()
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    capability::{JobInfo, Jobs as _},
+    capability::{BackgroundChild, JobInfo, Jobs as _},
     history::History,
     ids::{CallId, JobId, SessionId},
     message::{Block, Message},
@@ -138,7 +138,7 @@ impl AgentInternals {
         self.remind(lines.collect::<Vec<_>>().join("\n")).await
     }
 
-    /// Tells the model which jobs ended with the process that had the session before. What the history says of them is
+    /// Tells the model which jobs, and tasks in the background, ended with the process that had the session before. What the history says of them is
     /// asked each time: it may have gone back to before they were told of.
     pub(super) async fn tell_gone_jobs(&mut self) -> Result<(), AgentError> {
         let gone = self.gone_jobs();
@@ -148,10 +148,13 @@ impl AgentInternals {
         self.remind(gone.iter().map(|id| gone_line(id)).collect::<Vec<_>>().join("\n")).await
     }
 
-    /// Returns the jobs of earlier processes that the model takes for running.
+    /// Returns the jobs and tasks of earlier processes that the model takes for running.
     fn gone_jobs(&self) -> Vec<String> {
         let mut open: Vec<&str> = Vec::new();
-        for (id, result) in jobs_in(&self.history).filter(|(id, _)| self.jobs.is_earlier(id)) {
+        let jobs = jobs_in(&self.history).filter(|(id, _)| self.jobs.is_earlier(id));
+        let is_earlier = |id: &str| self.children.background.is_earlier(id);
+        let tasks = named_in(&self.history, BackgroundChild::EXTRA_KEY);
+        for (id, result) in jobs.chain(tasks.filter(|(id, _)| is_earlier(id))) {
             open.retain(|other| *other != id);
             if result.metadata.extra.get(JobInfo::RUNNING_KEY) != Some(&Value::Bool(false)) {
                 open.push(id);
@@ -176,10 +179,17 @@ pub(super) fn last_job(history: &History) -> u64 {
 
 /// Returns the results that tell of a job.
 fn jobs_in(history: &History) -> impl Iterator<Item = (&str, &ToolResult)> {
-    history.results().filter_map(|(_, result)| {
-        let id = result.metadata.extra.get(JobInfo::EXTRA_KEY)?.as_str()?;
-        Some((id, result))
-    })
+    named_in(history, JobInfo::EXTRA_KEY)
+}
+
+/// Returns the results that tell of something under that key, and its name.
+pub(super) fn named_in<'a>(
+    history: &'a History,
+    key: &'static str,
+) -> impl Iterator<Item = (&'a str, &'a ToolResult)> {
+    history
+        .results()
+        .filter_map(move |(_, result)| Some((result.metadata.extra.get(key)?.as_str()?, result)))
 }
 
 fn texts(message: &Message) -> impl Iterator<Item = &str> {

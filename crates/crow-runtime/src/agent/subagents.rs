@@ -10,7 +10,7 @@ use crow_core::{
     usage::TokenUsage,
 };
 
-use super::{AgentError, AgentInternals, ChildFactory};
+use super::{AgentError, AgentInternals, ChildFactory, background::task_number, jobs::named_in};
 
 impl AgentInternals {
     /// Lets the calls of this agent start children by name. Those that it drives itself may, too, if they are made later.
@@ -74,8 +74,6 @@ fn line(child: &BackgroundChild) -> String {
 
 /// Returns the number of the last task in the background that results tell of.
 pub(super) fn last_task(history: &History) -> u64 {
-    let ids = history.results().filter_map(|(_, result)| {
-        result.metadata.extra.get(BackgroundChild::EXTRA_KEY)?.as_str()?.strip_prefix("task-")
-    });
-    ids.filter_map(|number| number.parse().ok()).max().unwrap_or(0)
+    let ids = named_in(history, BackgroundChild::EXTRA_KEY);
+    ids.filter_map(|(id, _)| task_number(id)).max().unwrap_or(0)
 }

@@ -386,3 +386,32 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
     let output = jobs.read(&id, Since::LastRead).unwrap();
     assert_eq!(output.put_aside[0].path, base.join("project/.github"));
 }
+
+#[tokio::test]
+async fn a_session_that_goes_on_is_told_once_which_of_its_tasks_are_gone() {
+    let config = RuntimeConfig::default();
+    let runtime = AgentRuntime::new(config.clone());
+    let session = create(&config);
+    let id = session.id().clone();
+    let done = || reply([text("done")]);
+    let model =
+        ScriptedModel::new([reply(["c1", "c2", "c3"].map(|id| call(id, "task", json!({}))))]);
+    let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
+        let collected = json!({"task_id": "task-2", "running": false});
+        let told = [json!({"task_id": "task-1"}), json!({"task_id": "task-2"}), collected];
+        ask(&mut internals, &model, &told).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+
+    let model = ScriptedModel::new([done(), done()]);
+    let asked = model.clone();
+    let session = open(&config, &id, &model);
+    let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
+        ask(&mut internals, &asked, &[]).await?;
+        ask(&mut internals, &asked, &[]).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    let outline = model.requests().last().unwrap().outline().join("\n");
+    assert_eq!(outline.matches("task-1 is gone").count(), 1, "{outline}");
+    assert_eq!(outline.matches("task-2 is gone").count(), 0, "{outline}");
+}
