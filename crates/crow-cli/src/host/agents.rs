@@ -98,7 +98,8 @@ mod tests {
             let base = registry.base(&name).unwrap();
             assert_eq!(base.warnings, Vec::<String>::new(), "{name}");
             let (_, unknown) = tools.for_agent(&base.tools);
-            assert_eq!(unknown, Vec::<String>::new(), "{name}");
+            // The one that starts others is made with them.
+            assert!(unknown.iter().all(|tool| tool == "task"), "{name}: {unknown:?}");
         }
     }
 

@@ -1,0 +1,229 @@
+//! Compositions with the real program: agents that look at each other's work in a real project.
+
+use std::{fs, process::Command};
+
+use crow_testkit::{Reply, Step};
+use serde_json::{Value, json};
+
+use crate::{
+    program::Place,
+    undo_place::{MODEL, bash, place},
+};
+
+const STILL_WRONG: &str = "#!/bin/sh\n# Prints the sum of its arguments.\nsum=1\nfor n in \"$@\"; do sum=$((sum + n)); done\necho \"$sum\"\n";
+const CHECK: &str = "[ \"$(sh sum.sh 1 2 3)\" = 6 ] || { echo 'sum of 1 2 3 is not 6'; exit 1; }\n";
+
+/// A repository with a script that is to be written, and a check.
+fn repository(place: &Place) {
+    fs::write(place.project("check.sh"), CHECK).unwrap();
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=T", "-c", "user.email=t@example.org"]).args(args);
+        let command = command.current_dir(place.project("")).env("HOME", place.home(""));
+        assert!(command.output().unwrap().status.success(), "{args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "first"]);
+}
+
+fn call(id: &str, tool: &str, arguments: &Value) -> Step {
+    Reply::new().call(id, tool, arguments).into()
+}
+
+fn configure(place: &Place, text: &str) {
+    fs::create_dir_all(place.home(".config/crow-agent")).unwrap();
+    fs::write(place.home(".config/crow-agent/config.toml"), text).unwrap();
+}
+
+fn events(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_reviewer_of_build_smart_repairs_the_bug_that_the_primary_left() {
+    let (server, place) = place([
+        call("w", "write_file", &json!({"path": "sum.sh", "content": STILL_WRONG})),
+        call(
+            "s",
+            "submit_for_review",
+            &json!({"summary": "sum.sh adds its arguments. All tests pass."}),
+        ),
+        // The reviewer believes nothing, finds the bug, and repairs it.
+        bash("c1", "sh check.sh"),
+        call("r", "read_file", &json!({"path": "sum.sh"})),
+        call(
+            "e",
+            "edit_file",
+            &json!({"path": "sum.sh", "old_string": "sum=1", "new_string": "sum=0"}),
+        ),
+        bash("c2", "sh check.sh"),
+        call(
+            "t",
+            "task_complete",
+            &json!({"summary": "The sum began at 1; I let it begin at 0, and check.sh passes."}),
+        ),
+    ])
+    .await;
+    repository(&place);
+    let task = "Write sum.sh, which prints the sum of its arguments; check.sh must pass.";
+    let args = ["run", "-a", "BUILD-SMART", "-m", MODEL, "-p", "full-auto", "-o", "json", task];
+    let ran = place.run(&args).await;
+    let events = events(&ran.exited(0).out);
+    assert_eq!(place.check().status.code(), Some(0));
+    let result = events.last().unwrap();
+    assert_eq!(result["outcome"], "completed", "{result}");
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+    let verdicts = of("review_verdict");
+    assert_eq!((verdicts.len(), &verdicts[0]["verdict"]), (1, &json!("approved")));
+    let complete = of("task_complete");
+    assert_eq!((complete.len(), &complete[0]["agent"]), (1, &json!("reviewer")));
+    let handed = of("handoff")[0]["prompt"].as_str().unwrap();
+    for part in [task, "A sum.sh", "+sum=1", "All tests pass."] {
+        let shown = handed.contains(part) || handed.contains(&part.replace("A sum.sh", "sum.sh"));
+        assert!(shown, "{part}: {handed}");
+    }
+    // One session from outside, and an undo that takes back what both did.
+    let listed = place.run(&["sessions", "list"]).await;
+    assert_eq!(
+        listed.exited(0).out.lines().filter(|line| line.contains("Write sum.sh")).count(),
+        1
+    );
+    place.run(&["undo"]).await.exited(0);
+    assert!(!place.project("sum.sh").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn people_see_who_speaks_and_what_the_reviewer_says() {
+    let (server, place) = place([
+        call("s", "submit_for_review", &json!({"summary": "Nothing was to do."})),
+        Reply::new().text("sum.sh is missing.").into(),
+        call("w", "write_file", &json!({"path": "sum.sh", "content": "echo 6\n"})),
+        call("s2", "submit_for_review", &json!({"summary": "Written."})),
+        call("t", "task_complete", &json!({"summary": "It is there."})),
+    ])
+    .await;
+    repository(&place);
+    let args = ["run", "--agent", "BUILD-JUDGE", "-m", MODEL, "-p", "full-auto", "write sum.sh"];
+    let ran = place.run(&args).await;
+    ran.exited(0);
+    let shown = ran.err.replace(&place.project("").display().to_string(), "PROJECT");
+    for part in ["reviewer", "sum.sh is missing.", "It is there."] {
+        assert!(shown.contains(part) || ran.out.contains(part), "{part}: {shown}{}", ran.out);
+    }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_is_complete_only_when_the_configured_checks_pass() {
+    let complete = |id: &str| call(id, "task_complete", &json!({"summary": "Done, verified."}));
+    let write =
+        |id: &str, text: &str| call(id, "write_file", &json!({"path": "sum.sh", "content": text}));
+    let (server, place) = place([
+        complete("t1"),
+        write("w1", STILL_WRONG),
+        complete("t2"),
+        call(
+            "e",
+            "edit_file",
+            &json!({"path": "sum.sh", "old_string": "sum=1", "new_string": "sum=0"}),
+        ),
+        complete("t3"),
+    ])
+    .await;
+    repository(&place);
+    configure(&place, "[checks]\ncommands = [\"sh check.sh\"]\n");
+    let args = ["run", "-m", MODEL, "-p", "full-auto", "-o", "json", "write sum.sh"];
+    let ran = place.run(&args).await;
+    let events = events(&ran.exited(0).out);
+    let ends = events
+        .iter()
+        .filter(|event| event["type"] == "call_end" && event["tool"] == "task_complete");
+    let ends: Vec<_> = ends.map(|event| event["result"]["status"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["error", "error", "success"]);
+    let result = events.last().unwrap();
+    assert_eq!(
+        (&result["outcome"], &result["verified"]),
+        (&json!("completed"), &json!(true)),
+        "{result}"
+    );
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_models_of_the_command_line_are_those_that_are_asked() {
+    let (server, place) = place([
+        call("s", "submit_for_review", &json!({"summary": "ok"})),
+        call("t", "task_complete", &json!({"summary": "ok"})),
+    ])
+    .await;
+    let reviewer = format!("{MODEL}-small");
+    let args = [
+        "run",
+        "-a",
+        "BUILD-JUDGE",
+        "-m",
+        MODEL,
+        "--reviewer-model",
+        &reviewer,
+        "-p",
+        "full-auto",
+        "x",
+    ];
+    place.run(&args).await.exited(0);
+    let models: Vec<_> =
+        server.requests().iter().map(|request| request.body["model"].clone()).collect();
+    let name = MODEL.split_once('/').unwrap().1;
+    assert_eq!(models, [json!(name), json!(format!("{name}-small"))]);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_exist_is_a_mistake_of_usage() {
+    let (server, place) = place([]).await;
+    let ran = place.run(&["run", "-a", "BUILD-SMRT", "-m", MODEL, "x"]).await;
+    let told = &ran.exited(2).err;
+    assert!(
+        told.contains("there is no agent \"BUILD-SMRT\", did you mean \"BUILD-SMART\"?"),
+        "{told}"
+    );
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
+    let (server, place) = place([
+        call("s", "submit_for_review", &json!({"summary": "one"})),
+        call("t", "task_complete", &json!({"summary": "fine"})),
+        call("s2", "submit_for_review", &json!({"summary": "two"})),
+        call("t2", "task_complete", &json!({"summary": "fine again"})),
+        Reply::new().text("Alone.").into(),
+    ])
+    .await;
+    let run = |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let place = &place;
+        async move {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            place.run(&args).await
+        }
+    };
+    run(&["run", "-a", "BUILD-JUDGE", "-m", MODEL, "-p", "full-auto", "one"]).await.exited(0);
+    let id = place
+        .run(&["sessions", "list", "-o", "json"])
+        .await
+        .out
+        .lines()
+        .next()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["session_id"].clone())
+        .unwrap();
+    let id = id.as_str().unwrap();
+    run(&["sessions", "resume", id, "-p", "full-auto", "two"]).await.exited(0);
+    let other =
+        run(&["sessions", "resume", id, "-a", "builder", "-p", "full-auto", "-o", "json", "three"])
+            .await;
+    let events = events(&other.exited(0).out);
+    assert!(!events.iter().any(|event| event["type"] == "handoff"));
+    server.finish().await.unwrap();
+}
