@@ -29,7 +29,7 @@ use super::{
     output::OutputBuffer,
     running::{Parts, Running, Sink},
 };
-use crate::sandbox::{Confined, Launch, Sandbox, SandboxProfile};
+use crate::sandbox::{Confined, Program, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -139,14 +139,14 @@ pub(super) fn start<S: Sink>(
     let second = writer.try_clone().map_err(ProcessError::Watch)?;
     let mut mark = Mark::new();
     let arguments = spec.argv.iter().skip(1).map(OsString::from).collect();
-    let mut launch = Launch { program: path, name: OsString::from(&program), arguments };
+    let mut started = Program { path, name: OsString::from(&program), arguments };
     if let Some(confined) = &confined {
-        launch = confined.launch(launch);
+        started = confined.program(started);
     }
-    let mut command = Command::new(launch.program);
+    let mut command = Command::new(started.path);
     command
-        .arg0(launch.name)
-        .args(launch.arguments)
+        .arg0(started.name)
+        .args(started.arguments)
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(&*env)

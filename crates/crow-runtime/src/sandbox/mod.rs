@@ -7,13 +7,13 @@
 mod config;
 mod git;
 mod hosts;
-mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(any(not(target_os = "linux"), test))]
 mod macos;
 mod nested;
 mod private;
+mod program;
 mod protected;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
@@ -29,5 +29,5 @@ pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
-pub(crate) use launch::Launch;
+pub(crate) use program::Program;
 pub(crate) use sandbox::{Confined, ConfinedEnd, Refusals};

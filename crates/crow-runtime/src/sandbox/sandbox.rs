@@ -12,9 +12,9 @@ use tokio::{process::Command, sync::OnceCell};
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
-    launch::Launch,
     nested::NestedRepositories,
     private::PrivateFolder,
+    program::Program,
     protected::Protected,
     proxy::{Proxy, Since},
     system::{Confinement, Ground},
@@ -195,9 +195,9 @@ impl Confined {
     }
 
     /// Returns what is started for the command.
-    pub(crate) fn launch(&self, command: Launch) -> Launch {
+    pub(crate) fn program(&self, command: Program) -> Program {
         match &self.inner {
-            Some(inner) => inner.launch(command),
+            Some(inner) => inner.program(command),
             None => command,
         }
     }

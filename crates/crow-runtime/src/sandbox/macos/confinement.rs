@@ -16,7 +16,7 @@ use super::{
     profile::Profile,
 };
 use crate::sandbox::{
-    ConfinedEnd, ProcessLimits, SandboxProfile, launch::Launch, nested::NestedRepositories,
+    ConfinedEnd, ProcessLimits, SandboxProfile, nested::NestedRepositories, program::Program,
     protected::Protected,
 };
 
@@ -81,14 +81,14 @@ impl Confinement {
     }
 
     /// Returns what is started in a command's place: what becomes it under the profile.
-    pub(in crate::sandbox) fn launch(&self, command: Launch) -> Launch {
+    pub(in crate::sandbox) fn program(&self, command: Program) -> Program {
         let memory = self.limits.memory / KIB;
         let mut arguments = under(&self.profile);
-        arguments.extend(["-c".into(), BOUND.into(), command.program.into()]);
+        arguments.extend(["-c".into(), BOUND.into(), command.path.into()]);
         arguments.push(self.limits.processes.to_string().into());
         arguments.push(memory.to_string().into());
         arguments.extend(command.arguments);
-        Launch { program: self.seatbelt.clone(), name: self.seatbelt.clone().into(), arguments }
+        Program { path: self.seatbelt.clone(), name: self.seatbelt.clone().into(), arguments }
     }
 
     /// Makes the command the leader of a group, with which it is ended.
@@ -184,14 +184,14 @@ mod tests {
     fn a_command_is_started_under_its_profile_with_its_own_arguments() {
         let place = Place::new();
         let confinement = place.confine(SandboxProfile::Workspace).unwrap();
-        let command = Launch {
-            program: "/bin/echo".into(),
+        let command = Program {
+            path: "/bin/echo".into(),
             name: "echo".into(),
             arguments: vec!["-p".into(), "a b".into()],
         };
-        let launch = confinement.launch(command);
-        assert_eq!(launch.program, Path::new("/no/seatbelt"));
-        let (before, own) = launch.arguments.split_at(5);
+        let started = confinement.program(command);
+        assert_eq!(started.path, Path::new("/no/seatbelt"));
+        let (before, own) = started.arguments.split_at(5);
         assert_eq!(before, ["-p", &confinement.profile, "--", "/bin/sh", "-c"]);
         assert_eq!(own[1..], ["/bin/echo", "4096", "16777216", "-p", "a b"]);
         // The bounds are real on every system: the shell becomes the command.

@@ -4,9 +4,9 @@ use std::{ffi::OsString, path::PathBuf};
 
 /// A program and what it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Launch {
+pub(crate) struct Program {
     /// Where the program is.
-    pub program: PathBuf,
+    pub path: PathBuf,
     /// How it is called.
     pub name: OsString,
     /// What it is given beside its name.
@@ -17,7 +17,7 @@ pub(crate) struct Launch {
 impl super::linux::Confinement {
     /// A command is confined after the fork, by what it inherits: it is started itself.
     #[expect(clippy::unused_self, reason = "elsewhere something else is started")]
-    pub(super) fn launch(&self, command: Launch) -> Launch {
+    pub(super) fn program(&self, command: Program) -> Program {
         command
     }
 }
