@@ -44,10 +44,9 @@ fn only_users(library: &str) -> Option<&'static [&'static str]> {
         "tree-sitter" | "tree-sitter-bash" => Some(&["crow-tools"]),
         // The snapshot store needs the rules of ignored files; the benchmark walks as a reference.
         "ignore" => Some(&["crow-tools", "crow-runtime", "crow-testkit"]),
-        "anyhow" | "miette" => Some(&["crow-cli"]),
+        "anyhow" | "miette" | "toml_edit" => Some(&["crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),
         "handlebars" => Some(&["crow-agent"]),
-        "toml_edit" => Some(&["crow-cli"]),
         "agent-client-protocol" => Some(&["crow-acp"]),
         _ if library.starts_with("grep-") => Some(&["crow-tools"]),
         _ if library.starts_with("clap") => Some(&["crow-cli"]),

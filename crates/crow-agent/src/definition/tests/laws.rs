@@ -38,7 +38,9 @@ fn overlays() -> impl Strategy<Value = String> {
     let keys = prop::sample::select(vec!["a", "b", "c.a", "c.b", "c.d.a", "e.type", "e.a"]);
     let values = prop::sample::select(vec!["1", "2", "\"x\"", "[1, 2]", "true", "0.5"]);
     prop::collection::btree_map(keys, values, 0..6).prop_map(|said| {
-        said.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+        let lines: Vec<_> =
+            said.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        lines.concat()
     })
 }
 
