@@ -43,7 +43,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             if is_typed && style.prompts == Visibility::Hide {
                 String::new()
             } else {
-                input(style, *source, content)
+                input(style, &envelope.agent, *source, content)
             }
         }
         AgentEvent::Handoff { from, to, .. } => passed_on(style, from, to, ""),
@@ -163,11 +163,12 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
 }
 
 /// Writes the words that an input brought.
-fn input(style: &ConsoleStyle, source: InputSource, content: &[Block]) -> String {
+fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Block]) -> String {
     let (prefix, paint) = match source {
         InputSource::Prompt | InputSource::Steering => ("> ", Paint::Cyan),
         InputSource::ControlFlow => (style.glyphs.pick("↪ ", "+> "), Paint::Dim),
-        InputSource::Reviewer => (style.glyphs.pick("« ", "<< "), Paint::Plain),
+        // Its words were shown when it said them.
+        InputSource::Reviewer => return passed_on(style, "review", agent, ""),
     };
     let blocks = content.iter().map(|block| match block {
         Block::Text { text } => neutralise(text),
