@@ -16,6 +16,7 @@ mod cancel;
 mod idle;
 #[path = "../shared/proc.rs"]
 mod proc;
+mod rounds;
 #[path = "../shared/table.rs"]
 mod table;
 mod throughput;
@@ -28,6 +29,7 @@ fn main() {
         let mut rows = vec![idle::memory().await, idle::first_event().await];
         rows.push(agents::fairness().await);
         rows.extend(throughput::all().await);
+        rows.extend(rounds::all().await);
         rows.extend(cancel::all().await);
         rows
     });
