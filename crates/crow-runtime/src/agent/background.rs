@@ -118,13 +118,12 @@ impl Background {
                 child.duration = duration;
             });
         }
-        let ended =
-            known.children.iter().filter(|entry| !entry.child.borrow().is_running()).count();
-        if ended > REMEMBERED
-            && let Some(oldest) =
-                known.children.iter().position(|entry| !entry.child.borrow().is_running())
-        {
-            known.children.remove(oldest);
+        // Those that were read go first: the model is told of the others yet.
+        let has_ended = |entry: &Entry| !entry.child.borrow().is_running();
+        if known.children.iter().filter(|entry| has_ended(entry)).count() > REMEMBERED {
+            let read = known.children.iter().position(|entry| entry.is_read && has_ended(entry));
+            let oldest = read.or_else(|| known.children.iter().position(has_ended));
+            oldest.map(|oldest| known.children.remove(oldest));
         }
     }
 
@@ -214,4 +213,68 @@ impl Drop for Ending {
 /// Returns the number in a name.
 pub(super) fn task_number(id: &str) -> Option<u64> {
     id.strip_prefix(PREFIX)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::ids::CallId;
+
+    use super::*;
+    use crate::SystemClock;
+
+    fn background() -> Background {
+        Background::new(&CancellationToken::new(), Arc::new(SystemClock::default()), 0)
+    }
+
+    fn add(background: &Background) -> Result<TaskId, ChildError> {
+        let task = ChildTask {
+            call_id: CallId::new("c"),
+            agent: "explorer".to_owned(),
+            description: "look".to_owned(),
+            prompt: "look".to_owned(),
+        };
+        background.add(&task, CancellationToken::new())
+    }
+
+    async fn state(background: &Background, id: &TaskId) -> Result<BackgroundState, ChildError> {
+        let token = CancellationToken::new();
+        background.wait(id, Duration::ZERO, &token).await.map(|child| child.state)
+    }
+
+    #[test]
+    fn no_more_are_open_than_may_be() {
+        let background = background();
+        let first = add(&background).unwrap();
+        (1..MOST_OPEN).for_each(|_| drop(add(&background).unwrap()));
+        assert!(matches!(add(&background), Err(ChildError::Refused { .. })));
+        background.ending(first).with(Err(ChildError::Cancelled));
+        assert_eq!(add(&background).unwrap().as_str(), format!("task-{}", MOST_OPEN + 1));
+    }
+
+    #[tokio::test]
+    async fn one_whose_end_nobody_tells_has_broken_down() {
+        let background = background();
+        let id = add(&background).unwrap();
+        drop(background.ending(id.clone()));
+        let reason = "it broke down".to_owned();
+        let broken = BackgroundState::NotStarted(ChildError::Failed { reason });
+        assert_eq!(state(&background, &id).await, Ok(broken));
+        assert_eq!(background.take_ended(), [], "it was read");
+    }
+
+    #[tokio::test]
+    async fn those_that_were_read_are_forgotten_before_those_that_were_not() {
+        let background = background();
+        let unread = add(&background).unwrap();
+        background.ending(unread.clone()).with(Err(ChildError::Cancelled));
+        let read = add(&background).unwrap();
+        background.ending(read.clone()).with(Err(ChildError::Cancelled));
+        state(&background, &read).await.unwrap();
+        for _ in 1..REMEMBERED {
+            let id = add(&background).unwrap();
+            background.ending(id).with(Err(ChildError::Cancelled));
+        }
+        assert!(matches!(state(&background, &read).await, Err(ChildError::UnknownTask { .. })));
+        assert_eq!(background.take_ended()[0].id, unread);
+    }
 }
