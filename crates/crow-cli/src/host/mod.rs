@@ -2,6 +2,7 @@
 
 mod agents;
 mod changes;
+mod default_model;
 mod directory;
 mod options;
 mod product_host;

@@ -17,7 +17,7 @@ use crow_core::{
     model::{Abilities, ModelRef, ModelRefError, Models},
     permission::{PermissionMode, PermissionPolicy},
 };
-use crow_providers::{Credentials, ProviderModels, discover};
+use crow_providers::ProviderModels;
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
     OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata, SessionOption,
@@ -29,6 +29,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 use super::{
     agents::{AgentSettings, Agents},
     changes::{self, Asked},
+    default_model::DefaultModel,
     directory::still_there,
     options::{self, COMMANDS, MODEL, PERMISSIONS},
 };
@@ -77,7 +78,7 @@ pub(crate) struct ProductHost {
     project: (PathBuf, Project),
     snapshots: Arc<SnapshotStores>,
     providers: Option<Arc<ProviderModels>>,
-    fallback: Option<ModelRef>,
+    default_model: DefaultModel,
     agents: Agents,
     reviewer_model: Option<ModelRef>,
     permissions: PermissionMode,
@@ -128,8 +129,11 @@ impl ProductHost {
             environment: parts.environment,
             project: parts.project,
             snapshots: parts.snapshots,
+            default_model: DefaultModel {
+                chosen: parts.fallback,
+                providers: parts.providers.clone(),
+            },
             providers: parts.providers,
-            fallback: parts.fallback,
             agents: Agents::new(parts.agents, parts.models),
             reviewer_model: parts.reviewer_model,
             permissions: parts.permissions,
@@ -259,36 +263,6 @@ impl ProductHost {
         Ok(project)
     }
 
-    /// Finds the model to ask when nobody names one: that of the first provider with a key, else a local server's.
-    async fn default_model(&self) -> Result<ModelRef, HostError> {
-        if let Some(model) = &self.fallback {
-            return Ok(model.clone());
-        }
-        let Some(providers) = &self.providers else { return Err(no_model()) };
-        if let Some(model) = providers.default_model() {
-            return Ok(model);
-        }
-        // A key that is there and cannot be used is not passed over in silence.
-        if let Some(reason) =
-            providers.list().into_iter().find_map(|provider| match provider.credentials {
-                Credentials::Unusable { reason } => Some(format!("{}: {reason}", provider.name)),
-                Credentials::Present
-                | Credentials::Stored
-                | Credentials::NotNeeded
-                | Credentials::Missing { .. } => None,
-            })
-        {
-            let hint = "mend this, or name a model with --model".to_owned();
-            return Err(HostError::Refused { message: reason, hint });
-        }
-        let found = discover(providers).await;
-        let first = found.into_iter().find_map(|server| {
-            let model = server.models.into_iter().next()?;
-            Some(ModelRef { provider: server.provider, model: model.id })
-        });
-        first.ok_or_else(no_model)
-    }
-
     fn running(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
         self.runtime.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })
     }
@@ -338,7 +312,7 @@ impl AgentHost for ProductHost {
         let model = new.model.as_deref().map(parse_model).transpose()?;
         let default = match &model {
             Some(model) => model.clone(),
-            None => self.default_model().await?,
+            None => self.default_model.find().await?,
         };
         let agent = new.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
         let reviewer_model = self.reviewer_model.clone();
@@ -453,7 +427,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {
-        self.default_model().await.map(drop)
+        self.default_model.find().await.map(drop)
     }
 
     /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
@@ -510,23 +484,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, HostError> {
     let done = spawn_blocking(work).await;
     done.map_err(|error| HostError::Refused { message: error.to_string(), hint: String::new() })
-}
-
-/// One screen that says how to get going.
-fn no_model() -> HostError {
-    let hint = "\
-Give a provider's key, for example one of
-  export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
-  export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
-or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
-
-  crow-agent models              shows providers, models and what is missing
-  crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself
-  crow-agent demo                shows Crow at work without any model";
-    HostError::NoCredentials {
-        message:
-            "there is no model to talk to: no provider has a key, and no local model server answers"
-                .to_owned(),
-        hint: hint.to_owned(),
-    }
 }

@@ -1,0 +1,66 @@
+//! The model to ask when nobody names one.
+
+use std::sync::Arc;
+
+use crow_core::model::ModelRef;
+use crow_providers::{Credentials, ProviderModels, discover};
+use crow_runtime::HostError;
+
+/// The model to ask when nobody names one.
+pub(super) struct DefaultModel {
+    /// The configured one.
+    pub chosen: Option<ModelRef>,
+    /// Where one is looked for.
+    pub providers: Option<Arc<ProviderModels>>,
+}
+
+impl DefaultModel {
+    /// Finds it: that of the first provider with a key, else a local server's.
+    pub(super) async fn find(&self) -> Result<ModelRef, HostError> {
+        if let Some(model) = &self.chosen {
+            return Ok(model.clone());
+        }
+        let Some(providers) = &self.providers else { return Err(no_model()) };
+        if let Some(model) = providers.default_model() {
+            return Ok(model);
+        }
+        // A key that is there and cannot be used is not passed over in silence.
+        if let Some(reason) =
+            providers.list().into_iter().find_map(|provider| match provider.credentials {
+                Credentials::Unusable { reason } => Some(format!("{}: {reason}", provider.name)),
+                Credentials::Present
+                | Credentials::Stored
+                | Credentials::NotNeeded
+                | Credentials::Missing { .. } => None,
+            })
+        {
+            let hint = "mend this, or name a model with --model".to_owned();
+            return Err(HostError::Refused { message: reason, hint });
+        }
+        let found = discover(providers).await;
+        let first = found.into_iter().find_map(|server| {
+            let model = server.models.into_iter().next()?;
+            Some(ModelRef { provider: server.provider, model: model.id })
+        });
+        first.ok_or_else(no_model)
+    }
+}
+
+/// One screen that says how to get going.
+fn no_model() -> HostError {
+    let hint = "\
+Give a provider's key, for example one of
+  export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
+  export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
+or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
+
+  crow-agent models              shows providers, models and what is missing
+  crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself
+  crow-agent demo                shows Crow at work without any model";
+    HostError::NoCredentials {
+        message:
+            "there is no model to talk to: no provider has a key, and no local model server answers"
+                .to_owned(),
+        hint: hint.to_owned(),
+    }
+}
