@@ -1,5 +1,6 @@
 //! Running processes: each in its own group, with bounded output, and none left behind.
 
+mod child;
 mod environment;
 mod group;
 mod guard;
@@ -18,3 +19,4 @@ pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 
 pub(crate) use jobs::{AgentJobs, job_number};
+pub(crate) use orphans::OwnProcess;

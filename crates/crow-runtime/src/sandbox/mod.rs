@@ -20,4 +20,4 @@ pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
-pub(crate) use sandbox::{Confined, ConfinedEnd};
+pub(crate) use sandbox::{Confined, ConfinedEnd, Launch};

@@ -2,12 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
+    io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
+use rustix::process::Pid;
 use tokio::{process::Command, sync::OnceCell};
 
 use super::{SandboxConfig, SandboxProfile, private::PrivateFolder};
@@ -49,6 +52,16 @@ pub(crate) struct Confined {
     variables: BTreeMap<&'static str, OsString>,
     #[cfg(target_os = "linux")]
     refused: Option<Since>,
+}
+
+/// What a command is.
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    pub path: &'a Path,
+    pub argv: &'a [String],
+    pub env: BTreeMap<&'a OsStr, &'a OsStr>,
+    /// Takes what it prints.
+    pub output: OwnedFd,
 }
 
 /// How a command ended, as what watched it says.
@@ -123,14 +136,14 @@ impl Sandbox {
 
 impl Laid {
     #[cfg(target_os = "linux")]
-    fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> std::io::Result<Self> {
+    fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let ground = Ground::lay(config, roots, folder.path())?;
         Ok(Self { proxy: None, ground, _folder: folder })
     }
 
     #[cfg(target_os = "linux")]
-    fn open_way(&mut self, config: &SandboxConfig) -> std::io::Result<()> {
+    fn open_way(&mut self, config: &SandboxConfig) -> io::Result<()> {
         let Network::Hosts(allowed) = &config.network else { return Ok(()) };
         let listener = self.ground.take_listener();
         let started = listener.map(|listener| Proxy::start(listener, allowed.clone()));
@@ -154,7 +167,7 @@ impl Laid {
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
-    ) -> std::io::Result<Confined> {
+    ) -> io::Result<Confined> {
         let inner = self.ground.confine(cwd, profile, shown)?;
         let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
@@ -163,12 +176,12 @@ impl Laid {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn new(config: SandboxConfig, name: &str, _roots: Vec<PathBuf>) -> std::io::Result<Self> {
+    fn new(config: SandboxConfig, name: &str, _roots: Vec<PathBuf>) -> io::Result<Self> {
         Ok(Self { _folder: PrivateFolder::make(&config.folder, name)? })
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn open_way(&mut self, _config: &SandboxConfig) -> std::io::Result<()> {
+    fn open_way(&mut self, _config: &SandboxConfig) -> io::Result<()> {
         Ok(())
     }
 
@@ -188,7 +201,7 @@ impl Laid {
         _cwd: &Path,
         _profile: SandboxProfile,
         _shown: &[PathBuf],
-    ) -> std::io::Result<Confined> {
+    ) -> io::Result<Confined> {
         Ok(Confined { containment: Containment::None })
     }
 }
@@ -202,7 +215,13 @@ impl Confined {
 
 #[cfg(target_os = "linux")]
 impl Confined {
-    /// Confines a command that is about to start.
+    /// Starts a command where all that it starts ends with it, and returns the process that sees to that.
+    pub(crate) fn start(&mut self, launch: Launch<'_>) -> io::Result<Pid> {
+        let inner = self.inner.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        inner.start(launch)
+    }
+
+    /// Confines a command that is about to start, where it is not started here.
     pub(crate) fn apply(&mut self, command: &mut Command) {
         self.inner.iter_mut().for_each(|inner| inner.apply(command));
     }
@@ -240,6 +259,10 @@ impl Confined {
 
 #[cfg(not(target_os = "linux"))]
 impl Confined {
+    pub(crate) fn start(&mut self, _launch: Launch<'_>) -> io::Result<Pid> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn apply(&mut self, _command: &mut Command) {}
 
     pub(crate) fn variables(&self) -> BTreeMap<&'static str, OsString> {

@@ -7,6 +7,8 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::plan::{Plan, Reader};
+
 /// Calls that reach into the kernel or into other processes. No ordinary program needs them.
 const FORBIDDEN: &[libc::c_long] = &[
     // Other processes.
@@ -71,7 +73,6 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 /// The mark of system calls of the x32 kind, which have numbers of their own.
-#[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
 /// Which sockets a command may make.
@@ -83,11 +84,15 @@ pub(super) enum Sockets {
     Pairs,
 }
 
-/// A filter for the calls of a process and all that it starts.
+/// How long a filter may be.
+const LENGTH: usize = 1024;
+
+/// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
+/// where nothing is allocated.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// The second one says that calls are absent.
-    programs: [BpfProgram; 2],
+    program: [sock_filter; LENGTH],
+    length: usize,
 }
 
 impl Filter {
@@ -112,20 +117,52 @@ impl Filter {
                 .into_iter()
                 .collect::<Option<_>>()?,
         );
-        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-        let programs =
-            [program(forbidden, libc::EPERM, arch)?, program(absent, libc::ENOSYS, arch)?];
-        Some(Self { programs })
+        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+        let filter = SeccompFilter::new(forbidden, SeccompAction::Allow, refused, arch).ok()?;
+        let rules: BpfProgram = filter.try_into().ok()?;
+        Self::of([absent_calls(), rules].concat())
+    }
+
+    fn of(instructions: impl IntoIterator<Item = sock_filter>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        for instruction in instructions {
+            *filter.program.get_mut(filter.length)? = instruction;
+            filter.length += 1;
+        }
+        Some(filter)
+    }
+
+    fn program(&self) -> &[sock_filter] {
+        self.program.get(..self.length).unwrap_or_default()
     }
 
     /// Puts this process under the filter. Allocates nothing.
     pub(super) fn apply(&self) -> rustix::io::Result<()> {
-        for program in &self.programs {
-            seccompiler::apply_filter(program).map_err(|_| rustix::io::Errno::ACCESS)?;
+        seccompiler::apply_filter(self.program()).map_err(|_| rustix::io::Errno::ACCESS)
+    }
+
+    pub(super) fn write(&self, plan: &mut Plan) {
+        plan.all(self.program(), |plan, instruction| {
+            let sock_filter { code, jt, jf, k } = *instruction;
+            let jumps = u64::from(jt) << 40 | u64::from(jf) << 32;
+            plan.number(u64::from(code) << 48 | jumps | u64::from(k));
+        });
+    }
+
+    /// Reads what was written. Allocates nothing.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        filter.length = usize::try_from(reader.number()?).ok()?;
+        for instruction in filter.program.get_mut(..filter.length)? {
+            let [a, b, jt, jf, k @ ..] = reader.number()?.to_be_bytes();
+            let code = u16::from_be_bytes([a, b]);
+            *instruction = sock_filter { code, jt, jf, k: u32::from_be_bytes(k) };
         }
-        Ok(())
+        Some(filter)
     }
 }
+
+const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
 
 /// Which sockets are refused.
 fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
@@ -138,35 +175,23 @@ fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
     [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
 }
 
-fn program(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    error: libc::c_int,
-    arch: TargetArch,
-) -> Option<BpfProgram> {
-    let refused = SeccompAction::Errno(error.cast_unsigned());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
-    let rules: BpfProgram = filter.try_into().ok()?;
-    Some([foreign_calls(), rules].concat())
-}
-
-/// Refuses calls whose numbers mean something else than in the rules.
-#[cfg(target_arch = "x86_64")]
-fn foreign_calls() -> BpfProgram {
+/// Says of some calls that there are none, and of those whose numbers mean something else than in the rules.
+fn absent_calls() -> BpfProgram {
     const LOAD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
     const RETURN: u16 = 0x06;
-    let refused = u32::from(SeccompAction::Errno(libc::ENOSYS.cast_unsigned()));
-    vec![
-        // The number is the first field of what is looked at.
-        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
-        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32 },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
-    ]
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn foreign_calls() -> BpfProgram {
-    Vec::new()
+    let absent = u32::from(SeccompAction::Errno(libc::ENOSYS.cast_unsigned()));
+    let numbers =
+        ABSENT.iter().filter_map(|call| Some((JUMP_IF_EQUAL, u32::try_from(*call).ok()?)));
+    let foreign = cfg!(target_arch = "x86_64").then_some((JUMP_IF_AT_LEAST, X32));
+    // The number is the first field of what is looked at.
+    let mut program = vec![sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 }];
+    for (code, k) in numbers.chain(foreign) {
+        program.push(sock_filter { code, jt: 0, jf: 1, k });
+        program.push(sock_filter { code: RETURN, jt: 0, jf: 0, k: absent });
+    }
+    program
 }
 
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
@@ -195,10 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_can_be_made_and_are_small() {
+    fn filters_are_small_and_read_as_they_were_written() {
         for sockets in [Sockets::Network, Sockets::Pairs] {
             let filter = Filter::new(sockets).unwrap();
-            assert!(filter.programs.iter().all(|program| (4..600).contains(&program.len())));
+            assert!((4..LENGTH / 2).contains(&filter.length), "{}", filter.length);
+            let mut plan = Plan::default();
+            filter.write(&mut plan);
+            let read = Filter::read(&mut plan.reader()).unwrap();
+            assert_eq!(read.program(), filter.program());
         }
     }
 }
