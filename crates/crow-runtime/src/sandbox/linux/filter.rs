@@ -7,7 +7,10 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use super::plan::{Plan, Reader};
+use super::{
+    instructions::{Fate, search},
+    plan::{Plan, Reader},
+};
 
 /// Calls that reach into the kernel or into other processes. No ordinary program needs them.
 const FORBIDDEN: &[libc::c_long] = &[
@@ -72,9 +75,6 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-/// The mark of system calls of the x32 kind, which have numbers of their own.
-const X32: u32 = 0x4000_0000;
-
 /// Which sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
@@ -85,7 +85,7 @@ pub(super) enum Sockets {
 }
 
 /// How long a filter may be.
-const LENGTH: usize = 1024;
+const LENGTH: usize = 512;
 
 /// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
 /// where nothing is allocated.
@@ -99,28 +99,27 @@ impl Filter {
     /// Makes a filter. None where the machine is of a kind that is not known.
     pub(super) fn new(sockets: Sockets) -> Option<Self> {
         let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-        let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
-            FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
-        forbidden.insert(libc::SYS_socket, socket_rules(sockets)?);
         let new_namespaces = (0..i32::BITS)
             .map(|bit| 1 << bit)
             .filter(|flag| NEW_NAMESPACES & flag != 0)
-            .map(|flag| {
-                let has_it = masked(0, flag)?;
-                SeccompRule::new(vec![has_it]).ok()
-            });
-        forbidden.insert(libc::SYS_clone, new_namespaces.collect::<Option<_>>()?);
-        forbidden.insert(
-            libc::SYS_ioctl,
-            [libc::TIOCSTI, libc::TIOCLINUX]
-                .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok())
-                .into_iter()
-                .collect::<Option<_>>()?,
-        );
+            .map(|flag| SeccompRule::new(vec![masked(0, flag)?]).ok());
+        let terminals = [libc::TIOCSTI, libc::TIOCLINUX]
+            .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok());
+        let rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
+            (libc::SYS_socket, socket_rules(sockets)?),
+            (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
+            (libc::SYS_ioctl, terminals.into_iter().collect::<Option<_>>()?),
+        ]);
+        let forbidden = FORBIDDEN.iter().map(|call| (call, Fate::Refused));
+        let absent = ABSENT.iter().map(|call| (call, Fate::Absent));
+        let judged = rules.keys().map(|call| (call, Fate::Ruled));
+        let fates = forbidden.chain(absent).chain(judged);
+        let fates = fates.map(|(call, fate)| Some((u32::try_from(*call).ok()?, fate)));
+        let search = search(&fates.collect::<Option<_>>()?, arch)?;
         let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-        let filter = SeccompFilter::new(forbidden, SeccompAction::Allow, refused, arch).ok()?;
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
         let rules: BpfProgram = filter.try_into().ok()?;
-        Self::of([absent_calls(), rules].concat())
+        Self::of(search.into_iter().chain(rules))
     }
 
     fn of(instructions: impl IntoIterator<Item = sock_filter>) -> Option<Self> {
@@ -175,25 +174,6 @@ fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
     [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
 }
 
-/// Says of some calls that there are none, and of those whose numbers mean something else than in the rules.
-fn absent_calls() -> BpfProgram {
-    const LOAD: u16 = 0x20;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    let absent = u32::from(SeccompAction::Errno(libc::ENOSYS.cast_unsigned()));
-    let numbers =
-        ABSENT.iter().filter_map(|call| Some((JUMP_IF_EQUAL, u32::try_from(*call).ok()?)));
-    let foreign = cfg!(target_arch = "x86_64").then_some((JUMP_IF_AT_LEAST, X32));
-    // The number is the first field of what is looked at.
-    let mut program = vec![sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 }];
-    for (code, k) in numbers.chain(foreign) {
-        program.push(sock_filter { code, jt: 0, jf: 1, k });
-        program.push(sock_filter { code: RETURN, jt: 0, jf: 0, k: absent });
-    }
-    program
-}
-
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).ok()
 }
@@ -217,7 +197,56 @@ fn masked(argument: u8, flag: libc::c_int) -> Option<SeccompCondition> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::instructions::run, *};
+
+    const MACHINE: u32 = 0xc000_003e;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_absent_or_allowed_by_their_numbers() {
+        let filter = Filter::new(Sockets::Network).unwrap();
+        for number in 0..1024 {
+            let call = libc::c_long::from(number);
+            let expected = if FORBIDDEN.contains(&call) {
+                0x5_0001
+            } else if ABSENT.contains(&call) {
+                0x5_0026
+            } else {
+                0x7fff_0000
+            };
+            let arguments = [1, 0, 0, 0, 0, 0];
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_by_their_arguments() {
+        let filter = Filter::new(Sockets::Network).unwrap();
+        let (refused, absent, allowed) = (0x5_0001, 0x5_0026, 0x7fff_0000);
+        let first = |value| [value, 0, 0, 0, 0, 0];
+        for (number, arguments, expected) in [
+            (libc::SYS_clone, first(17), allowed),
+            (libc::SYS_clone, first(0x1000_0011), refused),
+            (libc::SYS_socket, first(2), allowed),
+            (libc::SYS_socket, first(17), refused),
+            (libc::SYS_socket, [16, 3, 0, 0, 0, 0], allowed),
+            (libc::SYS_socket, [16, 3, 15, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
+            (0x4000_0000 | libc::SYS_read, first(0), absent),
+        ] {
+            let number = u32::try_from(number).unwrap();
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+        let pairs = Filter::new(Sockets::Pairs).unwrap();
+        for family in [1, 2, 16] {
+            let socket = u32::try_from(libc::SYS_socket).unwrap();
+            assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
+        }
+        let foreign = run(filter.program(), 0x4000_0003, 0, first(0));
+        assert_eq!(foreign, libc::SECCOMP_RET_KILL_PROCESS);
+    }
 
     #[test]
     fn filters_are_small_and_read_as_they_were_written() {

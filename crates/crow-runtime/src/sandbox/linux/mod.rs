@@ -6,6 +6,7 @@ mod files;
 mod filter;
 mod ground;
 mod init;
+mod instructions;
 mod keeper;
 mod namespaces;
 mod places;
