@@ -7,7 +7,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, waitpid},
+};
 use tokio::io::unix::AsyncFd;
 
 /// Those that were let go of before they had ended.
@@ -58,6 +61,7 @@ impl GivenChild {
             .and_then(AsyncFd::new)
             .inspect_err(|_| {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
             })?;
         Ok(Self { pid, fd: Some(fd), status: None })
     }

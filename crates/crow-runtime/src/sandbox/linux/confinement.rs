@@ -10,7 +10,10 @@ use std::{
 };
 
 use crow_core::capability::{ProcessEnd, PutAside};
-use rustix::process::{Pid, WaitOptions};
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, WaitOptions},
+};
 use tokio::process::Command;
 
 use super::{
@@ -150,7 +153,7 @@ impl Confinement {
         let output = output.map_err(|error| error.to_string())?.into();
         let launch = Launch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
         let tried = confinement.start(launch).and_then(|init| {
-            rustix::process::waitpid(Some(init), WaitOptions::empty())?;
+            retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())
         });
         match (tried, confinement.told.take().and_then(Told::receive)) {

@@ -4,8 +4,8 @@
 //! program ─ fork, once ─► keeper ─ clone, beside itself ─► init, pid 1 of new namespaces ─ clone ─► the command
 //! ```
 //!
-//! A copy of the program costs more the more memory that holds. So the keeper gives back all of it: what it starts costs
-//! little, and has nothing in its memory that a command should not see. Init becomes a child of the program, takes in
+//! A copy of the program costs more the more memory that holds. So the keeper gives back all that the program has
+//! allocated: what it starts costs little, and has none of that near a command. Init becomes a child of the program, takes in
 //! orphans, and ends with the program; the kernel ends what is left with init.
 
 use std::{
@@ -20,7 +20,7 @@ use std::{
 };
 
 use rustix::{
-    io::Errno,
+    io::{Errno, retry_on_intr},
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
@@ -101,7 +101,7 @@ impl Keeper {
             // Orders and answers are in turns.
             let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             send(control.as_fd(), fds.map(|fd| Some(fd.as_fd())))?;
-            rustix::io::retry_on_intr(|| rustix::io::read(&*control, &mut answer))?
+            retry_on_intr(|| rustix::io::read(&*control, &mut answer))?
         };
         drop(order);
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "what starts commands has ended");
@@ -117,7 +117,7 @@ impl Keeper {
         match failure.first_chunk() {
             None => Ok(init),
             Some(error) => {
-                rustix::process::waitpid(Some(init), WaitOptions::empty())?;
+                retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
                 Err(io::Error::from_raw_os_error(i32::from_le_bytes(*error)))
             }
         }
@@ -138,6 +138,8 @@ impl Drop for Keeper {
 fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     // Nothing that is typed at the program's terminal is for this one.
     let _ = rustix::process::setsid();
+    // The folder in which the program was started may go.
+    let _ = rustix::process::chdir(c"/");
     loop {
         let order = match receive(control) {
             Ok([Some(plan), Some(ruleset), Some(report), Some(ready), Some(output)]) => {
@@ -177,7 +179,8 @@ fn send<const N: usize>(
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(Errno::NOBUFS);
     }
-    rustix::net::sendmsg(to, &[IoSlice::new(b"n")], &mut control, SendFlags::NOSIGNAL).map(drop)
+    let bytes = [IoSlice::new(b"n")];
+    retry_on_intr(|| rustix::net::sendmsg(to, &bytes, &mut control, SendFlags::NOSIGNAL)).map(drop)
 }
 
 /// Receives descriptors. Fails if the other end is closed. Allocates nothing.
