@@ -2,6 +2,8 @@
 
 mod child;
 mod environment;
+#[cfg(target_os = "linux")]
+mod given;
 mod group;
 mod guard;
 mod job;
@@ -19,4 +21,5 @@ pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 
 pub(crate) use jobs::{AgentJobs, job_number};
+#[cfg(target_os = "linux")]
 pub(crate) use orphans::OwnProcess;

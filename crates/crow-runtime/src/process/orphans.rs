@@ -203,12 +203,14 @@ impl Drop for Mark {
 }
 
 /// A process of this program's own, which is no orphan and is waited for where it was started.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct OwnProcess<C> {
     process: C,
     pid: Option<Pid>,
 }
 
+#[cfg(target_os = "linux")]
 impl<C> OwnProcess<C> {
     /// Starts it.
     pub(crate) fn start(
@@ -227,6 +229,7 @@ impl<C> OwnProcess<C> {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl<C> Drop for OwnProcess<C> {
     fn drop(&mut self) {
         if let Some(pid) = &self.pid {
