@@ -1,4 +1,4 @@
-//! A child of this process that another one has made, which only Linux knows.
+//! A child of this process that another one has made.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 /// Those that were let go of before they had ended.
 static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// A child of this process that another one has made.
+/// A child of this process that another one has made. Killed when it is dropped.
 #[derive(Debug)]
 pub(super) struct GivenChild {
     pid: Pid,

@@ -20,7 +20,7 @@ use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    child::{Child, GivenChild},
+    child::Child,
     environment::ChildEnvironment,
     group::ProcessGroup,
     orphans::Mark,
@@ -144,7 +144,7 @@ pub(super) fn start<S: Sink>(
     let launch = Launch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
     let started = match &mut confined {
         Some(confined) if confined.ends_all() => {
-            let start = || GivenChild::new(confined.start(launch)?).map(Child::Given);
+            let start = || Child::given(confined.start(launch)?);
             mark.start(start, Child::id, false)
         }
         confined => {
