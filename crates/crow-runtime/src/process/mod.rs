@@ -1,6 +1,9 @@
 //! Running processes: each in its own group, with bounded output, and none left behind.
 
+mod child;
 mod environment;
+#[cfg(target_os = "linux")]
+mod given;
 mod group;
 mod guard;
 mod job;
@@ -18,3 +21,5 @@ pub use orphans::adopt_orphans;
 pub use runner::ProcessRunner;
 
 pub(crate) use jobs::{AgentJobs, job_number};
+#[cfg(target_os = "linux")]
+pub(crate) use orphans::OwnProcess;

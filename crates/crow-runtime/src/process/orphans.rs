@@ -202,6 +202,42 @@ impl Drop for Mark {
     }
 }
 
+/// A process of this program's own, which is no orphan and is waited for where it was started.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct OwnProcess<C> {
+    process: C,
+    pid: Option<Pid>,
+}
+
+#[cfg(target_os = "linux")]
+impl<C> OwnProcess<C> {
+    /// Starts it.
+    pub(crate) fn start(
+        start: impl FnOnce() -> io::Result<C>,
+        pid: impl FnOnce(&C) -> u32,
+    ) -> io::Result<Self> {
+        let mut family = family();
+        let process = start()?;
+        let pid = to_pid(pid(&process));
+        family.started.extend(pid);
+        Ok(Self { process, pid })
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut C {
+        &mut self.process
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl<C> Drop for OwnProcess<C> {
+    fn drop(&mut self) {
+        if let Some(pid) = &self.pid {
+            family().started.remove(pid);
+        }
+    }
+}
+
 /// To whom an orphan belongs, for a command that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {

@@ -2,10 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     os::fd::OwnedFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{
         Arc,
@@ -16,20 +16,18 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes};
-use tokio::{
-    net::unix::pipe,
-    process::{Child, Command},
-};
+use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    child::Child,
     environment::ChildEnvironment,
     group::ProcessGroup,
     orphans::Mark,
     output::OutputBuffer,
     running::{Parts, Running, Sink},
 };
-use crate::sandbox::{Confined, Program, Sandbox, SandboxProfile};
+use crate::sandbox::{Confined, Launch, Program, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -125,7 +123,6 @@ pub(super) struct Prepared {
 }
 
 /// Starts a process.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
 pub(super) fn start<S: Sink>(
     prepared: Prepared,
     spec: ProcessSpec,
@@ -136,48 +133,70 @@ pub(super) fn start<S: Sink>(
     let Prepared { env, mut confined } = prepared;
     let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
-    let second = writer.try_clone().map_err(ProcessError::Watch)?;
     let mut mark = Mark::new();
-    let arguments = spec.argv.iter().skip(1).map(OsString::from).collect();
-    let mut started = Program { path, name: OsString::from(&program), arguments };
-    if let Some(confined) = &confined {
-        started = confined.program(started);
-    }
-    let mut command = Command::new(started.path);
-    command
-        .arg0(started.name)
-        .args(started.arguments)
-        .current_dir(&spec.cwd)
-        .env_clear()
-        .envs(&*env)
-        .envs(&spec.env)
-        .envs(mark.variable())
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(OwnedFd::from(writer)))
-        .stderr(Stdio::from(OwnedFd::from(second)))
-        .kill_on_drop(true);
-    match &mut confined {
-        // It becomes the leader of a session, and thereby of a group.
-        Some(confined) if confined.containment().holds() => {
-            command.envs(confined.variables());
-            confined.apply(&mut command);
+    let variables = mark.variable();
+    let marked = variables.as_ref().map(|(name, value)| (*name, value.as_str()));
+    let told = confined.as_ref().map(|confined| confined.variables().clone()).unwrap_or_default();
+    let mut all: BTreeMap<&OsStr, &OsStr> = BTreeMap::new();
+    let texts = env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str()));
+    all.extend(texts.chain(marked).map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    all.extend(told.iter().map(|(name, value)| (OsStr::new(*name), value.as_os_str())));
+    let launch = Launch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
+    let started = match &mut confined {
+        Some(confined) if confined.ends_all() => {
+            let start = || Child::given(confined.start(launch)?);
+            mark.start(start, Child::id, false)
         }
-        Some(_) | None => {
-            command.process_group(0);
+        confined => {
+            let start = || spawn(launch, &spec.cwd, confined.as_mut()).map(Child::Own);
+            mark.start(start, Child::id, true)
         }
-    }
-    let ends_all = confined.as_ref().is_some_and(Confined::ends_all);
-    let started = mark.start(|| command.spawn(), Child::id, !ends_all);
-    // The command holds the writing ends: the pipe would never end.
-    drop(command);
+    };
     let child = started.map_err(|error| {
         let failure = confined.as_mut().and_then(Confined::failure);
+        // What is not there at all is no matter of the sandbox.
+        let failure = failure.filter(|_| spec.cwd.is_dir());
         failure.map_or_else(|| start_error(error), ProcessError::Sandbox)
     })?;
     let group = ProcessGroup::new(child.id());
     let pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
     let ProcessSpec { timeout, progress, .. } = spec;
     Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout, confined }))
+}
+
+/// Starts a process that nothing but itself ends, perhaps held by what there is.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
+fn spawn(
+    launch: Launch<'_>,
+    cwd: &Path,
+    confined: Option<&mut Confined>,
+) -> io::Result<tokio::process::Child> {
+    let second = launch.output.try_clone()?;
+    let name = launch.argv.first().map_or_else(|| launch.path.into(), OsString::from);
+    let arguments = launch.argv.iter().skip(1).map(OsString::from).collect();
+    let mut program = Program { path: launch.path.to_owned(), name, arguments };
+    if let Some(confined) = &confined {
+        program = confined.program(program);
+    }
+    let mut command = Command::new(program.path);
+    command
+        .arg0(program.name)
+        .args(program.arguments)
+        .current_dir(cwd)
+        .env_clear()
+        .envs(launch.env)
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(launch.output))
+        .stderr(Stdio::from(second))
+        .kill_on_drop(true);
+    match confined {
+        // It becomes the leader of a session, and thereby of a group.
+        Some(confined) if confined.containment().holds() => confined.apply(&mut command),
+        Some(_) | None => {
+            command.process_group(0);
+        }
+    }
+    command.spawn()
 }
 
 /// Looks a program up in the children's `PATH`. Given a whole path the standard library can start it without copying this

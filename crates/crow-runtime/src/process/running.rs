@@ -11,12 +11,12 @@ use crow_core::{
 };
 use tokio::{
     net::unix::pipe,
-    process::Child,
     time::{sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    child::Child,
     group::ProcessGroup,
     orphans::{self, Force, Mark},
     output::OutputBuffer,

@@ -30,4 +30,4 @@ pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
 pub(crate) use program::Program;
-pub(crate) use sandbox::{Confined, ConfinedEnd, Refusals};
+pub(crate) use sandbox::{Confined, ConfinedEnd, Launch, Refusals};

@@ -2,12 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
+    io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
+use rustix::process::Pid;
 use tokio::{process::Command, sync::OnceCell};
 
 use super::{
@@ -64,6 +67,16 @@ struct Watch {
 /// The hosts that a command is refused while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Option<Since>);
+
+/// What a command is.
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    pub path: &'a Path,
+    pub argv: &'a [String],
+    pub env: BTreeMap<&'a OsStr, &'a OsStr>,
+    /// Takes what it prints.
+    pub output: OwnedFd,
+}
 
 /// How a command ended, as what watched it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,14 +149,14 @@ impl Sandbox {
 }
 
 impl Laid {
-    fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> std::io::Result<Self> {
+    fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let unprotected = config.unprotected.clone();
         let ground = Ground::lay(config, roots.clone(), folder.path())?;
         Ok(Self { proxy: None, ground, folder, roots, unprotected })
     }
 
-    fn open_way(&mut self, config: &SandboxConfig) -> std::io::Result<()> {
+    fn open_way(&mut self, config: &SandboxConfig) -> io::Result<()> {
         let Network::Hosts(allowed) = &config.network else { return Ok(()) };
         let listener = self.ground.take_listener();
         let started = listener.map(|listener| Proxy::start(listener, allowed.clone()));
@@ -164,7 +177,7 @@ impl Laid {
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
-    ) -> std::io::Result<Confined> {
+    ) -> io::Result<Confined> {
         let inner = self.ground.confine(cwd, profile, shown)?;
         let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
@@ -202,7 +215,13 @@ impl Confined {
         }
     }
 
-    /// Confines a command that is about to start.
+    /// Starts a command where all that it starts ends with it, and returns the process that sees to that.
+    pub(crate) fn start(&mut self, launch: Launch<'_>) -> io::Result<Pid> {
+        let inner = self.inner.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        inner.start(launch)
+    }
+
+    /// Confines a command that is about to start, where it is not started here.
     pub(crate) fn apply(&mut self, command: &mut Command) {
         self.inner.iter_mut().for_each(|inner| inner.apply(command));
     }

@@ -1,44 +1,35 @@
-//! What happens between fork and exec: the one place with unsafe code.
+//! What happens between fork and exec, and calls into the kernel that no library offers: the one place with unsafe code.
 //!
-//! The child has one thread, and other threads of the program may have held locks when it was forked. So nothing here
-//! allocates, locks or panics: only system calls are made, on what was made ready before the fork.
-//!
-//! ```text
-//! program ─ fork ─► watcher ─ fork ─► init, pid 1 of a new namespace ─ fork ─► the command
-//! ```
-//!
-//! The watcher ends with the namespace, and ends it when the program is gone. Init takes in orphans, passes signals on,
-//! and says how the command ended; when it exits, the kernel ends whatever is left.
+//! A child has one thread, and other threads of the program may have held locks when it was forked; the keeper and what
+//! it forks have lost the program's memory as well. So nothing here allocates, locks or panics: only system calls are
+//! made, on what was made ready before.
 
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, c_char},
     io,
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    ops::Range,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
     sync::Arc,
 };
 
 use rustix::{
     fs::{Mode, OFlags},
-    mount::{MountFlags, MountPropagationFlags},
-    thread::{LinkNameSpaceType, UnshareFlags},
+    process::Pid,
+    thread::UnshareFlags,
 };
 use tokio::process::Command;
 
 use super::{
     super::config::ProcessLimits,
-    files::AddedRule,
     filter::Filter,
-    namespaces::Namespaces,
+    plan::Texts,
     report::{Stage, Told},
     rights,
-    steps::Step,
 };
 
-/// What a command is confined with.
+/// What a command is confined with where there are no namespaces.
 #[derive(Debug)]
 pub(super) struct Confines {
-    /// Its namespaces, where the system has them.
-    pub namespaces: Option<Entry>,
     /// Which files it may touch.
     pub ruleset: OwnedFd,
     /// Which system calls it may make.
@@ -48,27 +39,11 @@ pub(super) struct Confines {
     pub report: OwnedFd,
 }
 
-/// How a command enters its namespaces.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub namespaces: Arc<Namespaces>,
-    /// Closed by the kernel when the program is gone.
-    pub lifeline: OwnedFd,
-    pub steps: Vec<Step>,
-    /// Mounts that are held while others are laid over them.
-    pub held: Vec<Option<OwnedFd>>,
-    /// Where the command runs.
-    pub cwd: CString,
-    /// Rules for what is mounted on the way, for the ruleset.
-    pub rules: Vec<AddedRule>,
-}
+/// Ranges of memory, in no memory but the stack.
+pub(super) struct Ranges([Range<usize>; RANGES]);
 
-/// How readily the kernel ends the command when memory runs out: before anything else of its user.
-const OOM_SCORE: &[u8] = b"500";
-/// How long what a command leaves behind may go on by itself, in milliseconds.
-const DRAIN_MS: i64 = 200;
-/// How long it may take to end once it was asked to.
-const GRACE_MS: i64 = 1000;
+/// How many ranges of memory the keeper gives back. What else there is it keeps.
+const RANGES: usize = 512;
 
 /// Confines a command, from just before it becomes another program.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
@@ -78,7 +53,7 @@ pub(super) fn confine(command: &mut Command, mut confines: Confines) {
     unsafe { command.pre_exec(move || confines.enter()) };
 }
 
-/// Makes a process that only sets something up and exits, without becoming another program.
+/// Makes a process that never becomes another program: it does its work, and exits when that is done.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
 pub(super) fn set_up(
     command: &mut std::process::Command,
@@ -94,17 +69,15 @@ pub(super) fn set_up(
 }
 
 impl Confines {
-    pub(super) fn enter(&mut self) -> io::Result<()> {
+    fn enter(&mut self) -> io::Result<()> {
         let report = self.report.as_fd();
         let told = |stage: Stage, result: rustix::io::Result<()>| {
             result.inspect_err(|error| Told::Failed(stage, *error).send(report))
         };
         // Out of the terminal's session: nothing can be typed or shown there.
         told(Stage::Session, rustix::process::setsid().map(drop))?;
-        if let Some(entry) = &mut self.namespaces {
-            entry.enter(report, self.ruleset.as_fd())?;
-        }
         told(Stage::Rights, rights::limit(self.limits))?;
+        told(Stage::Rights, rights::drop_bounds())?;
         told(Stage::Rights, rights::drop_capabilities())?;
         told(Stage::Rights, rustix::thread::set_no_new_privs(true))?;
         told(Stage::Files, restrict(self.ruleset.as_fd()))?;
@@ -114,39 +87,14 @@ impl Confines {
     }
 }
 
-impl Entry {
-    fn enter(&mut self, report: BorrowedFd<'_>, ruleset: BorrowedFd<'_>) -> io::Result<()> {
-        let told = |stage: Stage, result: rustix::io::Result<()>| {
-            result.inspect_err(|error| Told::Failed(stage, *error).send(report))
-        };
-        told(Stage::Namespaces, self.namespaces.join())?;
-        if let Some(init) = told_pid(report, fork())? {
-            watch(init, self.lifeline.as_fd());
+impl Ranges {
+    /// Takes the first ones.
+    pub(super) fn new(ranges: &[Range<usize>]) -> Self {
+        let mut taken = [const { 0..0 }; RANGES];
+        for (to, from) in taken.iter_mut().zip(ranges) {
+            to.clone_from(from);
         }
-        told(Stage::Mounts, self.mount())?;
-        for rule in &self.rules {
-            told(Stage::Files, rule.add(ruleset))?;
-        }
-        told(Stage::Folder, rustix::process::chdir(self.cwd.as_c_str()))?;
-        if let Some(main) = told_pid(report, fork())? {
-            init(main, report);
-        }
-        told(Stage::Session, rustix::process::setsid().map(drop))?;
-        Ok(())
-    }
-
-    fn mount(&mut self) -> rustix::io::Result<()> {
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        rustix::mount::mount_change(c"/", private)?;
-        for step in &self.steps {
-            step.apply(&mut self.held)?;
-        }
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)?;
-        // Where the kernel has no such bound for a namespace, the user's own holds.
-        let _ = write_to(c"/proc/sys/kernel/pid_max", self.namespaces.pid_max());
-        let _ = write_to(c"/proc/self/oom_score_adj", OOM_SCORE);
-        Ok(())
+        Self(taken)
     }
 }
 
@@ -173,37 +121,39 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     checked(done).map(drop)
 }
 
-impl AddedRule {
-    #[expect(unsafe_code, reason = "a system call that no library offers without allocating")]
-    fn add(&self, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        #[repr(C, packed)]
-        struct PathBeneath {
-            allowed_access: u64,
-            parent_fd: i32,
-        }
-        const PATH_BENEATH: libc::c_int = 1;
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let parent = rustix::fs::open(self.path.as_c_str(), flags, Mode::empty())?;
-        let rule = PathBeneath { allowed_access: self.access, parent_fd: parent.as_raw_fd() };
-        // SAFETY: the kernel reads the rule, which has the layout of `landlock_path_beneath_attr`, and keeps nothing of it.
-        let added = unsafe {
-            libc::syscall(
-                libc::SYS_landlock_add_rule,
-                ruleset.as_raw_fd(),
-                PATH_BENEATH,
-                &raw const rule,
-                0,
-            )
-        };
-        checked(added).map(drop)
+/// Adds a rule for what is at a path by now.
+#[expect(unsafe_code, reason = "a system call that no library offers without allocating")]
+pub(super) fn add_rule(
+    ruleset: BorrowedFd<'_>,
+    path: &CStr,
+    allowed_access: u64,
+) -> rustix::io::Result<()> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        allowed_access: u64,
+        parent_fd: i32,
     }
+    const PATH_BENEATH: libc::c_int = 1;
+    let parent = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let rule = PathBeneath { allowed_access, parent_fd: parent.as_raw_fd() };
+    // SAFETY: the kernel reads the rule, which has the layout of `landlock_path_beneath_attr`, and keeps nothing of it.
+    let added = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            PATH_BENEATH,
+            &raw const rule,
+            0,
+        )
+    };
+    checked(added).map(drop)
 }
 
 #[expect(
     unsafe_code,
     reason = "a system call that no library offers for a ruleset that is made already"
 )]
-fn restrict(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     // SAFETY: no memory is passed.
     let restricted =
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
@@ -219,37 +169,14 @@ pub(super) fn landlock_interface() -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, VERSION) }
 }
 
-/// Forks. Returns the number of the child in the parent.
-#[expect(unsafe_code, reason = "no library forks")]
-fn fork() -> rustix::io::Result<Option<libc::pid_t>> {
-    // SAFETY: this process has one thread, and what follows in the child keeps the rules at the head of this file.
-    let pid = unsafe { libc::fork() };
-    checked(pid.into()).map(|_| (pid > 0).then_some(pid))
-}
-
-fn told_pid(
-    report: BorrowedFd<'_>,
-    forked: rustix::io::Result<Option<libc::pid_t>>,
-) -> rustix::io::Result<Option<libc::pid_t>> {
-    forked.inspect_err(|error| Told::Failed(Stage::Namespaces, *error).send(report))
-}
-
-/// Joins namespaces that are open, and makes those that belong to one command.
-#[expect(unsafe_code, reason = "unshare is unsafe where threads share descriptors")]
-impl Namespaces {
-    fn join(&self) -> rustix::io::Result<()> {
-        if let Some(user) = &self.user {
-            let kind = Some(LinkNameSpaceType::User);
-            rustix::thread::move_into_link_name_space(user.as_fd(), kind)?;
-        }
-        if let Some(network) = &self.network {
-            let kind = Some(LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(network.as_fd(), kind)?;
-        }
-        let flags = UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
-        // SAFETY: no thread shares the descriptors, and they stay as they are.
-        unsafe { rustix::thread::unshare_unsafe(flags) }
-    }
+/// Makes a process as this one is, perhaps in namespaces of its own, perhaps beside this one instead of below it. Returns
+/// its number in this one.
+#[expect(unsafe_code, reason = "no library forks without locks of its own")]
+pub(super) fn clone(flags: libc::c_int) -> rustix::io::Result<Option<Pid>> {
+    // SAFETY: the new process has a copy of this memory and stack, and one thread, as this one: it goes on as this one
+    // does. What follows in both keeps the rules at the head of this file.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, 0, 0, 0) };
+    Ok(Pid::from_raw(i32::try_from(checked(pid)?).map_err(|_| rustix::io::Errno::INVAL)?))
 }
 
 /// Moves this process into a network of its own, and into a user namespace first if it may not do so by itself.
@@ -274,160 +201,160 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
     checked(done.into()).map(drop)
 }
 
-/// Waits until the namespace ends, or ends it when the program is gone.
-#[expect(unsafe_code, reason = "waiting without a library that allocates")]
-fn watch(init: libc::pid_t, lifeline: BorrowedFd<'_>) -> ! {
-    block_signals();
-    let lifeline = lifeline.as_raw_fd();
-    // SAFETY: only numbers are passed, and memory that lives until the calls return.
+/// Goes on in `work` with some descriptors, the first three among them, without all others and without the memory in
+/// `ranges`, in which neither the stack nor anything that `work` needs may lie.
+#[expect(unsafe_code, reason = "no library gives back memory that it does not own")]
+#[inline(never)]
+pub(super) fn go_on_alone(
+    fds: [RawFd; 2],
+    ranges: &Ranges,
+    work: fn([BorrowedFd<'static>; 2]) -> !,
+) -> ! {
+    close_all_but(&mut [0, 1, 2, fds[0], fds[1]]);
+    for range in &ranges.0 {
+        if !range.is_empty() {
+            // SAFETY: nothing of this process uses this memory any more: it never returns from here, and the caller
+            // has left out the stack, the variables of threads and those of libraries.
+            unsafe { libc::syscall(libc::SYS_munmap, range.start, range.len()) };
+        }
+    }
+    // SAFETY: they stay open as long as this process lives, since nobody else is left in it.
+    work(fds.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) }))
+}
+
+/// Shows what is in a file, for as long as this process lives.
+#[expect(unsafe_code, reason = "mapped memory could change under a reference")]
+pub(super) fn map(file: BorrowedFd<'_>) -> rustix::io::Result<&'static [u8]> {
+    let length = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
+    if length == 0 {
+        return Err(rustix::io::Errno::INVAL);
+    }
+    let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+    // SAFETY: the kernel chooses an unused place. The file has no name and was written before it was passed here, so it
+    // stays as it is; nothing unmaps it.
     unsafe {
-        let pid_fd = libc::syscall(libc::SYS_pidfd_open, init, 0);
-        let pid_fd = libc::c_int::try_from(pid_fd).unwrap_or(-1);
-        close_all_but(lifeline, pid_fd);
-        let mut polled =
-            [lifeline, pid_fd].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        while polled.iter().all(|polled| polled.revents == 0) {
-            libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1);
+        let start =
+            libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0);
+        if start == libc::MAP_FAILED {
+            return Err(last_error());
         }
-        if polled.first().is_some_and(|lifeline| lifeline.revents != 0) {
-            libc::kill(init, libc::SIGKILL);
-        }
-        libc::waitpid(init, std::ptr::null_mut(), 0);
+        Ok(std::slice::from_raw_parts(start.cast(), length))
     }
-    exit(0)
 }
 
-/// The first process of the namespace: waits for all others, passes signals on, and says how the command ended.
-#[expect(unsafe_code, reason = "waiting without a library that allocates")]
-fn init(main: libc::pid_t, report: BorrowedFd<'_>) -> ! {
-    block_signals();
-    // Its memory is a copy of the program's.
-    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    // SAFETY: only numbers are passed, and memory that lives until the calls return.
+/// Becomes another program. Returns only if that fails.
+#[expect(unsafe_code, reason = "no library does it without allocating")]
+pub(super) fn exec(path: &CStr, arguments: &Texts<'_>, variables: &Texts<'_>) -> rustix::io::Errno {
+    let count = arguments.clone().chain(variables.clone()).count().saturating_add(2);
+    let length = count.saturating_mul(size_of::<usize>());
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let end = [std::ptr::null()];
+    let arguments = arguments.clone().map(CStr::as_ptr).chain(end);
+    let variables = variables.clone().map(CStr::as_ptr).chain(end);
+    // SAFETY: the memory is new and has a place for each pointer: no more than there is room for are taken. All texts
+    // live in memory that is never given back.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        close_all_but(report.as_raw_fd(), -1);
-        let mut status = None;
-        let mut left = Left::Waiting;
-        loop {
-            let mut some = 0;
-            let pid = libc::waitpid(-1, &raw mut some, libc::WNOHANG);
-            if pid == main {
-                status = Some(some);
-            } else if pid < 0 && status.is_some() {
-                break;
-            }
-            if pid > 0 {
-                continue;
-            }
-            match next_signal(status.map(|_| left.patience_ms())) {
-                Some(libc::SIGCHLD) => {}
-                Some(signal) => {
-                    libc::kill(-1, signal);
-                }
-                // The command has ended and its time is up.
-                None => match left {
-                    Left::Waiting => {
-                        libc::kill(-1, libc::SIGTERM);
-                        left = Left::Asked;
-                    }
-                    Left::Asked => break,
-                },
-            }
+        let start = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            return last_error();
         }
-        let was_left = left == Left::Asked;
-        Told::Ended { status: status.unwrap_or_default(), was_left }.send(report);
+        let places = std::slice::from_raw_parts_mut(
+            start.cast::<*const c_char>(),
+            length / size_of::<usize>(),
+        );
+        let mut places = places.iter_mut();
+        let first = places.as_slice().as_ptr();
+        arguments.zip(places.by_ref()).for_each(|(text, place)| *place = text);
+        let second = places.as_slice().as_ptr();
+        variables.zip(places).for_each(|(text, place)| *place = text);
+        libc::execve(path.as_ptr(), first, second);
     }
-    exit(0)
+    last_error()
 }
 
-/// What is done about processes that a command has left behind.
-#[derive(PartialEq, Eq)]
-enum Left {
-    /// They may end by themselves.
-    Waiting,
-    /// They were asked to.
-    Asked,
-}
-
-impl Left {
-    fn patience_ms(&self) -> i64 {
-        match self {
-            Self::Waiting => DRAIN_MS,
-            Self::Asked => GRACE_MS,
-        }
-    }
-}
-
-/// Waits for a signal, as long as it takes or for some milliseconds.
-#[expect(unsafe_code, reason = "no library waits for signals without a handler")]
-fn next_signal(patience_ms: Option<i64>) -> Option<libc::c_int> {
-    // SAFETY: the set is made by the call before it is read, and all memory lives until the calls return.
-    unsafe {
-        let mut set = std::mem::MaybeUninit::uninit();
-        libc::sigfillset(set.as_mut_ptr());
-        loop {
-            let signal = match patience_ms {
-                None => libc::sigwaitinfo(set.as_ptr(), std::ptr::null_mut()),
-                Some(ms) => {
-                    let time = libc::timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 };
-                    libc::sigtimedwait(set.as_ptr(), std::ptr::null_mut(), &raw const time)
-                }
-            };
-            if signal > 0 {
-                return Some(signal);
-            }
-            if *libc::__errno_location() == libc::EAGAIN {
-                return None;
-            }
-        }
-    }
-}
-
+/// Holds signals back, and has them do what they do by default, but for those that were ignored from the start.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
-fn block_signals() {
-    // SAFETY: the set is made by the first call before it is read.
+pub(super) fn hold_signals() {
+    // SAFETY: sets and actions are made by the calls before they are read, and live until the calls return.
     unsafe {
         let mut set = std::mem::MaybeUninit::uninit();
         libc::sigfillset(set.as_mut_ptr());
         libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        for signal in 1..=libc::SIGRTMAX() {
+            let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
+            let is_ignored = now.assume_init().sa_sigaction == libc::SIG_IGN;
+            // What starts others ignores these two for itself.
+            if known && (!is_ignored || signal == libc::SIGPIPE || signal == libc::SIGCHLD) {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
     }
 }
 
-/// Closes all descriptors but two, so that pipes end when the command does.
-#[expect(unsafe_code, reason = "the descriptors belong to others, who do not live in this process")]
-fn close_all_but(one: libc::c_int, other: libc::c_int) {
-    let (low, high) = (one.min(other), one.max(other));
-    let close = |first: libc::c_int, last: libc::c_int| {
-        if let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last))
-            && first <= last
-        {
-            // SAFETY: only numbers are passed, and nobody uses these descriptors after this.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-    };
-    close(0, low - 1);
-    close(low.max(-1) + 1, high - 1);
-    close(high + 1, libc::c_int::MAX);
+/// Lets signals come again.
+#[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
+pub(super) fn release_signals() {
+    // SAFETY: the set is made by the first call before it is read.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
 }
 
-fn write_to(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
+/// Opens what signals can be read from, while they are held back.
+#[expect(unsafe_code, reason = "no library reads signals without a handler")]
+pub(super) fn held_signals() -> rustix::io::Result<OwnedFd> {
+    // SAFETY: the set is made by the first call before it is read, and the descriptor is new and belongs to nobody.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC);
+        checked(fd.into())?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Sends a signal to all other processes of the namespace, from its first one.
+#[expect(unsafe_code, reason = "no library sends a signal to all")]
+pub(super) fn signal_all(signal: libc::c_int) {
+    // SAFETY: only numbers are passed. There may be nobody left, which is no error here.
+    unsafe { libc::kill(-1, signal) };
+}
+
+/// Closes all descriptors but some, so that pipes end when those do who use them.
+#[expect(unsafe_code, reason = "the descriptors belong to others, who do not live in this process")]
+pub(super) fn close_all_but(kept: &mut [RawFd]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for next in kept.iter().copied().chain([libc::c_int::MAX]) {
+        if first < next {
+            // SAFETY: only numbers are passed, and nobody uses these descriptors after this.
+            unsafe { libc::syscall(libc::SYS_close_range, first, next - 1, 0) };
+        }
+        first = next.saturating_add(1);
+    }
+}
+
+pub(super) fn write_to(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     rustix::io::write(file, bytes).map(drop)
 }
 
 fn checked(result: libc::c_long) -> rustix::io::Result<libc::c_long> {
-    if result >= 0 {
-        return Ok(result);
-    }
+    if result >= 0 { Ok(result) } else { Err(last_error()) }
+}
+
+fn last_error() -> rustix::io::Errno {
     let error = io::Error::last_os_error();
-    Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::INVAL))
+    rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::INVAL)
 }
 
 #[expect(unsafe_code, reason = "nothing of the program may run at this end")]
-fn exit(code: libc::c_int) -> ! {
+pub(super) fn exit(code: libc::c_int) -> ! {
     // SAFETY: ends the process without running anything.
     unsafe { libc::_exit(code) }
 }

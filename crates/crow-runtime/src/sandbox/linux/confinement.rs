@@ -2,29 +2,38 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
-    io,
+    ffi::{CString, OsStr, OsString},
+    fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    process::Stdio,
     sync::Arc,
 };
 
 use crow_core::capability::{ProcessEnd, PutAside};
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, WaitOptions},
+};
 use tokio::process::Command;
 
 use super::{
-    child::{self, Confines, Entry},
+    child::{self, Confines},
     files::Files,
+    filter::Filter,
     ground::{Ground, Level},
-    namespaces::Namespaces,
-    places::{Places, Wanted, text},
+    init::{Order, Start},
+    keeper::Keeper,
+    places::{NOTHING, Places, Wanted, text},
     report::Told,
+    steps::Step,
 };
 use crate::sandbox::{
-    ConfinedEnd, SandboxProfile, nested::NestedRepositories, protected::Protected,
+    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, nested::NestedRepositories,
+    protected::Protected,
 };
 
+/// The kernel keeps some process numbers for itself.
+const PID_MAX_MIN: u64 = 512;
 /// Where commands find their temporary folder.
 const TEMP: &str = "/tmp";
 /// What commands put below their home, and need.
@@ -33,7 +42,7 @@ const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 /// What confines one command, from before its start to after its end.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Confinement {
-    confines: Option<Confines>,
+    way: Option<Way>,
     told: Option<OwnedFd>,
     protected: Protected,
     held: PathBuf,
@@ -44,6 +53,28 @@ pub(in crate::sandbox) struct Confinement {
     has_init: bool,
 }
 
+/// How a command is started.
+#[derive(Debug)]
+enum Way {
+    /// By the keeper.
+    Kept(Box<Kept>),
+    /// By this program.
+    Own(Confines),
+}
+
+/// What the keeper needs for one command, beside what that is.
+#[derive(Debug)]
+struct Kept {
+    keeper: Arc<Keeper>,
+    steps: Vec<Step<CString>>,
+    rules: Vec<(CString, u64)>,
+    cwd: CString,
+    filter: Arc<Filter>,
+    limits: ProcessLimits,
+    ruleset: OwnedFd,
+    report: OwnedFd,
+}
+
 impl Confinement {
     pub(super) fn new(
         ground: &Ground,
@@ -51,8 +82,8 @@ impl Confinement {
         profile: SandboxProfile,
         shown: &[PathBuf],
     ) -> io::Result<Option<Self>> {
-        let (namespaces, filter) = match &ground.level {
-            Level::Full { namespaces, filter } => (Some(namespaces), filter),
+        let (keeper, filter) = match &ground.level {
+            Level::Full { keeper, filter } => (Some(keeper), filter),
             Level::Restricted { filter, .. } => (None, filter),
             Level::Open { .. } => return Ok(None),
         };
@@ -65,13 +96,16 @@ impl Confinement {
             writable.extend(protected.outside.iter().cloned());
         }
         // Where nothing can be laid over it, what is hidden gets no rule.
-        let unreadable = if namespaces.is_some() { &[][..] } else { &ground.config.hidden };
+        let unreadable = if keeper.is_some() { &[][..] } else { &ground.config.hidden };
         let files = Files::open(unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
-        let entry = match namespaces {
-            None => None,
-            Some(namespaces) => {
+        let (told, report) = io::pipe()?;
+        let (report, limits) = (OwnedFd::from(report), ground.config.limits);
+        let filter = Arc::clone(filter);
+        let way = match keeper {
+            None => Way::Own(Confines { ruleset, filter, limits, report }),
+            Some(keeper) => {
                 // A rule for a folder holds for what is laid over something in it, too: what may not be changed is laid
                 // there so that it cannot be.
                 let readable = [&ground.roots, &protected.outside, shown].concat();
@@ -82,57 +116,92 @@ impl Confinement {
                     hidden: &ground.config.hidden,
                     protected: &protected,
                 };
-                Some(entry(ground, namespaces, Places::new(&wanted)?, cwd)?)
+                let places = Places::new(&wanted)?;
+                let mut rules = vec![(c"/proc".to_owned(), Files::reading())];
+                rules.extend(places.terminals().map(|path| (path, Files::terminals())));
+                Way::Kept(Box::new(Kept {
+                    keeper: Arc::clone(keeper),
+                    steps: places.steps,
+                    rules,
+                    cwd: text(cwd.as_os_str())?,
+                    filter,
+                    limits,
+                    ruleset,
+                    report,
+                }))
             }
         };
-        let has_init = entry.is_some();
-        let (told, report) = io::pipe()?;
-        let temp = if has_init { TEMP.into() } else { private.temp() };
-        let confines = Confines {
-            namespaces: entry,
-            ruleset,
-            filter: Arc::clone(filter),
-            limits: ground.config.limits,
-            report: report.into(),
-        };
+        let has_init = keeper.is_some();
         Ok(Some(Self {
-            confines: Some(confines),
+            way: Some(way),
             told: Some(told.into()),
             protected,
             held: private.held(),
             roots: ground.roots.clone(),
             nested: Arc::clone(&ground.nested),
-            temp,
+            temp: if has_init { TEMP.into() } else { private.temp() },
             has_init,
         }))
     }
 
     /// Sets everything up once, for nothing, to see whether the kernel allows it.
-    #[expect(clippy::disallowed_methods, reason = "it tries out what commands run in")]
     pub(super) fn try_out(ground: &Ground) -> Result<(), String> {
         let confinement = Self::new(ground, Path::new("/"), SandboxProfile::ReadOnly, &[])
             .map_err(|error| error.to_string())?;
         let Some(mut confinement) = confinement else { return Ok(()) };
-        // It never becomes this program.
-        let mut command = std::process::Command::new("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
-        let mut confines = confinement.confines.take();
-        child::set_up(&mut command, move || confines.as_mut().map_or(Ok(()), Confines::enter));
-        let tried = command.spawn().and_then(|mut child| child.wait());
-        drop(command);
+        let output = fs::File::options().write(true).open(NOTHING);
+        let output = output.map_err(|error| error.to_string())?.into();
+        let launch = Launch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
+        let tried = confinement.start(launch).and_then(|init| {
+            retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
+            Ok(())
+        });
         match (tried, confinement.told.take().and_then(Told::receive)) {
-            (Ok(_), Some(Told::Ended { .. })) => Ok(()),
+            (Ok(()), Some(Told::Ended { .. })) => Ok(()),
             (_, Some(Told::Failed(stage, error))) => {
                 Err(format!("{} failed: {error}", stage.as_str()))
             }
             (Err(error), _) => Err(error.to_string()),
-            (Ok(_), None) => Err("it ended before it was set up".to_owned()),
+            (Ok(()), None) => Err("it ended before it was set up".to_owned()),
         }
     }
 
-    /// Confines a command that is about to start.
+    /// Starts a command where there is an init, and returns that.
+    pub(in crate::sandbox) fn start(&mut self, launch: Launch<'_>) -> io::Result<Pid> {
+        let Some(Way::Kept(kept)) = self.way.take() else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let variable = |(name, value): (&OsStr, &OsStr)| text(&[name, value].join(OsStr::new("=")));
+        let start = Start {
+            pid_max: text(OsStr::new(&kept.limits.processes.max(PID_MAX_MIN).to_string()))?,
+            steps: &kept.steps,
+            rules: &kept.rules,
+            cwd: kept.cwd,
+            limits: kept.limits,
+            filter: &kept.filter,
+            path: text(launch.path.as_os_str())?,
+            arguments: launch
+                .argv
+                .iter()
+                .map(|word| text(word.as_ref()))
+                .collect::<Result<_, _>>()?,
+            variables: launch.env.into_iter().map(variable).collect::<Result<_, _>>()?,
+        };
+        let plan = start.write().to_file()?;
+        let (ready, ready_writer) = io::pipe()?;
+        let order = Order {
+            plan,
+            ruleset: kept.ruleset,
+            report: kept.report,
+            ready: ready_writer.into(),
+            output: launch.output,
+        };
+        kept.keeper.launch(order, ready)
+    }
+
+    /// Confines a command that is about to start where there is no init.
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
-        if let Some(confines) = self.confines.take() {
+        if let Some(Way::Own(confines)) = self.way.take_if(|way| matches!(way, Way::Own(_))) {
             child::confine(command, confines);
         }
     }
@@ -176,22 +245,4 @@ impl Confinement {
     pub(in crate::sandbox) fn put_aside(&self) -> Vec<PutAside> {
         self.protected.put_aside(&self.held, &self.roots, &self.nested)
     }
-}
-
-fn entry(
-    ground: &Ground,
-    namespaces: &Arc<Namespaces>,
-    places: Places,
-    cwd: &Path,
-) -> io::Result<Entry> {
-    let mut rules = vec![Files::reading(c"/proc".to_owned())];
-    rules.extend(places.terminals().map(Files::terminals));
-    Ok(Entry {
-        namespaces: Arc::clone(namespaces),
-        lifeline: ground.lifeline.try_clone()?.into(),
-        steps: places.steps,
-        held: (0..places.held).map(|_| None).collect(),
-        cwd: text(cwd)?,
-        rules,
-    })
 }

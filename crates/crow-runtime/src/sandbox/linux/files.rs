@@ -1,7 +1,6 @@
 //! Which files a command may touch: a Landlock ruleset.
 
 use std::{
-    ffi::CString,
     fs,
     os::{fd::OwnedFd, unix::fs::FileTypeExt as _},
     path::{Path, PathBuf},
@@ -21,13 +20,6 @@ const IOCTL_SINCE: i64 = 5;
 /// Devices that programs need. All others are out of reach: disks, memory, terminals of others.
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
-
-/// A rule for a place that exists only when the command starts.
-#[derive(Debug)]
-pub(super) struct AddedRule {
-    pub path: CString,
-    pub access: u64,
-}
 
 /// What may be touched, with every place open.
 #[derive(Debug)]
@@ -75,18 +67,18 @@ impl Files {
         ruleset.into()
     }
 
-    /// The rule for processes that are shown to the command.
-    pub(super) fn reading(path: CString) -> AddedRule {
-        AddedRule { path, access: BitFlags::from(AccessFs::ReadFile).bits() }
+    /// The rights of a rule for processes that are shown to the command.
+    pub(super) fn reading() -> u64 {
+        BitFlags::from(AccessFs::ReadFile).bits()
     }
 
-    /// The rule for terminals of the command's own.
-    pub(super) fn terminals(path: CString) -> AddedRule {
+    /// The rights of a rule for terminals of the command's own.
+    pub(super) fn terminals() -> u64 {
         let mut access = AccessFs::ReadFile | AccessFs::WriteFile;
         if landlock_interface() >= IOCTL_SINCE {
             access |= AccessFs::IoctlDev;
         }
-        AddedRule { path, access: access.bits() }
+        access.bits()
     }
 }
 

@@ -7,6 +7,11 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::{
+    instructions::{Fate, search},
+    plan::{Plan, Reader},
+};
+
 /// Calls that reach into the kernel or into other processes. No ordinary program needs them.
 const FORBIDDEN: &[libc::c_long] = &[
     // Other processes.
@@ -70,10 +75,6 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-/// The mark of system calls of the x32 kind, which have numbers of their own.
-#[cfg(target_arch = "x86_64")]
-const X32: u32 = 0x4000_0000;
-
 /// Which sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
@@ -83,49 +84,84 @@ pub(super) enum Sockets {
     Pairs,
 }
 
-/// A filter for the calls of a process and all that it starts.
+/// How long a filter may be.
+const LENGTH: usize = 512;
+
+/// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
+/// where nothing is allocated.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// The second one says that calls are absent.
-    programs: [BpfProgram; 2],
+    program: [sock_filter; LENGTH],
+    length: usize,
 }
 
 impl Filter {
     /// Makes a filter. None where the machine is of a kind that is not known.
     pub(super) fn new(sockets: Sockets) -> Option<Self> {
         let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-        let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
-            FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
-        forbidden.insert(libc::SYS_socket, socket_rules(sockets)?);
         let new_namespaces = (0..i32::BITS)
             .map(|bit| 1 << bit)
             .filter(|flag| NEW_NAMESPACES & flag != 0)
-            .map(|flag| {
-                let has_it = masked(0, flag)?;
-                SeccompRule::new(vec![has_it]).ok()
-            });
-        forbidden.insert(libc::SYS_clone, new_namespaces.collect::<Option<_>>()?);
-        forbidden.insert(
-            libc::SYS_ioctl,
-            [libc::TIOCSTI, libc::TIOCLINUX]
-                .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok())
-                .into_iter()
-                .collect::<Option<_>>()?,
-        );
-        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-        let programs =
-            [program(forbidden, libc::EPERM, arch)?, program(absent, libc::ENOSYS, arch)?];
-        Some(Self { programs })
+            .map(|flag| SeccompRule::new(vec![masked(0, flag)?]).ok());
+        let terminals = [libc::TIOCSTI, libc::TIOCLINUX]
+            .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok());
+        let rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
+            (libc::SYS_socket, socket_rules(sockets)?),
+            (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
+            (libc::SYS_ioctl, terminals.into_iter().collect::<Option<_>>()?),
+        ]);
+        let forbidden = FORBIDDEN.iter().map(|call| (call, Fate::Refused));
+        let absent = ABSENT.iter().map(|call| (call, Fate::Absent));
+        let judged = rules.keys().map(|call| (call, Fate::Ruled));
+        let fates = forbidden.chain(absent).chain(judged);
+        let fates = fates.map(|(call, fate)| Some((u32::try_from(*call).ok()?, fate)));
+        let search = search(&fates.collect::<Option<_>>()?, arch)?;
+        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
+        let rules: BpfProgram = filter.try_into().ok()?;
+        Self::of(search.into_iter().chain(rules))
+    }
+
+    fn of(instructions: impl IntoIterator<Item = sock_filter>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        for instruction in instructions {
+            *filter.program.get_mut(filter.length)? = instruction;
+            filter.length += 1;
+        }
+        Some(filter)
+    }
+
+    fn program(&self) -> &[sock_filter] {
+        self.program.get(..self.length).unwrap_or_default()
     }
 
     /// Puts this process under the filter. Allocates nothing.
     pub(super) fn apply(&self) -> rustix::io::Result<()> {
-        for program in &self.programs {
-            seccompiler::apply_filter(program).map_err(|_| rustix::io::Errno::ACCESS)?;
+        seccompiler::apply_filter(self.program()).map_err(|_| rustix::io::Errno::ACCESS)
+    }
+
+    pub(super) fn write(&self, plan: &mut Plan) {
+        plan.all(self.program(), |plan, instruction| {
+            let sock_filter { code, jt, jf, k } = *instruction;
+            let jumps = u64::from(jt) << 40 | u64::from(jf) << 32;
+            plan.number(u64::from(code) << 48 | jumps | u64::from(k));
+        });
+    }
+
+    /// Reads what was written. Allocates nothing.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        filter.length = usize::try_from(reader.number()?).ok()?;
+        for instruction in filter.program.get_mut(..filter.length)? {
+            let [a, b, jt, jf, k @ ..] = reader.number()?.to_be_bytes();
+            let code = u16::from_be_bytes([a, b]);
+            *instruction = sock_filter { code, jt, jf, k: u32::from_be_bytes(k) };
         }
-        Ok(())
+        Some(filter)
     }
 }
+
+const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
 
 /// Which sockets are refused.
 fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
@@ -136,37 +172,6 @@ fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
     let unknown = known.map(|family| not_equal(0, family)).into_iter().collect::<Option<_>>()?;
     let routing = vec![equal_int(0, libc::AF_NETLINK)?, not_equal(2, libc::NETLINK_ROUTE)?];
     [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
-}
-
-fn program(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    error: libc::c_int,
-    arch: TargetArch,
-) -> Option<BpfProgram> {
-    let refused = SeccompAction::Errno(error.cast_unsigned());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
-    let rules: BpfProgram = filter.try_into().ok()?;
-    Some([foreign_calls(), rules].concat())
-}
-
-/// Refuses calls whose numbers mean something else than in the rules.
-#[cfg(target_arch = "x86_64")]
-fn foreign_calls() -> BpfProgram {
-    const LOAD: u16 = 0x20;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    let refused = u32::from(SeccompAction::Errno(libc::ENOSYS.cast_unsigned()));
-    vec![
-        // The number is the first field of what is looked at.
-        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
-        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32 },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
-    ]
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn foreign_calls() -> BpfProgram {
-    Vec::new()
 }
 
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
@@ -192,13 +197,66 @@ fn masked(argument: u8, flag: libc::c_int) -> Option<SeccompCondition> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::instructions::run, *};
+
+    const MACHINE: u32 = 0xc000_003e;
 
     #[test]
-    fn filters_can_be_made_and_are_small() {
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_absent_or_allowed_by_their_numbers() {
+        let filter = Filter::new(Sockets::Network).unwrap();
+        for number in 0..1024 {
+            let call = libc::c_long::from(number);
+            let expected = if FORBIDDEN.contains(&call) {
+                0x5_0001
+            } else if ABSENT.contains(&call) {
+                0x5_0026
+            } else {
+                0x7fff_0000
+            };
+            let arguments = [1, 0, 0, 0, 0, 0];
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_by_their_arguments() {
+        let filter = Filter::new(Sockets::Network).unwrap();
+        let (refused, absent, allowed) = (0x5_0001, 0x5_0026, 0x7fff_0000);
+        let first = |value| [value, 0, 0, 0, 0, 0];
+        for (number, arguments, expected) in [
+            (libc::SYS_clone, first(17), allowed),
+            (libc::SYS_clone, first(0x1000_0011), refused),
+            (libc::SYS_socket, first(2), allowed),
+            (libc::SYS_socket, first(17), refused),
+            (libc::SYS_socket, [16, 3, 0, 0, 0, 0], allowed),
+            (libc::SYS_socket, [16, 3, 15, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
+            (0x4000_0000 | libc::SYS_read, first(0), absent),
+        ] {
+            let number = u32::try_from(number).unwrap();
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+        let pairs = Filter::new(Sockets::Pairs).unwrap();
+        for family in [1, 2, 16] {
+            let socket = u32::try_from(libc::SYS_socket).unwrap();
+            assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
+        }
+        let foreign = run(filter.program(), 0x4000_0003, 0, first(0));
+        assert_eq!(foreign, libc::SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    fn filters_are_small_and_read_as_they_were_written() {
         for sockets in [Sockets::Network, Sockets::Pairs] {
             let filter = Filter::new(sockets).unwrap();
-            assert!(filter.programs.iter().all(|program| (4..600).contains(&program.len())));
+            assert!((4..LENGTH / 2).contains(&filter.length), "{}", filter.length);
+            let mut plan = Plan::default();
+            filter.write(&mut plan);
+            let read = Filter::read(&mut plan.reader()).unwrap();
+            assert_eq!(read.program(), filter.program());
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{
     io::PipeReader,
     io::PipeWriter,
     net::TcpListener,
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,7 +16,8 @@ use super::{
     child,
     confinement::Confinement,
     filter::{Filter, Sockets},
-    namespaces::{self, Namespaces, Wanted},
+    keeper::Keeper,
+    namespaces::{self, Wanted},
     places::PrivateFolders,
 };
 use crate::sandbox::{Network, SandboxConfig, SandboxProfile, nested::NestedRepositories};
@@ -31,7 +33,7 @@ pub(in crate::sandbox) struct Ground {
     /// Listens in the commands' network for what they want from outside.
     listener: Option<TcpListener>,
     /// Its other end is held by this program alone.
-    pub(super) lifeline: PipeReader,
+    lifeline: PipeReader,
     _life: PipeWriter,
 }
 
@@ -39,7 +41,7 @@ pub(in crate::sandbox) struct Ground {
 #[derive(Debug)]
 pub(super) enum Level {
     /// All layers.
-    Full { namespaces: Arc<Namespaces>, filter: Arc<Filter> },
+    Full { keeper: Arc<Keeper>, filter: Arc<Filter> },
     /// Landlock and seccomp.
     Restricted { filter: Arc<Filter>, reason: String },
     /// Nothing.
@@ -81,19 +83,18 @@ impl Ground {
         let wanted = Wanted {
             network: self.config.network != Network::All,
             listener: matches!(self.config.network, Network::Hosts(_)),
-            processes: self.config.limits.processes,
         };
-        let reason = match Namespaces::make(wanted) {
-            Ok(made) => {
-                let namespaces = Arc::new(made.namespaces);
-                self.level = Level::Full { namespaces, filter: Arc::clone(&filter) };
+        let reason = match Keeper::start(wanted, self.lifeline.as_fd()) {
+            Ok((keeper, listener)) => {
+                let keeper = Arc::new(keeper);
+                self.level = Level::Full { keeper, filter: Arc::clone(&filter) };
                 match Confinement::try_out(self) {
                     Ok(()) => {
                         let level = std::mem::replace(
                             &mut self.level,
                             Level::Open { reason: String::new() },
                         );
-                        return (level, made.listener);
+                        return (level, listener);
                     }
                     Err(reason) => reason,
                 }

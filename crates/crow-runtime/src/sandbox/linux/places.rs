@@ -2,13 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::CString,
+    ffi::{CString, OsStr},
     fs, io,
     os::unix::{ffi::OsStrExt as _, fs::FileTypeExt as _},
     path::{Path, PathBuf},
 };
 
-use super::{super::protected::Protected, steps::Step};
+use super::{
+    super::protected::Protected,
+    steps::{HELD, Step},
+};
 
 /// The most sockets of others that are covered one by one.
 const SOCKETS: usize = 128;
@@ -21,7 +24,7 @@ const RUN_KEPT: [&str; 6] = [
     "/run/systemd/resolve",
     "/run/NetworkManager",
 ];
-const NOTHING: &str = "/dev/null";
+pub(super) const NOTHING: &str = "/dev/null";
 const TERMINALS: &str = "/dev/pts";
 
 /// The folders of a session's commands.
@@ -83,11 +86,10 @@ enum Layer {
     Truth(usize),
 }
 
-/// The steps, and how many mounts they hold.
+/// The steps.
 #[derive(Debug)]
 pub(super) struct Places {
-    pub steps: Vec<Step>,
-    pub held: usize,
+    pub steps: Vec<Step<CString>>,
 }
 
 impl Places {
@@ -130,43 +132,21 @@ impl Places {
                 layers.insert(path, Layer::Nothing);
             }
         }
-        let mut puts = Vec::new();
-        // Sorted by path: what is above comes first.
-        for (path, layer) in &layers {
-            if let Some((above, Layer::Folder(folder))) = nearest(&layers, path) {
-                make_mount_point(path, above, folder)?;
-            }
-            let slot = match layer {
-                Layer::Nothing => {
-                    puts.push(Step::Cover { from: text(Path::new(NOTHING))?, path: text(path)? });
-                    continue;
-                }
-                Layer::Truth(slot) => *slot,
-                Layer::Folder(folder) => {
-                    fs::create_dir_all(folder)?;
-                    held.push((folder.clone(), false));
-                    held.len() - 1
-                }
-            };
-            puts.push(Step::Put { slot, path: text(path)? });
-        }
+        let puts = puts(&layers, &mut held)?;
         // All are held before anything is laid over where they are.
-        let mut steps = Vec::new();
-        for (slot, (path, is_read_only)) in held.iter().enumerate() {
-            steps.push(Step::Hold { path: text(path)?, slot, is_read_only: *is_read_only });
-        }
+        let mut steps = holds(&held)?;
         steps.push(Step::SealAll);
         steps.extend(puts);
         for path in &wanted.protected.pinned {
-            steps.push(Step::Pin { path: text(path)? });
+            steps.push(Step::Pin { path: text(path.as_os_str())? });
         }
         for path in &wanted.protected.sealed {
-            steps.push(Step::Seal { path: text(path)? });
+            steps.push(Step::Seal { path: text(path.as_os_str())? });
         }
         if Path::new(TERMINALS).is_dir() {
-            steps.push(Step::Terminals { path: text(Path::new(TERMINALS))? });
+            steps.push(Step::Terminals { path: text(TERMINALS.as_ref())? });
         }
-        Ok(Self { steps, held: held.len() })
+        Ok(Self { steps })
     }
 
     /// Returns where terminals of the command's own are, if there are any.
@@ -174,6 +154,49 @@ impl Places {
         let last = self.steps.last()?;
         if let Step::Terminals { path } = last { Some(path.clone()) } else { None }
     }
+}
+
+/// Returns what is laid over what. Holds what it needs for that.
+fn puts(
+    layers: &BTreeMap<PathBuf, Layer>,
+    held: &mut Vec<(PathBuf, bool)>,
+) -> io::Result<Vec<Step<CString>>> {
+    let mut puts = Vec::new();
+    // Sorted by path: what is above comes first.
+    for (path, layer) in layers {
+        if let Some((above, Layer::Folder(folder))) = nearest(layers, path) {
+            make_mount_point(path, above, folder)?;
+        }
+        let slot = match layer {
+            Layer::Nothing => {
+                puts.push(Step::Cover {
+                    from: text(NOTHING.as_ref())?,
+                    path: text(path.as_os_str())?,
+                });
+                continue;
+            }
+            Layer::Truth(slot) => *slot,
+            Layer::Folder(folder) => {
+                fs::create_dir_all(folder)?;
+                held.push((folder.clone(), false));
+                held.len() - 1
+            }
+        };
+        puts.push(Step::Put { slot, path: text(path.as_os_str())? });
+    }
+    Ok(puts)
+}
+
+/// Returns how places are held.
+fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<Step<CString>>> {
+    if held.len() > HELD {
+        return Err(io::Error::other(format!("more than {HELD} places to show or to hide")));
+    }
+    let mut steps = Vec::new();
+    for (slot, (path, is_read_only)) in held.iter().enumerate() {
+        steps.push(Step::Hold { path: text(path.as_os_str())?, slot, is_read_only: *is_read_only });
+    }
+    Ok(steps)
 }
 
 /// Returns the layer that a path lies in.
@@ -210,6 +233,6 @@ fn sockets_of_others() -> Vec<PathBuf> {
     paths
 }
 
-pub(super) fn text(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+pub(super) fn text(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }

@@ -33,21 +33,27 @@ pub(super) fn limit(limits: ProcessLimits) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Gives up what root could do beyond files of its own.
-pub(super) fn drop_capabilities() -> rustix::io::Result<()> {
-    let now = rustix::thread::capabilities(None)?;
-    if now.permitted.contains(CapabilitySet::SETPCAP) {
-        for number in 0..CAPABILITY_COUNT {
-            let capability = CapabilitySet::from_bits_retain(1 << number);
-            if !CAPABILITIES.contains(capability)
-                && rustix::thread::remove_capability_from_bounding_set(capability).is_err()
-            {
-                // The kernel knows no more of them.
-                break;
-            }
+/// Gives up for good what no program may have that is started from now on, root's and those with rights of their own
+/// included.
+pub(super) fn drop_bounds() -> rustix::io::Result<()> {
+    if !rustix::thread::capabilities(None)?.permitted.contains(CapabilitySet::SETPCAP) {
+        return Ok(());
+    }
+    for number in 0..CAPABILITY_COUNT {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        if !CAPABILITIES.contains(capability)
+            && rustix::thread::remove_capability_from_bounding_set(capability).is_err()
+        {
+            // The kernel knows no more of them.
+            break;
         }
     }
-    let kept = now.permitted & CAPABILITIES;
+    Ok(())
+}
+
+/// Gives up what root could do beyond files of its own.
+pub(super) fn drop_capabilities() -> rustix::io::Result<()> {
+    let kept = rustix::thread::capabilities(None)?.permitted & CAPABILITIES;
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets)

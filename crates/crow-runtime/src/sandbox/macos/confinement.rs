@@ -9,6 +9,7 @@ use std::{
 };
 
 use crow_core::capability::PutAside;
+use rustix::process::Pid;
 use tokio::process::Command;
 
 use super::{
@@ -16,8 +17,8 @@ use super::{
     profile::Profile,
 };
 use crate::sandbox::{
-    ConfinedEnd, ProcessLimits, SandboxProfile, nested::NestedRepositories, program::Program,
-    protected::Protected,
+    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, nested::NestedRepositories,
+    program::Program, protected::Protected,
 };
 
 /// Where programs look for their temporary folder.
@@ -89,6 +90,12 @@ impl Confinement {
         arguments.push(memory.to_string().into());
         arguments.extend(command.arguments);
         Program { path: self.seatbelt.clone(), name: self.seatbelt.clone().into(), arguments }
+    }
+
+    /// Starts a command where all that it starts ends with it: nothing sees to that here.
+    #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn start(&mut self, _launch: Launch<'_>) -> io::Result<Pid> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Makes the command the leader of a group, with which it is ended.
@@ -264,6 +271,10 @@ mod tests {
         assert_eq!(confinement.variables()["TMPDIR"], temp.as_os_str());
         confinement.apply(&mut Command::new(SHELL));
         assert!(!confinement.has_init() && confinement.failure().is_none());
+        let (_reader, writer) = io::pipe().unwrap();
+        let (path, env) = (Path::new(SHELL), BTreeMap::new());
+        let launch = Launch { path, argv: &[], env, output: writer.into() };
+        assert!(confinement.start(launch).is_err());
         assert_eq!(confinement.end(), None);
     }
 }

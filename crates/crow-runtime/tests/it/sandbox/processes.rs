@@ -1,12 +1,14 @@
 //! What commands can do to processes, and how they end.
 
 use std::{
+    fs,
     net::TcpListener,
-    os::unix::net::UnixListener,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crow_core::capability::{ProcessEnd, Processes as _};
+use crow_core::capability::{Containment, ProcessEnd, ProcessSpec, Processes as _};
 use tokio_util::sync::CancellationToken;
 
 use super::stage::{Stage, printed};
@@ -24,13 +26,86 @@ async fn a_command_ends_as_it_would_without_a_sandbox() {
         assert_eq!(stage.run(script).await.end, end, "{script}");
     }
     let error = stage.runner.run(
-        crow_core::capability::ProcessSpec {
-            argv: vec!["nothing-of-the-kind".to_owned()],
-            ..stage.spec("")
-        },
+        ProcessSpec { argv: vec!["nothing-of-the-kind".to_owned()], ..stage.spec("") },
         CancellationToken::new(),
     );
     assert!(error.await.unwrap_err().to_string().contains("nothing-of-the-kind cannot be started"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_told_as_it_is_without_a_sandbox() {
+    let stage = Stage::new();
+    let plain = crow_runtime::ProcessRunner::new(std::collections::BTreeMap::new());
+    let broken = stage.project().join("broken");
+    fs::write(&broken, [0; 9]).unwrap();
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(stage.project().join("text"), "").unwrap();
+    for (program, cwd) in [
+        ("./broken", "."),
+        ("./text", "."),
+        ("./nothing", "."),
+        ("/bin/sh", "nowhere"),
+        ("/bin/sh", "text"),
+    ] {
+        let spec = || ProcessSpec {
+            argv: vec![program.to_owned()],
+            cwd: stage.project().join(cwd),
+            ..stage.spec("")
+        };
+        let held = stage.runner.run(spec(), CancellationToken::new()).await.unwrap_err();
+        let free = plain.run(spec(), CancellationToken::new()).await.unwrap_err();
+        assert_eq!(held.to_string(), free.to_string(), "{program} in {cwd}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_programs_memory_is_where_its_commands_are() {
+    let secrets = vec![1_u8; 64 << 20];
+    let stage = Stage::new();
+    let printed = stage.print("grep -E '^(VmData|VmRSS)' /proc/1/status | tr -dc '0-9\\n'").await;
+    let kilobytes: Vec<u64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(matches!(kilobytes[..], [..12_000, ..12_000]), "{printed}");
+    assert_eq!(secrets.len(), 64 << 20);
+}
+
+#[tokio::test]
+async fn what_starts_commands_is_no_orphan() {
+    crow_runtime::adopt_orphans().unwrap();
+    let stage = Stage::new();
+    let sandbox = Arc::clone(&stage.sandbox);
+    // When its thread has ended, it is a child of the first one, as orphans are.
+    let laid = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(sandbox.containment())
+    });
+    assert_eq!(laid.join().unwrap(), Containment::Full);
+    for _ in 0..3 {
+        assert_eq!(stage.print("(setsid sleep 0.01 &); echo fine").await, "fine\n");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_its_processes() {
+    let stage = Stage::new();
+    let ready = stage.project().join("ready");
+    let run = stage.runner.run(
+        stage.spec("setsid sleep 976 & touch ready; exec sleep 976"),
+        CancellationToken::new(),
+    );
+    let started = async {
+        while !ready.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        () = started => {}
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    while is_any_running("sleep\0976") {
+        assert!(Instant::now() < until, "it goes on");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,94 @@
+//! A child of this process that another one has made.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    process::ExitStatus,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, waitpid},
+};
+use tokio::io::unix::AsyncFd;
+
+/// Those that were let go of before they had ended.
+static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
+/// A child of this process that another one has made. Killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct GivenChild {
+    pid: Pid,
+    /// Absent only while it is dropped.
+    fd: Option<AsyncFd<OwnedFd>>,
+    status: Option<ExitStatus>,
+}
+
+impl GivenChild {
+    /// Takes over a child that nobody has waited for.
+    #[expect(deprecated, reason = "an owned descriptor is open; what came after it is unsafe code")]
+    pub(super) fn new(pid: Pid) -> io::Result<Self> {
+        reap_left();
+        let fd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)
+            .map_err(io::Error::from)
+            .and_then(AsyncFd::new)
+            .inspect_err(|_| {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
+            })?;
+        Ok(Self { pid, fd: Some(fd), status: None })
+    }
+
+    pub(super) fn id(&self) -> Option<u32> {
+        u32::try_from(self.pid.as_raw_nonzero().get()).ok()
+    }
+
+    /// Waits for its end.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.status {
+                return Ok(status);
+            }
+            let fd = self.fd.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            let mut ready = fd.readable().await?;
+            self.status = reap(fd.get_ref())?;
+            if self.status.is_none() {
+                ready.clear_ready();
+            }
+        }
+    }
+}
+
+impl Drop for GivenChild {
+    fn drop(&mut self) {
+        if self.status.is_some() {
+            return;
+        }
+        if let Some(fd) = self.fd.take().map(AsyncFd::into_inner) {
+            let _ = rustix::process::pidfd_send_signal(&fd, Signal::KILL);
+            LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
+            reap_left();
+        }
+    }
+}
+
+/// Waits for what has ended of those that were let go of.
+fn reap_left() {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain(|fd| matches!(reap(fd), Ok(None)));
+}
+
+/// Returns how a child ended, if it has.
+fn reap(fd: &OwnedFd) -> io::Result<Option<ExitStatus>> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let status = match rustix::process::waitid(WaitId::PidFd(fd.as_fd()), options) {
+        Err(rustix::io::Errno::AGAIN) => None,
+        status => status?,
+    };
+    Ok(status.map(|status| {
+        let exited = status.exit_status().map(|code| code << 8);
+        ExitStatus::from_raw(exited.or_else(|| status.terminating_signal()).unwrap_or_default())
+    }))
+}

@@ -1,0 +1,185 @@
+//! The part of a filter that looks at the number of a call alone, as the kernel's instructions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seccompiler::{BpfProgram, SeccompAction, TargetArch, sock_filter};
+
+const LOAD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+/// Where a call's number and the kind of machine are in what is looked at.
+const NUMBER: u32 = 0;
+const MACHINE: u32 = 4;
+/// The mark of system calls of the x32 kind, which have numbers of their own.
+const X32: u32 = 0x4000_0000;
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Fate {
+    /// It is none of this filter's.
+    Allowed = 252,
+    Refused,
+    /// The kernel seems not to have it.
+    Absent,
+    /// It depends on its arguments: rules come after this part.
+    Ruled,
+}
+
+impl Fate {
+    /// Stands for a jump to where it is decided.
+    fn jump(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Makes a search for the fate of a call by its number. Calls of another kind of machine are left to the rules.
+///
+/// The kernel tries a new filter with every call there is, and translates it for each command anew: a list in which
+/// calls are looked for one by one takes three times as long. None where there are too many calls.
+pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<BpfProgram> {
+    let machine = match arch {
+        TargetArch::x86_64 => 0xc000_003e,
+        TargetArch::aarch64 => 0xc000_00b7,
+        TargetArch::riscv64 => 0xc000_00f3,
+    };
+    let fate = |number: u32| {
+        let is_foreign = arch == TargetArch::x86_64 && number >= X32;
+        let known = fates.get(&number).copied().unwrap_or(Fate::Allowed);
+        if is_foreign { Fate::Absent } else { known }
+    };
+    let edges = fates.keys().flat_map(|number| [*number, number.saturating_add(1)]).chain([X32]);
+    let edges = edges.collect::<BTreeSet<u32>>().into_iter();
+    let edges =
+        edges.filter(|edge| edge.checked_sub(1).is_some_and(|below| fate(below) != fate(*edge)));
+    let ranges: Vec<_> = [0].into_iter().chain(edges).map(|start| (start, fate(start))).collect();
+    let mut program = vec![
+        instruction(LOAD, 0, 0, MACHINE),
+        instruction(JUMP_IF_EQUAL, 0, Fate::Ruled.jump(), machine),
+        instruction(LOAD, 0, 0, NUMBER),
+    ];
+    halve(&ranges, &mut program)?;
+    let ends = [
+        (Fate::Allowed, SeccompAction::Allow),
+        (Fate::Refused, SeccompAction::Errno(libc::EPERM.cast_unsigned())),
+        (Fate::Absent, SeccompAction::Errno(libc::ENOSYS.cast_unsigned())),
+    ];
+    let length = program.len();
+    for (at, instruction) in program.iter_mut().enumerate() {
+        for jump in [&mut instruction.jt, &mut instruction.jf] {
+            if *jump >= Fate::Allowed.jump() {
+                let end = length + usize::from(*jump - Fate::Allowed.jump());
+                *jump = short(end - at - 1)?;
+            }
+        }
+    }
+    program.extend(ends.map(|(_, action)| instruction(RETURN, 0, 0, action.into())));
+    Some(program)
+}
+
+/// Adds what finds the range of a number.
+fn halve(ranges: &[(u32, Fate)], program: &mut BpfProgram) -> Option<()> {
+    if let [(start, fate)] = ranges {
+        program.push(instruction(JUMP_IF_AT_LEAST, fate.jump(), fate.jump(), *start));
+        return Some(());
+    }
+    let (below, above) = ranges.split_at(ranges.len() / 2);
+    let at = program.len();
+    let (start, _) = above.first()?;
+    program.push(instruction(JUMP_IF_AT_LEAST, 0, 0, *start));
+    for (half, is_above) in [(below, false), (above, true)] {
+        let jump = if let [(_, fate)] = half {
+            fate.jump()
+        } else {
+            let next = short(program.len() - at - 1)?;
+            halve(half, program)?;
+            next
+        };
+        let fork = program.get_mut(at)?;
+        *(if is_above { &mut fork.jt } else { &mut fork.jf }) = jump;
+    }
+    Some(())
+}
+
+fn short(distance: usize) -> Option<u8> {
+    u8::try_from(distance).ok().filter(|distance| *distance < Fate::Allowed.jump())
+}
+
+fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// Does what the kernel does with a filter. Returns what becomes of the call.
+#[cfg(test)]
+pub(super) fn run(program: &[sock_filter], machine: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    let mut words = vec![number, machine, 0, 0];
+    for argument in arguments {
+        let halves = [argument & 0xffff_ffff, argument >> 32];
+        words.extend(halves.map(|half| u32::try_from(half).unwrap()));
+    }
+    let (mut at, mut value) = (0, 0_u32);
+    loop {
+        let sock_filter { code, jt, jf, k } = program[at].clone();
+        at += 1;
+        let is_true = match code {
+            LOAD => {
+                value = words[k as usize / 4];
+                continue;
+            }
+            0x54 => {
+                value &= k;
+                continue;
+            }
+            0x05 => {
+                at += k as usize;
+                continue;
+            }
+            RETURN => return k,
+            JUMP_IF_EQUAL => value == k,
+            0x25 => value > k,
+            JUMP_IF_AT_LEAST => value >= k,
+            0x45 => value & k != 0,
+            code => panic!("{code:#x}"),
+        };
+        at += usize::from(if is_true { jt } else { jf });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_number_has_the_fate_that_it_was_given(
+            calls in prop::collection::btree_map(0_u32..300, 0_usize..4, 0..90),
+            other in 0_u32..X32,
+        ) {
+            const FATES: [Fate; 4] = [Fate::Allowed, Fate::Refused, Fate::Absent, Fate::Ruled];
+            let fates: BTreeMap<_, _> = calls.into_iter().map(|(call, fate)| (call, FATES[fate])).collect();
+            let mut program = search(&fates, TargetArch::x86_64).unwrap();
+            program.push(instruction(RETURN, 0, 0, 77));
+            for number in (0..310).chain([other, X32 - 1]) {
+                let expected = match fates.get(&number).unwrap_or(&Fate::Allowed) {
+                    Fate::Allowed => 0x7fff_0000,
+                    Fate::Refused => 0x5_0001,
+                    Fate::Absent => 0x5_0026,
+                    Fate::Ruled => 77,
+                };
+                prop_assert_eq!(run(&program, 0xc000_003e, number, [0; 6]), expected, "{}", number);
+                prop_assert_eq!(run(&program, 0x4000_0003, number, [0; 6]), 77);
+            }
+            prop_assert_eq!(run(&program, 0xc000_003e, X32 | other, [0; 6]), 0x5_0026);
+        }
+    }
+
+    #[test]
+    fn a_search_among_too_many_calls_is_none() {
+        let every_other = |count| (0..count).map(|call| (call * 2, Fate::Refused)).collect();
+        assert!(search(&every_other(2000), TargetArch::x86_64).is_none());
+        assert!(search(&every_other(100), TargetArch::x86_64).is_some());
+    }
+}
