@@ -173,8 +173,7 @@ impl BaseAgent {
                     }
                     match self.ask(agent, &mut model, tool_choice, cancel).await {
                         Ok((id, reply)) => {
-                            let model = &model.in_use().info.reference;
-                            turn.on_reply(result.take_reply(&reply, model));
+                            turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
                         }
                         Err(AgentError::Cancelled) => turn.on_cancelled(),

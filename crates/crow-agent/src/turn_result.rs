@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use crow_core::{
     event::CheckReport,
     message::ReplyContent,
-    model::{ModelRef, ModelReply},
+    model::ModelReply,
     tool::ToolStatus,
     turn::{CallOutcome, ReplyFacts, TurnEnd},
     usage::TokenUsage,
 };
 use crow_runtime::ExecutedCall;
 
-use crate::{ModelUsage, submit_for_review, task_complete};
+use crate::{submit_for_review, task_complete};
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,6 @@ pub struct TurnResult {
     pub evidence: CheckReport,
     /// What the model calls of the turn used.
     pub usage: TokenUsage,
-    /// The same, by the model that was asked.
-    pub model_usage: ModelUsage,
     /// Files that were created, changed or deleted, each once, in the order of the first change.
     pub files_changed: Vec<PathBuf>,
     /// How many times the model was called.
@@ -47,7 +45,6 @@ impl Default for TurnResult {
             task_complete: None,
             evidence: CheckReport::default(),
             usage: TokenUsage::default(),
-            model_usage: ModelUsage::default(),
             files_changed: Vec::new(),
             steps: 0,
             steering: Vec::new(),
@@ -70,9 +67,8 @@ impl TurnResult {
     }
 
     /// Takes in a reply and tells the turn machine of it.
-    pub(crate) fn take_reply(&mut self, reply: &ModelReply, model: &ModelRef) -> ReplyFacts {
+    pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
         self.usage += reply.usage;
-        self.model_usage.add(model, reply.usage);
         let texts = reply.blocks.iter().filter_map(|block| match &block.content {
             ReplyContent::Text { text } => Some(text.as_str()),
             ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,

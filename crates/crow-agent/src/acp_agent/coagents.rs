@@ -16,7 +16,7 @@ use super::{
     Coagent, RunInput, RunResult,
     session::{Seat, SeatSession, preface},
 };
-use crate::{ModelUsage, TurnResult};
+use crate::TurnResult;
 
 /// What a coagent came to.
 #[derive(Debug)]
@@ -27,7 +27,6 @@ pub(super) struct Looked {
     /// Why it could not look.
     pub failure: Option<String>,
     pub files_changed: Vec<PathBuf>,
-    pub usage: ModelUsage,
     pub verified: bool,
 }
 
@@ -38,14 +37,7 @@ impl Looked {
             verdict: Verdict::Rejected,
             text: String::new(),
         };
-        Self {
-            review,
-            finish: None,
-            failure: None,
-            files_changed: Vec::new(),
-            usage: ModelUsage::default(),
-            verified: false,
-        }
+        Self { review, finish: None, failure: None, files_changed: Vec::new(), verified: false }
     }
 
     fn after_turn(reviewer: &str, turn: TurnResult) -> Self {
@@ -53,7 +45,6 @@ impl Looked {
         looked.verified = turn.is_verified();
         let words = turn.text.unwrap_or_default();
         looked.files_changed = turn.files_changed;
-        looked.usage = turn.model_usage;
         match turn.end {
             TurnEnd::TaskComplete { summary } => {
                 looked.review.verdict = Verdict::Approved;
@@ -76,7 +67,6 @@ impl Looked {
     fn after_run(reviewer: &str, run: RunResult) -> Self {
         let mut looked = Self::new(reviewer);
         looked.files_changed = run.files_changed;
-        looked.usage = run.usage;
         looked.verified = run.verified;
         looked.review.text = run.text.unwrap_or_default();
         match run.finish {

@@ -7,7 +7,6 @@ mod agent;
 mod coagents;
 mod end_tools;
 mod error;
-mod money;
 mod result;
 mod run;
 mod session;

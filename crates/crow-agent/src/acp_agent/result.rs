@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use crow_core::control::RunFinish;
-
-use crate::ModelUsage;
+use crow_core::{control::RunFinish, usage::TokenUsage};
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +16,7 @@ pub struct RunResult {
     /// Files that were created, changed or deleted, each once.
     pub files_changed: Vec<PathBuf>,
     /// What all model calls of the run used.
-    pub usage: ModelUsage,
+    pub usage: TokenUsage,
     /// Rounds that were begun.
     pub rounds: u32,
     /// Which of the coagents said that the task is done, if one did: the last of those that approved.

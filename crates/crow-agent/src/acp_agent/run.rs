@@ -12,15 +12,13 @@ use crow_core::{
 };
 use crow_runtime::{AgentError, ChildSpec, Reach};
 use futures_util::future::join_all;
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     AcpAgent, AcpSession, RunResult,
     coagents::{Looked, look},
-    money::Money,
 };
-use crate::{AgentConfig, BaseAgent, Bundle, Handoff, ModelUsage, TurnResult, handoff::Scene};
+use crate::{AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene};
 
 /// The name of the agent that writes messages for others.
 const GENERATOR: &str = "generator";
@@ -61,21 +59,12 @@ impl AcpAgent {
         );
         session.written = None;
         session.internals.set_budget(self.limits.into());
-        let models = Arc::clone(&session.internals.config().models);
-        let (money, unpriced) = match Money::of_run(self, models.as_ref()).await {
-            Ok(money) => (money, None),
-            Err(reason) => (Money::default(), Some(reason)),
-        };
-        let started = session.internals.config().clock.now();
         let mut run = Run {
             agent: self,
             session,
             cancel,
             machine,
             task: Block::text_of(&input.content),
-            started,
-            usage: ModelUsage::default(),
-            money,
             files_changed: Vec::new(),
             before: None,
             turn: TurnResult::default(),
@@ -83,9 +72,6 @@ impl AcpAgent {
             verified: false,
             completed_by: None,
         };
-        if let Some(reason) = unpriced {
-            return Ok(run.result(RunFinish::Failed(reason)));
-        }
         run.before = run.track().await;
         run.drive(input).await
     }
@@ -99,9 +85,6 @@ struct Run<'a> {
     machine: ControlMachine,
     /// What the user asked for.
     task: String,
-    started: Timestamp,
-    usage: ModelUsage,
-    money: Money,
     files_changed: Vec<PathBuf>,
     /// The files as the last reviewers left them.
     before: Option<SnapshotId>,
@@ -167,7 +150,6 @@ impl Run<'_> {
             text: turn.text.clone().unwrap_or_default(),
             changed: !turn.files_changed.is_empty(),
         };
-        self.usage.merge(&turn.model_usage);
         self.changed(&turn.files_changed);
         self.verified = turn.is_verified();
         self.hear(&turn.steering);
@@ -215,7 +197,6 @@ impl Run<'_> {
         let mut changed = false;
         let mut reviews = Vec::new();
         for (place, mut one) in looked.into_iter().enumerate() {
-            self.usage.merge(&one.usage);
             self.changed(&one.files_changed);
             changed |= !one.files_changed.is_empty();
             finish = finish.or(one.finish);
@@ -313,7 +294,6 @@ impl Run<'_> {
             }
             Err(error) => return Err(error),
         };
-        self.usage.merge(&turn.model_usage);
         Ok(match turn.end {
             TurnEnd::Text => Ok(turn.text.unwrap_or_default()),
             TurnEnd::Cancelled => Err(RunFinish::Cancelled),
@@ -362,18 +342,14 @@ impl Run<'_> {
         }
     }
 
+    /// Returns what all agents of the run used so far, subagents included.
     fn spent(&self) -> Spent {
-        let now = self.session.internals.config().clock.now();
-        let time = now.duration_since(self.started);
-        Spent {
-            rounds: 0,
-            usage: self.usage.total(),
-            money: self.money.spent(&self.usage),
-            time: time.try_into().unwrap_or_default(),
-        }
+        let internals = &self.session.internals;
+        internals.budget().spent(internals.config().clock.monotonic())
     }
 
     fn result(self, finish: RunFinish) -> RunResult {
+        let usage = self.spent().usage;
         let by = match &finish {
             RunFinish::Completed { by, .. } => Some(*by),
             RunFinish::NeedsInput
@@ -387,7 +363,7 @@ impl Run<'_> {
             finish,
             text: self.turn.text,
             files_changed: self.files_changed,
-            usage: self.usage,
+            usage,
             rounds: self.begun,
         }
     }
