@@ -49,6 +49,19 @@ impl Client {
     }
 
     /// Starts a run against the server.
+    /// Gives the user agents of their own.
+    pub(crate) fn add_agents(&self, count: usize) {
+        let folder = self.home().join(".config/crow-agent/agents/base");
+        fs::create_dir_all(&folder).unwrap();
+        for n in 0..count {
+            let role = if n % 2 == 0 { "subagent" } else { "primary" };
+            let text = format!(
+                "[agent]\nname = \"own-{n}\"\nrole = \"{role}\"\ndescription = \"looks at part {n}\"\n\n[tools]\nenabled = [\"read_file\", \"grep\", \"bash\"]\n\n[prompt]\nsystem = \"You look at part {n} of the project.\"\n"
+            );
+            fs::write(folder.join(format!("own-{n}.toml")), text).unwrap();
+        }
+    }
+
     pub(crate) fn start(&self, server: &ModelServer) -> Started {
         let url = server.base_url(Dialect::AnthropicMessages);
         let mut command = self.command();

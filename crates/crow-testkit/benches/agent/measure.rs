@@ -19,6 +19,8 @@ const FILES: usize = 1000;
 const MANY_STEPS: usize = 1000;
 /// Deltas of the long reply.
 const DELTAS: usize = 20_000;
+/// Files of agents.
+const AGENTS: usize = 200;
 /// Sessions in the list.
 const SESSIONS: usize = 10_000;
 
@@ -78,6 +80,12 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
         "≤ 0.10 s",
         seconds(deltas(crow).await),
         seconds(deltas(bare).await),
+    ));
+    crow.add_agents(AGENTS);
+    rows.push(alone(
+        "first request after start with 200 agent files more",
+        "≤ 30 ms",
+        ms(first_request(crow).await),
     ));
     let size = fs::metadata(crow.program()).unwrap().len();
     rows.push(alone("release binary, stripped", "≤ 25 MB", format!("{:.1} MB", size as f64 / 1e6)));
