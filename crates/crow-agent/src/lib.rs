@@ -1,9 +1,31 @@
 //! The built-in loops of Crow.
 //!
 //! [`BaseAgent`] is one model with a system prompt and tools: its [`execute_turn`](BaseAgent::execute_turn) drives the
-//! turn machine. [`serve`] runs such an agent on the runtime, one turn for each input. What agents are, files say:
-//! [`definition::AgentRegistry`] finds them by name in the [`layers`] of a configuration, and [`PromptRegistry`] writes
-//! their prompts. The crate knows no HTTP, no protocol and no terminal.
+//! turn machine. [`AcpAgent`] puts base agents together: a primary, coagents that look at its work, and the control flow
+//! that says what comes after a turn and who may end the run. [`serve`] runs one on the runtime, a run for each input.
+//! What agents are, files say: [`definition::AgentRegistry`] finds them by name in the [`layers`] of a configuration,
+//! [`PromptRegistry`] writes their prompts, and [`Assembly`] puts them together. The crate knows no HTTP, no protocol and no
+//! terminal.
+//!
+//! ```
+//! use crow_agent::{AcpAgent, AcpAgentParts, BaseAgent, Coagent, CompositionError, EndTools};
+//! use crow_core::{control::{Consensus, ControlFlow}, turn::RunLimits};
+//!
+//! /// One agent works, another one reads what it did and says when it is done.
+//! fn pair(builder: BaseAgent, reviewer: BaseAgent) -> Result<AcpAgent, CompositionError> {
+//!     AcpAgent::new(AcpAgentParts {
+//!         name: "PAIR".to_owned(),
+//!         description: "works; a reviewer says when it is done".to_owned(),
+//!         primary: builder,
+//!         coagents: vec![Coagent::Base(Box::new(reviewer))],
+//!         control_flow: ControlFlow::judge(),
+//!         consensus: Consensus::All,
+//!         handoff: None,
+//!         limits: RunLimits { max_rounds: 5, ..RunLimits::default() },
+//!         end_tools: EndTools::default(),
+//!     })
+//! }
+//! ```
 
 mod acp_agent;
 mod assembly;
