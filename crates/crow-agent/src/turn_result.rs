@@ -66,6 +66,17 @@ impl TurnResult {
         self.task_complete.is_some() && self.evidence.verified
     }
 
+    /// Returns the last words, those of a submission among them.
+    pub(crate) fn last_words(&self) -> String {
+        let text = self.text.as_deref().unwrap_or_default().trim();
+        if let TurnEnd::SubmitForReview { summary } = &self.end
+            && summary.trim() != text
+        {
+            return format!("{text}\n\n{}", summary.trim()).trim().to_owned();
+        }
+        text.to_owned()
+    }
+
     /// Takes in a reply and tells the turn machine of it.
     pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
         self.usage += reply.usage;

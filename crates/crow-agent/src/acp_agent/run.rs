@@ -121,14 +121,27 @@ impl Run<'_> {
                     let reviewed = self.review().await;
                     self.session.internals.emit(AgentEvent::RoundEnd).await?;
                     reviewed?;
-                    if let Some(said) = self.session.internals.take_steering().await? {
-                        self.hear(&[said]);
-                        self.machine.on_steering();
-                    }
+                    self.take_steering().await?;
                 }
                 NextAction::Finish(finish) => return Ok(self.result(finish)),
             }
         }
+    }
+
+    /// Takes in what the user said while the coagents looked, where a turn of this run will answer it. After any other end
+    /// the words stay unread, and are the next run's.
+    async fn take_steering(&mut self) -> Result<(), AgentError> {
+        match self.machine.next_action() {
+            NextAction::PrimaryTurn { .. } | NextAction::Finish(RunFinish::Completed { .. }) => {}
+            NextAction::Generate { .. } | NextAction::Review | NextAction::Finish(_) => {
+                return Ok(());
+            }
+        }
+        if let Some(said) = self.session.internals.take_steering().await? {
+            self.hear(&[said]);
+            self.machine.on_steering();
+        }
+        Ok(())
     }
 
     /// Returns whether the round that is under way has a part to come.
@@ -137,13 +150,12 @@ impl Run<'_> {
     }
 
     async fn primary_turn(&mut self, said: Option<RunInput>) -> Result<(), AgentError> {
-        let internals = &mut self.session.internals;
-        internals.start_round().await?;
+        self.session.internals.start_round().await?;
         self.begun += 1;
-        if let Some(RunInput { source, content }) = said {
-            let preface = super::session::preface(&self.session.surroundings, internals);
-            internals.say(source, preface, content).await?;
+        if let Some(said) = said {
+            self.say(said).await?;
         }
+        let internals = &mut self.session.internals;
         let turn = self.agent.primary.execute_turn(internals, self.cancel).await?;
         let facts = TurnFacts {
             end: turn.end.clone(),
@@ -157,6 +169,12 @@ impl Run<'_> {
         let spent = self.spent();
         self.machine.on_primary_turn(&facts, spent);
         Ok(())
+    }
+
+    async fn say(&mut self, said: RunInput) -> Result<(), AgentError> {
+        let internals = &mut self.session.internals;
+        let preface = super::session::preface(&self.session.surroundings, internals);
+        internals.say(said.source, preface, said.content).await
     }
 
     /// Lets all coagents look at the same time.
@@ -241,6 +259,10 @@ impl Run<'_> {
             (&self.agent.handoff, &self.session.written)
         {
             match self.generate(generator_prompt).await? {
+                Ok(text) if text.trim().is_empty() => {
+                    let reason = "the generator wrote nothing".to_owned();
+                    return Ok(Err(RunFinish::Failed(reason)));
+                }
                 Ok(text) => self.session.written = Some(text),
                 Err(finish) => return Ok(Err(finish)),
             }
@@ -297,6 +319,7 @@ impl Run<'_> {
         Ok(match turn.end {
             TurnEnd::Text => Ok(turn.text.unwrap_or_default()),
             TurnEnd::Cancelled => Err(RunFinish::Cancelled),
+            end @ TurnEnd::Budget { .. } => Err(RunFinish::Stopped(end)),
             end @ (TurnEnd::TaskComplete { .. }
             | TurnEnd::SubmitForReview { .. }
             | TurnEnd::MaxSteps { .. }
@@ -304,7 +327,6 @@ impl Run<'_> {
             | TurnEnd::InvalidCalls
             | TurnEnd::OutputLimit
             | TurnEnd::Refusal
-            | TurnEnd::Budget { .. }
             | TurnEnd::Error { .. }) => {
                 Err(RunFinish::Failed(format!("the generator came to nothing: {end}")))
             }

@@ -310,7 +310,8 @@ impl AgentKind {
 /// Returns whether a name can be that of an agent: it is the name of a file, and a word of a command line.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(is_plain)
+    let is_start = |c: char| !matches!(c, '.' | '-');
+    name.len() <= 64 && name.starts_with(is_start) && name.chars().all(is_plain)
 }
 
 fn places(kind: AgentKind) -> &'static [(&'static str, &'static str)] {

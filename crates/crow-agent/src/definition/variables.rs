@@ -1,7 +1,7 @@
 //! What templates can name.
 
 /// The variables of a handoff template.
-pub const HANDOFF_VARIABLES: [&str; 11] = [
+pub const HANDOFF_VARIABLES: [&str; 10] = [
     "task",
     "task_description",
     "todo_state",
@@ -10,7 +10,6 @@ pub const HANDOFF_VARIABLES: [&str; 11] = [
     "commands",
     "open_questions",
     "round",
-    "criteria",
     "primary",
     "reviewer",
 ];

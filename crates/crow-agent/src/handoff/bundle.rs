@@ -40,12 +40,10 @@ pub struct Bundle {
     pub commands: String,
     /// What the primary asks or leaves open.
     pub open_questions: String,
-    /// The primary's last words.
+    /// The primary's last words, those of its submission among them.
     pub turn_text: String,
     /// The number of the round, counted from 1.
     pub round: String,
-    /// The acceptance criteria, where some were written.
-    pub criteria: String,
     /// The agent whose work it is.
     pub primary: String,
     /// The agent that looks at it.
@@ -67,21 +65,20 @@ impl Bundle {
     /// the turn tell of.
     pub fn new(scene: Scene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
         let task = shortened(scene.task.trim(), TASK);
-        let text = turn.text.as_deref().unwrap_or_default();
+        let words = turn.last_words();
         Self {
             task_description: task.clone(),
             task,
             todo_state: shortened(&todo(scene.todo), TODO),
-            turn_digest: digest::digest(turn),
+            turn_digest: digest::digest(&turn.tool_calls, &words),
             changes: match changes {
                 Some(patch) => changes::of_patch(patch),
                 None => changes::of_calls(&turn.tool_calls),
             },
             commands: digest::commands(&turn.tool_calls),
-            open_questions: digest::open_questions(text),
-            turn_text: text.trim().to_owned(),
+            open_questions: digest::open_questions(&words),
+            turn_text: words,
             round: scene.round.to_string(),
-            criteria: String::new(),
             primary: scene.primary.to_owned(),
             reviewer: scene.reviewer.to_owned(),
         }
@@ -99,7 +96,6 @@ impl Bundle {
             open_questions: text("open_questions"),
             turn_text: text("partner_says"),
             round: text("round"),
-            criteria: text("criteria"),
             primary: text("primary"),
             reviewer: text("reviewer"),
         }

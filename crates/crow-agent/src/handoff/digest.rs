@@ -7,7 +7,6 @@ use crow_runtime::ExecutedCall;
 use serde_json::Value;
 
 use super::bundle::shortened;
-use crate::TurnResult;
 
 /// The most bytes of the last words.
 const WORDS: usize = 3000;
@@ -22,9 +21,8 @@ const COMMANDS: usize = 20;
 const QUESTIONS: usize = 6;
 
 /// Lists the calls of a turn and its last words.
-pub(super) fn digest(turn: &TurnResult) -> String {
+pub(super) fn digest(calls: &[ExecutedCall], words: &str) -> String {
     let mut text = String::new();
-    let calls = &turn.tool_calls;
     let left_out = calls.len().saturating_sub(CALLS);
     for (index, call) in calls.iter().enumerate() {
         if left_out > 0 && index == FIRST_CALLS {
@@ -36,7 +34,6 @@ pub(super) fn digest(turn: &TurnResult) -> String {
         }
         let _ = writeln!(text, "{}", line(call));
     }
-    let words = turn.text.as_deref().unwrap_or_default().trim();
     if !words.is_empty() {
         let _ = write!(text, "Last words:\n{}", shortened(words, WORDS));
     }
@@ -126,12 +123,8 @@ mod tests {
         let read = |i: usize| {
             call("read_file", json!({"path": format!("src/f{i}.rs")}), ToolResult::success("x"))
         };
-        let turn = TurnResult {
-            tool_calls: (0..100).map(read).collect(),
-            text: Some("All done.".to_owned()),
-            ..TurnResult::default()
-        };
-        let digest = digest(&turn);
+        let calls: Vec<_> = (0..100).map(read).collect();
+        let digest = digest(&calls, "All done.");
         let lines: Vec<_> = digest.lines().collect();
         assert_eq!(lines.len(), CALLS + 1 + 2);
         assert_eq!(

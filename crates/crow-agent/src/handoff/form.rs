@@ -82,6 +82,10 @@ impl Handoff {
             format!("{}\n\n{DATA}\n\n{}", text.trim(), bundle.to_text(shown))
         };
         match self {
+            // No provider takes an empty message.
+            Self::Verbatim if bundle.turn_text.is_empty() => {
+                Ok(format!("({} said nothing.)", bundle.primary))
+            }
             Self::Verbatim => Ok(bundle.turn_text),
             Self::Static(text) => Ok(behind(text, &mut bundle, &[])),
             Self::Generated { .. } => Ok(behind(generated.unwrap_or(REVIEW), &mut bundle, &[])),

@@ -207,10 +207,9 @@ impl ControlMachine {
             Err(finish) => return self.finish(finish),
         };
         let approvals = reviews.iter().filter(|review| review.verdict == Verdict::Approved).count();
-        let text = Review::join(reviews);
-        if self.flow.owner_of_the_end() == OwnerOfTheEnd::Coagent
-            && self.consensus.is_reached(approvals, reviews.len())
-        {
+        let owner = self.flow.owner_of_the_end();
+        let text = Review::join(reviews, owner);
+        if owner == OwnerOfTheEnd::Coagent && self.consensus.is_reached(approvals, reviews.len()) {
             let by = OwnerOfTheEnd::Coagent;
             return self.finish(RunFinish::Completed { summary: text, by });
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::OwnerOfTheEnd;
 use crate::event::Verdict;
 
 /// How many of several reviewers must approve.
@@ -40,19 +41,22 @@ pub struct Review {
 }
 
 impl Review {
-    /// Writes what was said as one message. Several reviewers are named.
-    pub(super) fn join(reviews: &[Self]) -> String {
+    /// Writes what was said as one message. Several reviewers are named, and where it is theirs to say so, whether they
+    /// approve.
+    pub(super) fn join(reviews: &[Self], owner: OwnerOfTheEnd) -> String {
         let said = |review: &&Self| !review.text.trim().is_empty();
         match reviews {
             [one] => one.text.trim().to_owned(),
             several => {
                 let texts = several.iter().filter(said).map(|review| {
-                    format!(
-                        "{} ({}):\n{}",
-                        review.reviewer,
-                        word(review.verdict),
-                        review.text.trim()
-                    )
+                    let Self { reviewer, verdict, text } = review;
+                    let text = text.trim();
+                    match owner {
+                        OwnerOfTheEnd::Primary => format!("{reviewer}:\n{text}"),
+                        OwnerOfTheEnd::Coagent => {
+                            format!("{reviewer} ({}):\n{text}", word(*verdict))
+                        }
+                    }
                 });
                 texts.collect::<Vec<_>>().join("\n\n")
             }

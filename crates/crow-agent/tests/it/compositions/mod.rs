@@ -1,6 +1,8 @@
 //! Compositions: who spoke, in which order, and who ended it.
 
+mod handoffs;
 mod levels;
 mod ownership;
 mod reviewers;
+mod seams;
 mod story;

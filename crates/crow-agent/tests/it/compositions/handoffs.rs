@@ -1,0 +1,225 @@
+//! What a reviewer is handed: by whom it was written, and of which changes it tells.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crow_agent::{AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Coagent, Handoff};
+use crow_core::{
+    control::ControlFlow,
+    model::{ProviderError, ProviderErrorKind},
+    todo::{TodoItem, TodoList, TodoStatus},
+    tool::{CallPlan, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult},
+};
+use crow_runtime::{RuntimeConfig, SnapshotLimits, SnapshotStores};
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{Play, ScriptedModel},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::story::{Team, calls, ends, parts, says};
+use crate::{
+    checks::{bash, path_alone},
+    tools::Shell,
+};
+
+/// Takes one todo, as `todo_write` does: the true one lives above this crate.
+struct Plan;
+
+#[async_trait]
+impl Tool for Plan {
+    fn name(&self) -> &'static str {
+        "todo_write"
+    }
+
+    fn description(&self) -> &'static str {
+        "Replaces the todo list."
+    }
+
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object", "properties": {}})
+    }
+
+    fn category(&self) -> ToolCategory {
+        ToolCategory::Session
+    }
+
+    async fn plan(&self, _input: &Value, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        Ok(CallPlan::inert("plan"))
+    }
+
+    async fn execute(&self, _input: Value, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let content = "Mend the parser".to_owned();
+        let item = TodoItem { content, status: TodoStatus::Completed, active_form: None };
+        *ctx.todo.lock().unwrap() = TodoList::new(vec![item]).unwrap();
+        ToolResult::success("planned")
+    }
+}
+
+/// A builder and its reviewer in a folder whose files are captured; both have a shell.
+struct Pair {
+    harness: AgentHarness,
+    reviewer: ScriptedModel,
+    _data: TempDir,
+}
+
+impl Pair {
+    fn start(flow: ControlFlow, handoff: Option<Handoff>, scripts: [Vec<Play>; 2]) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let stores =
+            SnapshotStores::new(data.path().join("snapshots"), SnapshotLimits::default(), None);
+        let runtime = RuntimeConfig {
+            snapshots: Some(Arc::new(stores)),
+            child_env: path_alone(),
+            ..RuntimeConfig::default()
+        };
+        let mut tools = ToolRegistry::new();
+        tools.register(Shell);
+        tools.register(Plan);
+        let [builder, reviewer] = scripts.map(ScriptedModel::new);
+        let seat =
+            BaseAgent::new("reviewer", AgentConfig::default(), reviewer.resolved(), tools.clone());
+        let options = HarnessOptions { tools, runtime, ..HarnessOptions::default() };
+        let harness = AgentHarness::start_composed(builder, options, |primary| {
+            let coagents = vec![Coagent::Base(Box::new(seat))];
+            AcpAgent::new(AcpAgentParts { coagents, handoff, ..parts(primary, flow) }).unwrap()
+        });
+        Self { harness, reviewer, _data: data }
+    }
+
+    /// Runs to the end of both scripts and returns what the reviewer was handed, once for each review.
+    async fn handed(&mut self) -> Vec<String> {
+        let events = self.harness.run("mend it").await;
+        self.harness.model.assert_finished();
+        self.reviewer.assert_finished();
+        let handed = events.iter().filter_map(|event| match &event.event {
+            crow_core::event::AgentEvent::Handoff { prompt, .. } => Some(prompt.clone()),
+            _ => None,
+        });
+        handed.collect()
+    }
+}
+
+fn submits() -> Play {
+    ends("submit_for_review", "ready")
+}
+
+fn approves() -> Play {
+    ends("task_complete", "fine")
+}
+
+fn generated() -> Option<Handoff> {
+    Some(Handoff::Generated { generator_prompt: "Write the criteria.".to_owned() })
+}
+
+fn with_generated(parts: AcpAgentParts) -> AcpAgentParts {
+    AcpAgentParts { handoff: generated(), ..parts }
+}
+
+#[tokio::test]
+async fn a_generated_handoff_is_written_once_and_kept_for_the_run() {
+    let script = [submits(), says("Look for a test."), submits(), submits(), says("Be kind.")];
+    let judge = vec![says("no test"), approves(), approves()];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![judge], with_generated);
+    let events = team.harness.run("fix it").await;
+    let reviewer = team.coagents[0].clone();
+    let told =
+        |request: usize| format!("{:?}", reviewer.requests()[request].messages.last().unwrap());
+    assert!(told(0).contains("Look for a test.") && told(1).contains("Look for a test."));
+    let story = super::story::tell(&events);
+    let written = story.iter().filter(|line| line.starts_with("generator: ")).count();
+    assert_eq!(written, 1, "{story:#?}");
+    // Another task of the user is another run, with criteria of its own.
+    team.run("now something else").await;
+    assert!(told(2).contains("Be kind.") && !told(2).contains("Look for a test."), "{}", told(2));
+}
+
+#[tokio::test]
+async fn a_generator_of_the_handoff_that_fails_fails_the_run_with_the_reason() {
+    let broken = Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"));
+    let script = [submits(), broken];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
+    let story = team.run("fix it").await;
+    let last = story.last().unwrap();
+    assert!(last.starts_with("failed: the generator failed: ") && last.contains("no such key"));
+}
+
+#[tokio::test]
+async fn a_generator_of_the_handoff_that_writes_nothing_fails_the_run() {
+    let script = [submits(), says(" "), says(" ")];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
+    let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "failed: the generator wrote nothing");
+}
+
+#[tokio::test]
+async fn the_todo_list_of_the_primary_shows_up_where_a_template_names_it() {
+    let handoff = Handoff::template("The plan of {{primary}}:\n{{todo_state}}").unwrap();
+    let builder = vec![calls("todo_write"), submits()];
+    let mut pair = Pair::start(ControlFlow::judge(), Some(handoff), [builder, vec![approves()]]);
+    let handed = pair.handed().await;
+    assert!(handed[0].starts_with("The plan of builder:\n[x] Mend the parser\n"), "{}", handed[0]);
+    assert!(!handed[0].contains("<todo>"), "what the template shows is not shown twice");
+}
+
+#[tokio::test]
+async fn a_second_review_is_shown_what_changed_since_the_first() {
+    let builder = vec![
+        bash("a", "echo one > first; echo same > both"),
+        submits(),
+        bash("b", "echo two > second; echo more >> both"),
+        submits(),
+    ];
+    let judge = vec![says("Where is the second?"), approves()];
+    let mut pair = Pair::start(ControlFlow::judge(), None, [builder, judge]);
+    let handed = pair.handed().await;
+    for part in ["first +1 -0", "both +1 -0"] {
+        assert!(handed[0].contains(part), "{part}: {}", handed[0]);
+    }
+    for part in ["second +1 -0", "both +1 -0", "+more"] {
+        assert!(handed[1].contains(part), "{part}: {}", handed[1]);
+    }
+    assert!(!handed[1].contains("+one") && !handed[1].contains("+same"), "{}", handed[1]);
+}
+
+#[tokio::test]
+async fn what_a_reviewer_repaired_is_not_shown_to_it_as_the_work_of_the_primary() {
+    let builder =
+        vec![bash("a", "echo wrong > file"), submits(), bash("b", "echo x > other"), submits()];
+    let partner = vec![
+        bash("r", "echo repaired > file"),
+        says("I mended file; other is missing."),
+        approves(),
+    ];
+    let mut pair = Pair::start(ControlFlow::smart(), None, [builder, partner]);
+    let handed = pair.handed().await;
+    assert!(handed[0].contains("+wrong"), "{}", handed[0]);
+    assert!(handed[1].contains("other +1 -0"), "{}", handed[1]);
+    assert!(!handed[1].contains("+repaired") && !handed[1].contains("-wrong"), "{}", handed[1]);
+}
+
+#[tokio::test]
+async fn of_two_that_talk_one_that_only_submits_is_heard_by_its_summary() {
+    let partner = vec![approves()];
+    let mut team = Team::start_with(
+        ControlFlow::chat(Some(5)),
+        [ends("submit_for_review", "I added the test.")],
+        vec![partner],
+        |parts| AcpAgentParts { handoff: Some(Handoff::Verbatim), ..parts },
+    );
+    let story = team.run("fix it").await;
+    assert_eq!(story[2], "reviewer is told: I added the test.");
+}
+
+#[tokio::test]
+async fn all_of_what_a_submission_says_reaches_the_reviewer() {
+    let summary =
+        format!("{}\nShould the old name stay?", "I looked at each of the callers. ".repeat(20));
+    let builder = vec![ends("submit_for_review", &summary)];
+    let mut team = Team::start(ControlFlow::judge(), builder, vec![vec![approves()]]);
+    team.run("fix it").await;
+    let handed = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(handed.contains(&"I looked at each of the callers. ".repeat(20)), "{handed}");
+    assert!(handed.contains("<open_questions>\\nShould the old name stay?"), "{handed}");
+}

@@ -1,0 +1,210 @@
+//! Where a composition meets its user, its bounds, and the end of its process.
+
+use std::sync::Arc;
+
+use crow_agent::{
+    AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Coagent, Handoff, Surroundings, serve,
+};
+use crow_core::{
+    control::ControlFlow,
+    event::{AgentEvent, AgentRole, Envelope},
+    message::Block,
+    tool::ToolCategory,
+    turn::RunLimits,
+};
+use crow_runtime::AgentSession;
+use crow_testkit::{
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{Play, ScriptedModel},
+};
+use futures_util::StreamExt as _;
+use tokio::sync::Barrier;
+
+use super::story::{Team, all_tools, base, calls, ends, parts, says, tell};
+use crate::tools::{Act, tools};
+
+fn submits() -> Play {
+    ends("submit_for_review", "ready")
+}
+
+fn approves() -> Play {
+    ends("task_complete", "fine")
+}
+
+fn is_end(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::RunEnd { .. })
+}
+
+/// A builder whose judge waits in the tool `meet` until the test has said something.
+struct Watched {
+    harness: AgentHarness,
+    judge: ScriptedModel,
+    barrier: Arc<Barrier>,
+}
+
+impl Watched {
+    fn start(builder: Vec<Play>, judge: Vec<Play>, limits: RunLimits) -> Self {
+        let barrier = Arc::new(Barrier::new(2));
+        let judge = ScriptedModel::new(judge);
+        let meet = tools([("meet", ToolCategory::Read, Act::Meet(Arc::clone(&barrier)))]);
+        let seat = BaseAgent::new("judge", AgentConfig::default(), judge.resolved(), meet);
+        let options = HarnessOptions { tools: all_tools(), ..HarnessOptions::default() };
+        let model = ScriptedModel::new(builder);
+        let harness = AgentHarness::start_composed(model, options, |primary| {
+            let coagents = vec![Coagent::Base(Box::new(seat))];
+            let parts = parts(primary, ControlFlow::judge());
+            AcpAgent::new(AcpAgentParts { coagents, limits, ..parts }).unwrap()
+        });
+        Self { harness, judge, barrier }
+    }
+
+    /// Says something while the judge looks, and returns the events up to the end of the run.
+    async fn steer_in_review(&mut self, words: &str) -> Vec<Arc<Envelope>> {
+        self.harness.handle.send_input(vec![Block::text("fix it")]).unwrap();
+        let meets = |event: &AgentEvent| matches!(event, AgentEvent::CallStart { tool, .. } if tool == "meet");
+        let mut events = self.harness.until(meets).await;
+        self.harness.handle.steer(vec![Block::text(words)]).unwrap();
+        self.barrier.wait().await;
+        events.extend(self.harness.until(is_end).await);
+        events
+    }
+}
+
+#[tokio::test]
+async fn what_the_user_says_during_an_approving_review_is_worked_on_before_the_run_ends() {
+    let builder = vec![submits(), says("I do that, too.")];
+    let judge = vec![calls("meet"), approves(), approves()];
+    let mut watched = Watched::start(builder, judge, RunLimits::default());
+    let events = watched.steer_in_review("and the docs").await;
+    let expected = [
+        "user: fix it",
+        "builder: [submit_for_review]",
+        "judge is told: Review the work of build",
+        "judge: [meet]",
+        "judge: [task_complete]",
+        "judge approves",
+        "user interrupts: and the docs",
+        "builder: I do that, too.",
+        "judge is told: Review the work of build",
+        "judge: [task_complete]",
+        "judge approves",
+        "judge ends it: fine",
+        "completed",
+    ];
+    assert_eq!(tell(&events), expected);
+    let handed = format!("{:?}", watched.judge.requests().last().unwrap().messages.last().unwrap());
+    assert!(handed.contains("and the docs"), "the judge measures by the new words: {handed}");
+}
+
+#[tokio::test]
+async fn what_the_user_says_during_the_last_review_starts_the_next_run() {
+    let builder = vec![submits(), submits()];
+    let judge = vec![calls("meet"), says("No."), approves()];
+    let limits = RunLimits { max_rounds: 1, ..RunLimits::default() };
+    let mut watched = Watched::start(builder, judge, limits);
+    let events = watched.steer_in_review("and the docs").await;
+    assert_eq!(tell(&events).last().unwrap(), "stopped: the limit of rounds was reached");
+    let next =
+        tokio::time::timeout(std::time::Duration::from_secs(20), watched.harness.until(is_end));
+    let next = tell(&next.await.expect("the words are answered"));
+    assert_eq!(next[0], "user: and the docs");
+    assert_eq!(next.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn a_bound_in_money_without_a_price_is_a_failed_run_that_says_so() {
+    let mut team = Team::start_with(ControlFlow::judge(), [], vec![vec![]], |parts| {
+        let limits = RunLimits { max_money: Some(1.0), ..RunLimits::default() };
+        AcpAgentParts { limits, ..parts }
+    });
+    let story = team.run("fix it").await;
+    let expected =
+        "failed: money is bounded, and nobody knows the price of scripted/model";
+    assert_eq!(story, ["user: fix it", expected]);
+}
+
+#[tokio::test]
+async fn a_run_that_is_cut_off_while_its_message_is_written_is_cancelled_and_the_session_lives() {
+    let flow = ControlFlow::Generated { generator_prompt: "Write.".to_owned(), max_rounds: None };
+    let script = [says("half"), Play::Stall("- the".to_owned()), ends("task_complete", "all")];
+    let mut team = Team::start(flow, script, vec![]);
+    team.harness.handle.send_input(vec![Block::text("fix it")]).unwrap();
+    team.harness.model.wait_for_request(2).await;
+    team.harness.handle.interrupt();
+    let events = team.harness.until(is_end).await;
+    assert_eq!(tell(&events).last().unwrap(), "cancelled");
+    assert_eq!(team.run("go on").await.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn a_run_that_is_cut_off_while_its_handoff_is_written_is_cancelled_and_not_reviewed() {
+    let script = [submits(), Play::Stall("Look".to_owned())];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], |parts| {
+        let handoff = Some(Handoff::Generated { generator_prompt: "Write.".to_owned() });
+        AcpAgentParts { handoff, ..parts }
+    });
+    team.harness.handle.send_input(vec![Block::text("fix it")]).unwrap();
+    team.harness.model.wait_for_request(2).await;
+    team.harness.handle.interrupt();
+    let events = team.harness.until(is_end).await;
+    assert_eq!(tell(&events).last().unwrap(), "cancelled");
+    assert!(team.coagents[0].requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_bound_of_tokens_is_a_stop_wherever_it_is_reached() {
+    // A reply uses 110 tokens: the primary's are within the bound, those of the generator are not.
+    let flow = ControlFlow::Generated { generator_prompt: "Write.".to_owned(), max_rounds: None };
+    let mut team = Team::start_with(flow, [says("half")], vec![], |parts| {
+        let limits = RunLimits { max_tokens: Some(110), ..RunLimits::default() };
+        AcpAgentParts { limits, ..parts }
+    });
+    let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_again_has_its_work_reviewed_in_a_new_session_of_the_reviewer() {
+    let judge = vec![approves(), approves()];
+    let mut team = Team::start(ControlFlow::judge(), [submits(), submits()], vec![judge]);
+    let first = team.harness.run("fix it").await;
+    let (id, config) =
+        (team.harness.handle.session_id().clone(), team.harness.runtime.config().clone());
+    team.harness.handle.shutdown();
+    team.harness.handle.ended().await;
+    let (builder, judge) = (team.harness.model.clone(), team.coagents[0].clone());
+    let session = AgentSession::open(&config, &id, builder.resolved().info.abilities).unwrap();
+    let coagents = vec![Coagent::Base(Box::new(base("reviewer", &judge)))];
+    let parts = parts(base("builder", &builder), ControlFlow::judge());
+    let agent = AcpAgent::new(AcpAgentParts { coagents, ..parts }).unwrap();
+    let surroundings = Surroundings { cwd: team.harness.cwd(), ..Surroundings::default() };
+    let handle =
+        team.harness.runtime.spawn(session, |internals| serve(agent, surroundings, internals));
+    let mut events = handle.stream().unwrap();
+    handle.send_input(vec![Block::text("once more")]).unwrap();
+    let mut second = Vec::new();
+    while second.last().is_none_or(|last: &Arc<Envelope>| !is_end(&last.event)) {
+        second.push(events.next().await.unwrap());
+    }
+    assert_eq!(tell(&second).last().unwrap(), "completed");
+    builder.assert_finished();
+    judge.assert_finished();
+    let of_coagent = |events: &[Arc<Envelope>]| {
+        let event = events.iter().find(|event| event.role == AgentRole::Coagent);
+        event.unwrap().session_id.clone()
+    };
+    assert_ne!(of_coagent(&first), of_coagent(&second));
+    assert_eq!(handle.child_sessions(), [of_coagent(&first), of_coagent(&second)]);
+}
+
+#[tokio::test]
+async fn several_that_advise_are_named_without_a_verdict_that_they_do_not_have() {
+    let script = [says("done?"), ends("task_complete", "all")];
+    let advisers = vec![vec![says("Mind the list.")], vec![says("And the docs.")]];
+    let mut team = Team::start(ControlFlow::advise(), script, advisers);
+    let story = team.run("fix it").await;
+    let heard = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    let expected =
+        "builder hears its reviewer: reviewer:\nMind the list.\n\nsecond:\nAnd the docs.";
+    assert_eq!(heard, expected);
+}
