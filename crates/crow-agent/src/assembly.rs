@@ -8,6 +8,7 @@ use std::{
 };
 
 use crow_core::{
+    control::{ControlFlow, OwnerOfTheEnd},
     model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel},
     tool::{ToolRegistry, Typed, TypedTool as _},
 };
@@ -225,7 +226,7 @@ impl<'a> Work<'a> {
             if let Some(most) = self.choice.max_rounds.filter(|_| part == Part::Worker) {
                 limits.max_rounds = most;
             }
-            Ok(AcpAgent::new(AcpAgentParts {
+            let agent = AcpAgent::new(AcpAgentParts {
                 name: definition.name,
                 description: definition.description,
                 primary,
@@ -235,8 +236,32 @@ impl<'a> Work<'a> {
                 handoff,
                 limits,
                 end_tools: self.end_tools.clone(),
-            })?)
+            })?;
+            self.warn_of_mute(&agent);
+            Ok(agent)
         })
+    }
+
+    /// Says which agents could end a run and never will: their model cannot call the tool with which it is done.
+    fn warn_of_mute(&mut self, agent: &AcpAgent) {
+        let flow = agent.control_flow();
+        let primary = (*flow != ControlFlow::Hitl
+            && flow.owner_of_the_end() == OwnerOfTheEnd::Primary)
+            .then(|| (agent.primary().name(), agent.primary().model()));
+        let coagents = agent.coagents().iter().filter_map(|coagent| match coagent {
+            Coagent::Base(base) if flow.end_tool_of_coagent().is_some() => {
+                Some((base.name(), base.model()))
+            }
+            Coagent::Base(_) | Coagent::Composition(_) => None,
+        });
+        for (name, model) in primary.into_iter().chain(coagents) {
+            if !model.info.abilities.tools {
+                let model = &model.info.reference;
+                self.warnings.push(format!(
+                    "{name}: {model} cannot call tools, so it can never say that the task is done"
+                ));
+            }
+        }
     }
 
     async fn base(&mut self, name: &str, part: Part) -> Result<BaseAgent, AssemblyError> {

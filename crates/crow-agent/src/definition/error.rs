@@ -9,7 +9,7 @@ pub enum DefinitionError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// No file describes an agent of that name.
-    #[error("there is no agent \"{name}\"{}; there are {}", .nearest.as_ref().map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default(), .known.join(", "))]
+    #[error("there is no agent \"{name}\"{} there are {}", .nearest.as_ref().map_or(";".to_owned(), |near| format!(", did you mean \"{near}\"?")), .known.join(", "))]
     Unknown {
         /// The name as given.
         name: String,

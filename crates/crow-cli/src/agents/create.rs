@@ -22,7 +22,9 @@ pub(crate) fn create(
 ) -> Result<ExitCode, CliError> {
     if !is_name(name) {
         let message = format!("\"{name}\" cannot name an agent");
-        return Err(CliError::usage(message).hint("letters, digits, \"-\", \"_\" and \".\" can"));
+        return Err(CliError::usage(message).hint(
+            "up to 64 letters of ASCII, digits, \"-\", \"_\" and \".\" can, the first of them no \"-\" or \".\"",
+        ));
     }
     let agents = registry(environment)?;
     for kind in [AgentKind::Composition, AgentKind::Base] {

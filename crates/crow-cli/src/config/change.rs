@@ -39,7 +39,7 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     for value in readings(value) {
         let source = Source { path: &path, text: &before };
         let text = put(source, &key.path(), value)?;
-        match check(&key.target, &user, &file, &text) {
+        match check(&key, &user, &file, &text) {
             Ok(()) => {
                 write(&path, &text)?;
                 let line = format!("{}\n", one_line(&path.display().to_string()));
@@ -64,22 +64,30 @@ fn readings(given: &str) -> Vec<Value> {
 }
 
 /// Looks whether what the file describes can be used, with this text in its place.
-fn check(target: &Target, user: &Layer, file: &str, text: &str) -> Result<(), CliError> {
+fn check(key: &Key, user: &Layer, file: &str, text: &str) -> Result<(), CliError> {
     let layers = Layers::new(vec![Layer::shipped(SHIPPED), user.clone()]).with_file(
         LayerKind::User,
         file,
         text,
     );
-    match target {
-        Target::Settings => Settings::read(&layers).map(drop).map_err(Into::into),
+    let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
+    match &key.target {
+        Target::Settings => {
+            let settings = Settings::read(&layers)?;
+            // An agent that is at fault already holds up no other setting.
+            let Some(name) = settings.agent.filter(|_| key.path() == ["agent"]) else {
+                return Ok(());
+            };
+            let agents = AgentRegistry::new(layers, tool_names());
+            agents.composition(&name).map(drop).map_err(|error| wrong(error.to_string()))
+        }
         Target::Agent { kind, name } => {
             let agents = AgentRegistry::new(layers, tool_names());
             let checked = match kind {
                 AgentKind::Base => agents.base(name).map(drop),
                 AgentKind::Composition => agents.composition(name).map(drop),
             };
-            checked
-                .map_err(|error| CliError { code: "config", ..CliError::usage(error.to_string()) })
+            checked.map_err(|error| wrong(error.to_string()))
         }
     }
 }

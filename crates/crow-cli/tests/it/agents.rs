@@ -72,6 +72,8 @@ async fn a_new_agent_can_be_used_as_it_is_written_and_replaces_none() {
         (&["agents", "new", "mine"][..], "there is an agent mine already"),
         (&["agents", "new", "builder"], "there is an agent builder already"),
         (&["agents", "new", "../x"], "cannot name an agent"),
+        (&["agents", "new", "--", "-p"], "cannot name an agent"),
+        (&["agents", "new", "my agent"], "up to 64 letters"),
         (&["agents", "new", "x", "--from", "nobody"], "there is no agent \"nobody\""),
     ] {
         let ran = place.run(args).await;

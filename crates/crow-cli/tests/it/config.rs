@@ -152,6 +152,18 @@ async fn where_a_value_comes_from_is_told_layer_by_layer() {
 }
 
 #[tokio::test]
+async fn an_agent_that_does_not_exist_is_not_made_the_one_to_use() {
+    let place = Place::new();
+    let ran = place.run(&["config", "set", "agent", "BUILD-LOPP"]).await;
+    let told = &ran.exited(2).err;
+    assert!(told.contains("did you mean \"BUILD-LOOP\"?") && told.contains("nothing was written"));
+    place.run(&["config", "set", "agent", "BUILD-LOOP"]).await.exited(0);
+    // Whatever is wrong with it already holds up no other setting.
+    configured(&place, "config.toml", "agent = \"GONE\"\n");
+    place.run(&["config", "set", "sandbox.memory_gib", "4"]).await.exited(0);
+}
+
+#[tokio::test]
 async fn every_bad_file_is_listed_and_the_others_work() {
     let place = Place::new();
     assert_eq!(place.run(&["config", "validate"]).await.code, Some(0));

@@ -22,6 +22,7 @@ mod permissions;
 mod program;
 mod redaction;
 mod sessions;
+mod shipped_agents;
 mod signals;
 mod terminal;
 mod trust;

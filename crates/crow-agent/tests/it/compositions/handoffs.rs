@@ -109,12 +109,9 @@ fn approves() -> Play {
     ends("task_complete", "fine")
 }
 
-fn generated() -> Option<Handoff> {
-    Some(Handoff::Generated { generator_prompt: "Write the criteria.".to_owned() })
-}
-
 fn with_generated(parts: AcpAgentParts) -> AcpAgentParts {
-    AcpAgentParts { handoff: generated(), ..parts }
+    let handoff = Some(Handoff::Generated { generator_prompt: "Write the criteria.".to_owned() });
+    AcpAgentParts { handoff, ..parts }
 }
 
 #[tokio::test]

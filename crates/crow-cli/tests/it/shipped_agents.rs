@@ -1,0 +1,199 @@
+//! The shipped compositions with the real program, each doing what its description says.
+
+use std::fs;
+
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
+use serde_json::{Value, json};
+
+use crate::{
+    jobs::is_at_work,
+    program::{Place, finish},
+    signals::signal,
+    terminal::Terminal,
+    undo_place::{MODEL, place},
+};
+
+fn call(id: &str, tool: &str, arguments: &Value) -> Step {
+    Reply::new().call(id, tool, arguments).into()
+}
+
+fn submits(id: &str, summary: &str) -> Step {
+    call(id, "submit_for_review", &json!({ "summary": summary }))
+}
+
+fn completes(id: &str) -> Step {
+    call(id, "task_complete", &json!({"summary": "It is done."}))
+}
+
+fn writes(id: &str, path: &str) -> Step {
+    call(id, "write_file", &json!({"path": path, "content": "x\n"}))
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+fn args<'a>(agent: &'a str, prompt: &'a str) -> [&'a str; 10] {
+    ["run", "-a", agent, "-m", MODEL, "-p", "full-auto", "-o", "json", prompt]
+}
+
+#[tokio::test]
+async fn plan_has_no_tool_that_writes_whatever_it_calls() {
+    let (server, place) = place([
+        writes("w", "made"),
+        call("b", "bash", &json!({"command": "touch made"})),
+        Reply::new().text("1. Write the file.").into(),
+    ])
+    .await;
+    let ran = place.run(&args("PLAN", "plan it")).await;
+    let lines = ran.exited(0).lines();
+    let ends = of(&lines, "call_end");
+    let statuses: Vec<_> = ends.iter().map(|end| end["result"]["status"].as_str()).collect();
+    assert_eq!(statuses, [Some("error"), Some("error")]);
+    assert_eq!(ran.result()["outcome"], "needs_input");
+    assert!(!place.project("made").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn build_loop_goes_on_until_the_agent_says_that_it_is_done() {
+    let (server, place) =
+        place([Reply::new().text("Half of it.").into(), writes("w", "made"), completes("t")]).await;
+    let ran = place.run(&args("BUILD-LOOP", "do it")).await;
+    assert_eq!(ran.exited(0).result()["outcome"], "completed");
+    assert!(place.project("made").exists());
+    let requests = server.finish().await.unwrap();
+    assert!(requests[1].body.to_string().contains("Go on with the task."));
+}
+
+#[tokio::test]
+async fn the_partner_of_build_chat_hears_a_submission_without_other_words() {
+    let (server, place) = place([
+        submits("s", "I wrote the parser."),
+        Reply::new().text("And its test?").into(),
+        submits("s2", "The test is there."),
+        completes("t"),
+    ])
+    .await;
+    let ran = place.run(&args("BUILD-CHAT", "do it")).await;
+    assert_eq!(ran.exited(0).result()["outcome"], "completed");
+    let requests = server.finish().await.unwrap();
+    for (request, words) in
+        [(1, "I wrote the parser."), (2, "And its test?"), (3, "The test is there.")]
+    {
+        let last = requests[request].body["messages"].as_array().unwrap().last().unwrap();
+        assert!(last.to_string().contains(words), "{words}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
+    let (server, place) = place([
+        call("t", "task", &json!({"agent": "TASK-SMART", "prompt": "Make the file made."})),
+        writes("w", "made"),
+        submits("s", "made is there."),
+        writes("w2", "also"),
+        completes("c"),
+        Reply::new().text("Both are there.").into(),
+    ])
+    .await;
+    let ran = place.run(&args("BUILD-HITL", "do it")).await;
+    let lines = ran.exited(0).lines();
+    let start = of(&lines, "subagent_start");
+    assert_eq!(start.len(), 1, "{start:?}");
+    let verdicts = of(&lines, "review_verdict");
+    assert_eq!((verdicts.len(), &verdicts[0]["verdict"]), (1, &json!("approved")));
+    let complete = of(&lines, "task_complete");
+    assert_eq!((complete.len(), &complete[0]["agent"]), (1, &json!("task_reviewer")));
+    assert_eq!(ran.result()["outcome"], "needs_input", "the end of a part is not that of the run");
+    assert!(place.project("made").exists() && place.project("also").exists());
+    place.run(&["undo"]).await.exited(0);
+    assert!(!place.project("made").exists() && !place.project("also").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
+    let (server, place) =
+        place([submits("s", "ready"), Reply::new().text("No test.").into()]).await;
+    let mut args = args("BUILD-JUDGE", "do it").to_vec();
+    args.extend(["--max-rounds", "1"]);
+    let ran = place.run(&args).await;
+    let result = ran.result();
+    assert_eq!(result["outcome"], "stopped", "{result}");
+    assert_ne!(ran.code, Some(0));
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupt_during_a_review_ends_with_130_and_leaves_no_process() {
+    let (server, place) = place([
+        submits("s", "ready"),
+        call("b", "bash", &json!({"command": "sleep 601 & touch started; sleep 602"})),
+    ])
+    .await;
+    let child = place.start(&args("BUILD-SMART", "do it"));
+    while !place.project("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    signal("-INT", child.id());
+    let ran = finish(child).await;
+    assert_eq!(ran.exited(130).result()["outcome"], "cancelled");
+    assert!(!is_at_work(&place));
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupt_while_a_reviewer_speaks_is_a_cancelled_run() {
+    let gate = Gate::new();
+    let held = Reply::new().text("hm hm").with(Fault::StallAfter { events: 4, gate: gate.clone() });
+    let (server, place) = place([submits("s", "ready"), held]).await;
+    let child = place.start(&args("BUILD-JUDGE", "do it"));
+    gate.reached(1).await;
+    signal("-INT", child.id());
+    assert_eq!(finish(child).await.exited(130).result()["outcome"], "cancelled");
+    drop(server);
+}
+
+#[tokio::test]
+async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
+    let server =
+        ModelServer::start([Reply::new().text("First."), Reply::new().text("Second.")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let folder = place.home(".config/crow-agent/agents/base");
+    fs::create_dir_all(&folder).unwrap();
+    place.run(&["agents", "new", "mine"]).await.exited(0);
+    let mut terminal = Terminal::start(&place, &["-a", "mine", "-m", MODEL], 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal.keys("one\r");
+    terminal.shows("First.").await.prompts("").await;
+    fs::write(folder.join("mine.toml"), "[agent\n").unwrap();
+    terminal.keys("/model anthropic/claude-haiku-4-5\r");
+    terminal.shows("mine.toml:1:7").await.prompts("").await;
+    terminal.keys("two\r");
+    terminal.shows("Second.").await.prompts("").await;
+    terminal.keys("\u{4}");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests[0].body["model"], requests[1].body["model"]);
+}
+
+#[tokio::test]
+async fn a_judge_whose_model_cannot_say_that_it_is_done_is_told_of_before() {
+    let (server, place) =
+        place([submits("s", "ready"), Reply::new().text("I approve.").into()]).await;
+    let folder = place.home(".config/crow-agent/providers");
+    fs::create_dir_all(&folder).unwrap();
+    let url = server.base_url(Dialect::AnthropicMessages);
+    let text = format!(
+        "[provider]\nname = \"anthropic\"\ntype = \"anthropic\"\nbase_url = \"{url}\"\n[models.mute]\nsupports_tools = false\n"
+    );
+    fs::write(folder.join("anthropic.toml"), text).unwrap();
+    let mut args = args("BUILD-JUDGE", "do it").to_vec();
+    args.extend(["--reviewer-model", "anthropic/mute", "--max-rounds", "1"]);
+    let ran = place.run(&args).await;
+    let told = "reviewer: anthropic/mute cannot call tools, so it can never say";
+    assert!(ran.err.contains(told) || ran.out.contains(told), "{}{}", ran.err, ran.out);
+    assert_eq!(ran.result()["outcome"], "stopped");
+    server.finish().await.unwrap();
+}
