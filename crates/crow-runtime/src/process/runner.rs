@@ -144,8 +144,10 @@ pub(super) fn start<S: Sink>(
     let launch = Launch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
     let started = match &mut confined {
         Some(confined) if confined.ends_all() => {
-            let start = || Child::given(confined.start(launch)?);
-            mark.start(start, Child::id, false)
+            let started = start_held(&mut mark, confined, &launch);
+            // What it prints ends with it.
+            drop(launch);
+            started
         }
         confined => {
             let start = || spawn(launch, &spec.cwd, confined.as_mut()).map(Child::Own);
@@ -162,6 +164,27 @@ pub(super) fn start<S: Sink>(
     let pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
     let ProcessSpec { timeout, progress, .. } = spec;
     Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout, confined }))
+}
+
+/// Starts a process by what starts those of a sandbox; by another of these, if that one has ended.
+fn start_held(mark: &mut Mark, confined: &mut Confined, launch: &Launch<'_>) -> io::Result<Child> {
+    let mut start = |confined: &mut Confined| {
+        mark.start(|| Child::given(confined.start(launch)?), Child::id, false)
+    };
+    let first = start(confined);
+    if !confined.lacks_starter() {
+        return first;
+    }
+    confined.renew().map_err(|error| {
+        let text = format!("what starts commands has ended, and cannot be made anew: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
+    let second = start(confined);
+    if confined.lacks_starter() {
+        let text = "what starts commands has ended, and so has what was made in its place";
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, text));
+    }
+    second
 }
 
 /// Starts a process that nothing but itself ends, perhaps held by what there is.

@@ -216,9 +216,19 @@ impl Confined {
     }
 
     /// Starts a command where all that it starts ends with it, and returns the process that sees to that.
-    pub(crate) fn start(&mut self, launch: Launch<'_>) -> io::Result<Pid> {
+    pub(crate) fn start(&mut self, launch: &Launch<'_>) -> io::Result<Pid> {
         let inner = self.inner.as_mut().ok_or(io::ErrorKind::Unsupported)?;
         inner.start(launch)
+    }
+
+    /// Returns whether the command was not started because what starts commands has ended.
+    pub(crate) fn lacks_starter(&self) -> bool {
+        self.inner.as_ref().is_some_and(Confinement::lacks_starter)
+    }
+
+    /// Makes anew what starts commands, if that has ended. Blocks for a moment.
+    pub(crate) fn renew(&self) -> io::Result<()> {
+        self.inner.as_ref().map_or(Ok(()), Confinement::renew)
     }
 
     /// Confines a command that is about to start, where it is not started here.

@@ -26,7 +26,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{SOON, create, idle, is_gone_soon, is_running};
+use crate::support::{
+    SOON, create, idle, is_gone_soon, is_running, kill_children, living_children,
+};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -385,6 +387,33 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
     jobs.kill(&id).await.unwrap();
     let output = jobs.read(&id, Since::LastRead).unwrap();
     assert_eq!(output.put_aside[0].path, base.join("project/.github"));
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_what_another_keeper_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(base.join("project")).unwrap();
+    let config = SandboxConfig::new(base.join("own"));
+    let (_runtime, _handle, jobs) = agent_in(&base.join("project"), Some(config)).await;
+    let token = CancellationToken::new();
+    let start = async |script: &str| {
+        let spec = ProcessSpec { cwd: base.join("project"), ..spec(script) };
+        jobs.start(spec, script.to_owned(), &token).await.unwrap()
+    };
+    // What starts commands is there before them.
+    let first = start("true").await;
+    rest(&jobs, &first).await;
+    let keeper = living_children();
+    assert_eq!(keeper.len(), 1, "{keeper:?}");
+    let server =
+        start("echo here >file; exec python3 -u -m http.server --bind 127.0.0.1 8766").await;
+    wait(&jobs, &server, Since::LastRead).await;
+    kill_children(&keeper);
+    let client = start("curl -s http://127.0.0.1:8766/file").await;
+    assert_eq!(rest(&jobs, &client).await.0, "here\n");
+    assert_eq!(jobs.read(&server, Since::LastRead).unwrap().job.state, JobState::Running);
+    jobs.kill(&server).await.unwrap();
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ use crow_testkit::{
 };
 use futures_util::StreamExt as _;
 use proptest::test_runner::Config as ProptestConfig;
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 
 pub(crate) const SOON: Duration = Duration::from_secs(1);
@@ -188,4 +189,30 @@ pub(crate) fn cases(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if usual.cases == 256 { few } else { usual.cases };
     ProptestConfig { cases, failure_persistence: None, ..usual }
+}
+
+/// Returns the children of this process that have not ended.
+pub(crate) fn living_children() -> Vec<Pid> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let pids: Vec<i32> = lists.flat_map(|list| words(&list.unwrap_or_default())).collect();
+    let is_living = |pid: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    pids.into_iter().filter(is_living).filter_map(Pid::from_raw).collect()
+}
+
+fn words(list: &str) -> Vec<i32> {
+    list.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Kills children of this process, which somebody else waits for, and sees them end.
+pub(crate) fn kill_children(children: &[Pid]) {
+    for child in children {
+        rustix::process::kill_process(*child, Signal::KILL).unwrap();
+    }
+    while living_children().iter().any(|child| children.contains(child)) {
+        std::thread::yield_now();
+    }
 }

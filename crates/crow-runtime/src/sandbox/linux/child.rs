@@ -9,7 +9,7 @@ use std::{
     io,
     ops::Range,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicI32},
 };
 
 use rustix::{
@@ -169,13 +169,27 @@ pub(super) fn landlock_interface() -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, VERSION) }
 }
 
-/// Makes a process as this one is, perhaps in namespaces of its own, perhaps beside this one instead of below it. Returns
-/// its number in this one.
+/// Makes a process as this one is. Returns its number.
+pub(super) fn fork() -> rustix::io::Result<Option<Pid>> {
+    clone(0, std::ptr::null_mut())
+}
+
+/// Makes a process as this one is in namespaces of its own, beside this one instead of below it. Returns its number in
+/// those of this one. The new one finds that in `number`, which both share.
+pub(super) fn clone_beside(
+    namespaces: libc::c_int,
+    number: &AtomicI32,
+) -> rustix::io::Result<Option<Pid>> {
+    // The kernel writes it before the new process runs.
+    clone(namespaces | libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID, number.as_ptr())
+}
+
 #[expect(unsafe_code, reason = "no library forks without locks of its own")]
-pub(super) fn clone(flags: libc::c_int) -> rustix::io::Result<Option<Pid>> {
+fn clone(flags: libc::c_int, number: *mut i32) -> rustix::io::Result<Option<Pid>> {
     // SAFETY: the new process has a copy of this memory and stack, and one thread, as this one: it goes on as this one
-    // does. What follows in both keeps the rules at the head of this file.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, 0, 0, 0) };
+    // does. What follows in both keeps the rules at the head of this file. The kernel writes to `number` only if a flag
+    // says so, and only while this call lasts.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, number, 0, 0) };
     Ok(Pid::from_raw(i32::try_from(checked(pid)?).map_err(|_| rustix::io::Errno::INVAL)?))
 }
 
@@ -220,6 +234,22 @@ pub(super) fn go_on_alone(
     }
     // SAFETY: they stay open as long as this process lives, since nobody else is left in it.
     work(fds.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) }))
+}
+
+/// Makes a number that this process will share with those that it makes.
+#[expect(unsafe_code, reason = "memory that processes share is nobody's in the language")]
+pub(super) fn shared_number() -> rustix::io::Result<&'static AtomicI32> {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: the memory is new, all zeroes, as large and as aligned as a page, and nothing unmaps it.
+    unsafe {
+        let start =
+            libc::mmap(std::ptr::null_mut(), size_of::<AtomicI32>(), protection, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            return Err(last_error());
+        }
+        Ok(&*start.cast())
+    }
 }
 
 /// Shows what is in a file, for as long as this process lives.

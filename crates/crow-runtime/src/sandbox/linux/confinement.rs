@@ -75,6 +75,39 @@ struct Kept {
     report: OwnedFd,
 }
 
+impl Kept {
+    /// Starts a command, and returns its init. None if the keeper has ended, and nothing was started.
+    fn start(&self, launch: &Launch<'_>) -> io::Result<Option<Pid>> {
+        let variable =
+            |(name, value): (&&OsStr, &&OsStr)| text(&[*name, *value].join(OsStr::new("=")));
+        let start = Start {
+            pid_max: text(OsStr::new(&self.limits.processes.max(PID_MAX_MIN).to_string()))?,
+            steps: &self.steps,
+            rules: &self.rules,
+            cwd: self.cwd.clone(),
+            limits: self.limits,
+            filter: &self.filter,
+            path: text(launch.path.as_os_str())?,
+            arguments: launch
+                .argv
+                .iter()
+                .map(|word| text(word.as_ref()))
+                .collect::<Result<_, _>>()?,
+            variables: launch.env.iter().map(variable).collect::<Result<_, _>>()?,
+        };
+        let plan = start.write().to_file()?;
+        let (ready, ready_writer) = io::pipe()?;
+        let order = Order {
+            plan,
+            ruleset: self.ruleset.try_clone()?,
+            report: self.report.try_clone()?,
+            ready: ready_writer.into(),
+            output: launch.output.try_clone()?,
+        };
+        self.keeper.launch(order, ready)
+    }
+}
+
 impl Confinement {
     pub(super) fn new(
         ground: &Ground,
@@ -152,10 +185,12 @@ impl Confinement {
         let output = fs::File::options().write(true).open(NOTHING);
         let output = output.map_err(|error| error.to_string())?.into();
         let launch = Launch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
-        let tried = confinement.start(launch).and_then(|init| {
+        let tried = confinement.start(&launch).and_then(|init| {
             retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())
         });
+        // It holds the other end of what tells, if nothing was started.
+        confinement.way = None;
         match (tried, confinement.told.take().and_then(Told::receive)) {
             (Ok(()), Some(Told::Ended { .. })) => Ok(()),
             (_, Some(Told::Failed(stage, error))) => {
@@ -167,36 +202,31 @@ impl Confinement {
     }
 
     /// Starts a command where there is an init, and returns that.
-    pub(in crate::sandbox) fn start(&mut self, launch: Launch<'_>) -> io::Result<Pid> {
-        let Some(Way::Kept(kept)) = self.way.take() else {
+    pub(in crate::sandbox) fn start(&mut self, launch: &Launch<'_>) -> io::Result<Pid> {
+        let Some(Way::Kept(kept)) = &self.way else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let variable = |(name, value): (&OsStr, &OsStr)| text(&[name, value].join(OsStr::new("=")));
-        let start = Start {
-            pid_max: text(OsStr::new(&kept.limits.processes.max(PID_MAX_MIN).to_string()))?,
-            steps: &kept.steps,
-            rules: &kept.rules,
-            cwd: kept.cwd,
-            limits: kept.limits,
-            filter: &kept.filter,
-            path: text(launch.path.as_os_str())?,
-            arguments: launch
-                .argv
-                .iter()
-                .map(|word| text(word.as_ref()))
-                .collect::<Result<_, _>>()?,
-            variables: launch.env.into_iter().map(variable).collect::<Result<_, _>>()?,
-        };
-        let plan = start.write().to_file()?;
-        let (ready, ready_writer) = io::pipe()?;
-        let order = Order {
-            plan,
-            ruleset: kept.ruleset,
-            report: kept.report,
-            ready: ready_writer.into(),
-            output: launch.output,
-        };
-        kept.keeper.launch(order, ready)
+        let started = kept.start(launch);
+        // Nobody has got it if the keeper is gone: it may be started once more.
+        if !matches!(started, Ok(None)) {
+            self.way = None;
+        }
+        started?.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::BrokenPipe, "what starts commands has ended")
+        })
+    }
+
+    /// Returns whether a command was not started because there is no keeper any more.
+    pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
+        matches!(self.way, Some(Way::Kept(_)))
+    }
+
+    /// Makes another keeper if there is none any more.
+    pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
+        match &self.way {
+            Some(Way::Kept(kept)) => kept.keeper.renew(),
+            Some(Way::Own(_)) | None => Ok(()),
+        }
     }
 
     /// Confines a command that is about to start where there is no init.
@@ -218,6 +248,8 @@ impl Confinement {
 
     /// Says why a command could not be started, if that was the sandbox.
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
+        // Nobody can tell anything any more when this one holds the other end no longer.
+        self.way = None;
         match Told::receive(self.told.take()?)? {
             Told::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
             Told::Ended { .. } => None,

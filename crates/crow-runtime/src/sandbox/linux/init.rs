@@ -43,7 +43,7 @@ pub(super) struct Order<F> {
     pub ruleset: F,
     /// Takes what is to be told to the program.
     pub report: F,
-    /// Takes what kept the command from starting, and is closed when it starts.
+    /// Takes the number of init, then what kept the command from starting. Closed when it starts.
     pub ready: F,
     /// Takes what the command prints.
     pub output: F,
@@ -114,8 +114,14 @@ fn at<T>(stage: Stage) -> impl Fn(Errno) -> Result<T, Failed> {
     move |error| Err((Some(stage), error))
 }
 
-/// Is the first process of new namespaces.
-pub(super) fn run(order: &Order<OwnedFd>, lifeline: BorrowedFd<'_>) -> ! {
+/// Is the first process of new namespaces, which is `number` for the program.
+///
+/// It says who it is before it does anything: so no command runs of which the program does not know, even if the keeper
+/// ends now and never says it.
+pub(super) fn run(order: &Order<OwnedFd>, lifeline: BorrowedFd<'_>, number: i32) -> ! {
+    if rustix::io::write(&order.ready, &number.to_le_bytes()).is_err() {
+        child::exit(1);
+    }
     match start(order) {
         Ok(main) => attend(main, order.report.as_fd(), lifeline),
         Err(failed) => fail(order, failed),
@@ -141,7 +147,7 @@ fn start(order: &Order<OwnedFd>) -> Result<Pid, Failed> {
     let cwd = reader.text().ok_or_else(broken)?;
     rustix::process::chdir(cwd).or_else(at(Stage::Folder))?;
     let program = Program::read(&mut reader).ok_or_else(broken)?;
-    match child::clone(0).or_else(at(Stage::Namespaces))? {
+    match child::fork().or_else(at(Stage::Namespaces))? {
         Some(main) => Ok(main),
         None => become_program(order, &program),
     }

@@ -7,6 +7,9 @@
 //! A copy of the program costs more the more memory that holds. So the keeper gives back all that the program has
 //! allocated: what it starts costs little, and has none of that near a command. Init becomes a child of the program, takes in
 //! orphans, and ends with the program; the kernel ends what is left with init.
+//!
+//! Somebody may kill the keeper, the kernel among them. What runs goes on, since nothing of it hangs on the keeper. The
+//! program holds the namespaces, so another keeper is made in them when the next command finds none, once for each command.
 
 use std::{
     fs, io,
@@ -16,7 +19,7 @@ use std::{
     ops::Range,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     process::{Child, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
 };
 
 use rustix::{
@@ -31,7 +34,7 @@ use rustix::{
 use super::{
     child::{self, Ranges},
     init::{self, Order},
-    namespaces::{Maker, Wanted},
+    namespaces::{MADE, Maker, Namespaces, Wanted},
     report::{Stage, Told},
     rights,
 };
@@ -50,18 +53,101 @@ std::thread_local! {
 /// Starts the commands of a session.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    control: Mutex<OwnedFd>,
+    namespaces: Namespaces,
+    lifeline: OwnedFd,
+    worker: Mutex<Worker>,
+    /// Held while another worker is made. Never taken where processes of this program are counted, as the one above is.
+    renewal: Mutex<()>,
+}
+
+/// The process that does it. If it is killed, another one takes its place.
+#[derive(Debug)]
+struct Worker {
+    control: OwnedFd,
     process: OwnProcess<Child>,
+    /// Whether it takes no orders any more.
+    is_gone: bool,
 }
 
 impl Keeper {
     /// Makes the namespaces of a session, and the keeper in them. Blocks for a moment.
-    #[expect(clippy::disallowed_methods, reason = "it starts what commands are started by")]
     pub(super) fn start(
         wanted: Wanted,
         lifeline: BorrowedFd<'_>,
     ) -> io::Result<(Self, Option<TcpListener>)> {
+        let lifeline = lifeline.try_clone_to_owned()?;
         let maker = Maker::new(wanted)?;
+        let parts = maker.parts();
+        let (worker, made) = Worker::start(lifeline.as_fd(), move || maker.make())?;
+        let mut made = made.into_iter().flatten();
+        let [user, network, listener] = parts.map(|is_there| is_there.then(|| made.next()));
+        if [&user, &network, &listener].into_iter().any(|part| matches!(part, Some(None))) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let namespaces = Namespaces::new([user.flatten(), network.flatten()]);
+        let (worker, renewal) = (Mutex::new(worker), Mutex::default());
+        let keeper = Self { namespaces, lifeline, worker, renewal };
+        Ok((keeper, listener.flatten().map(TcpListener::from)))
+    }
+
+    /// Makes another keeper in the same namespaces, if there is none any more. Blocks for a moment.
+    pub(super) fn renew(&self) -> io::Result<()> {
+        let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever came first has made one for all.
+        if !self.worker().is_gone {
+            return Ok(());
+        }
+        let namespaces = self.namespaces.clone();
+        let join = move || namespaces.join().map(|()| [const { None }; MADE]);
+        let (worker, _) = Worker::start(self.lifeline.as_fd(), join)?;
+        let gone = std::mem::replace(&mut *self.worker(), worker);
+        // Waits for it, and nobody for this.
+        drop(gone);
+        tracing::warn!("what starts the commands of a sandbox had ended, and was made anew");
+        Ok(())
+    }
+
+    /// Starts a command. Returns its init, which is a child of this process; the command has become its program by then.
+    /// None if the keeper has ended, and nothing was started.
+    pub(super) fn launch(
+        &self,
+        order: Order<OwnedFd>,
+        mut ready: io::PipeReader,
+    ) -> io::Result<Option<Pid>> {
+        let answer = self.worker().give(&order)?;
+        drop(order);
+        if let Some(answer) = answer.filter(|answer| *answer <= 0) {
+            return Err(io::Error::from_raw_os_error(answer.saturating_neg()));
+        }
+        let mut told = Vec::new();
+        ready.read_to_end(&mut told)?;
+        let (begun, failure) = match told.split_first_chunk() {
+            Some((number, rest)) => (Some(i32::from_le_bytes(*number)), rest.first_chunk()),
+            None => (None, None),
+        };
+        // Init says it, too: it may have begun before the keeper ended, and is not to be started twice.
+        let Some(init) = answer.or(begun).and_then(Pid::from_raw) else { return Ok(None) };
+        match failure {
+            None => Ok(Some(init)),
+            Some(error) => {
+                retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
+                Err(io::Error::from_raw_os_error(i32::from_le_bytes(*error)))
+            }
+        }
+    }
+
+    fn worker(&self) -> MutexGuard<'_, Worker> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Worker {
+    /// Starts it where `enter` leads it, which allocates nothing. Returns what that returned, without the gaps.
+    #[expect(clippy::disallowed_methods, reason = "it starts what commands are started by")]
+    fn start(
+        lifeline: BorrowedFd<'_>,
+        enter: impl Fn() -> rustix::io::Result<[Option<OwnedFd>; MADE]> + Send + Sync + 'static,
+    ) -> io::Result<(Self, [Option<OwnedFd>; MADE])> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -74,8 +160,8 @@ impl Keeper {
         let mut command = std::process::Command::new("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
         child::set_up(&mut command, move || -> io::Result<()> {
-            let listener = maker.make()?;
-            send(theirs.as_fd(), [listener.as_ref().map(OwnedFd::as_fd)])?;
+            let made = enter()?;
+            send(theirs.as_fd(), made.each_ref().map(|fd| fd.as_ref().map(OwnedFd::as_fd)))?;
             rights::drop_bounds()?;
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             // Those of the program use its memory.
@@ -86,49 +172,38 @@ impl Keeper {
         let process = OwnProcess::start(|| command.spawn(), Child::id)?;
         // The other end goes with it.
         drop(command);
-        let [listener] = receive(ours.as_fd())?;
-        if listener.is_some() != (wanted.network && wanted.listener) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok((Self { control: Mutex::new(ours), process }, listener.map(TcpListener::from)))
+        let worker = Self { control: ours, process, is_gone: false };
+        let made = receive(worker.control.as_fd())?;
+        Ok((worker, made))
     }
 
-    /// Starts a command. Returns its init, which is a child of this process; the command has become its program by then.
-    pub(super) fn launch(&self, order: Order<OwnedFd>, ready: io::PipeReader) -> io::Result<Pid> {
+    /// Gives an order, and returns the answer: the number of init, or an error below zero. None if there is no answer, and
+    /// there will be none to any order.
+    fn give(&mut self, order: &Order<OwnedFd>) -> io::Result<Option<i32>> {
+        if self.is_gone {
+            return Ok(None);
+        }
         let fds = [&order.plan, &order.ruleset, &order.report, &order.ready, &order.output];
-        let mut answer = [0; size_of::<i32>()];
-        let count = {
-            // Orders and answers are in turns.
-            let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-            send(control.as_fd(), fds.map(|fd| Some(fd.as_fd())))?;
-            retry_on_intr(|| rustix::io::read(&*control, &mut answer))?
-        };
-        drop(order);
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "what starts commands has ended");
-        if count != answer.len() {
-            return Err(gone());
-        }
-        let answer = i32::from_le_bytes(answer);
-        let Some(init) = Pid::from_raw(answer.max(0)) else {
-            return Err(io::Error::from_raw_os_error(answer.saturating_neg()));
-        };
-        let mut failure = Vec::new();
-        { ready }.read_to_end(&mut failure)?;
-        match failure.first_chunk() {
-            None => Ok(init),
-            Some(error) => {
-                retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
-                Err(io::Error::from_raw_os_error(i32::from_le_bytes(*error)))
+        match send(self.control.as_fd(), fds.map(|fd| Some(fd.as_fd()))) {
+            Ok(()) => {}
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                self.is_gone = true;
+                return Ok(None);
             }
+            Err(error) => return Err(error.into()),
         }
+        let mut answer = [0; size_of::<i32>()];
+        // Orders and answers are in turns.
+        let count = retry_on_intr(|| rustix::io::read(&self.control, &mut answer));
+        self.is_gone = count != Ok(answer.len());
+        Ok((!self.is_gone).then(|| i32::from_le_bytes(answer)))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Worker {
     fn drop(&mut self) {
-        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
         // It ends when nobody is left to give orders.
-        if rustix::net::shutdown(&*control, Shutdown::Both).is_ok() {
+        if rustix::net::shutdown(&self.control, Shutdown::Both).is_ok() {
             drop(self.process.get_mut().wait());
         }
     }
@@ -140,6 +215,7 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     let _ = rustix::process::setsid();
     // The folder in which the program was started may go.
     let _ = rustix::process::chdir(c"/");
+    let Ok(number) = child::shared_number() else { child::exit(1) };
     loop {
         let order = match receive(control) {
             Ok([Some(plan), Some(ruleset), Some(report), Some(ready), Some(output)]) => {
@@ -148,8 +224,8 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
             Err(Errno::INTR) => continue,
             Ok(_) | Err(_) => child::exit(0),
         };
-        let answer = match child::clone(NAMESPACES | libc::CLONE_PARENT) {
-            Ok(None) => init::run(&order, lifeline),
+        let answer = match child::clone_beside(NAMESPACES, number) {
+            Ok(None) => init::run(&order, lifeline, number.load(Ordering::Relaxed)),
             Ok(Some(init)) => init.as_raw_nonzero().get(),
             Err(error) => {
                 Told::Failed(Stage::Namespaces, error).send(order.report.as_fd());
@@ -235,7 +311,71 @@ fn droppable(maps: &str, kept: [usize; 2]) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::File, io::Write as _};
+
     use super::*;
+
+    /// Makes a keeper whose worker does `work` with the first order, and ends.
+    #[expect(clippy::disallowed_methods, reason = "it is the process of nobody's commands")]
+    fn with_worker(
+        namespaces: Namespaces,
+        work: impl FnOnce([Option<OwnedFd>; PASSED]) + Send + 'static,
+    ) -> Keeper {
+        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (control, theirs) =
+            rustix::net::socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+        std::thread::spawn(move || work(receive(theirs.as_fd()).unwrap()));
+        let process = OwnProcess::start(|| std::process::Command::new("true").spawn(), Child::id);
+        let worker = Worker { control, process: process.unwrap(), is_gone: false };
+        let lifeline = File::open("/dev/null").unwrap().into();
+        let (worker, renewal) = (Mutex::new(worker), Mutex::default());
+        Keeper { namespaces, lifeline, worker, renewal }
+    }
+
+    fn launch(keeper: &Keeper) -> io::Result<Option<Pid>> {
+        let any = || File::open("/dev/null").unwrap().into();
+        let (ready, writer) = io::pipe().unwrap();
+        let (plan, ruleset, report, output) = (any(), any(), any(), any());
+        keeper.launch(Order { plan, ruleset, report, ready: writer.into(), output }, ready)
+    }
+
+    fn none() -> Namespaces {
+        Namespaces::new([None, None])
+    }
+
+    #[test]
+    fn what_no_init_has_begun_may_be_tried_again() {
+        let keeper = with_worker(none(), drop);
+        assert_eq!(launch(&keeper).unwrap(), None);
+        assert_eq!(launch(&keeper).unwrap(), None);
+    }
+
+    #[test]
+    fn an_init_that_the_keeper_could_not_tell_of_is_the_commands_and_no_other_is_made() {
+        let keeper = with_worker(none(), |[_, _, _, ready, _]| {
+            File::from(ready.unwrap()).write_all(&77_i32.to_le_bytes()).unwrap();
+        });
+        assert_eq!(launch(&keeper).unwrap(), Pid::from_raw(77));
+        assert_eq!(launch(&keeper).unwrap(), None);
+    }
+
+    #[test]
+    fn without_its_namespaces_no_other_keeper_is_made() {
+        let wrong = File::open("/dev/null").unwrap().into();
+        let keeper = with_worker(Namespaces::new([None, Some(wrong)]), drop);
+        assert_eq!(launch(&keeper).unwrap(), None);
+        let error = keeper.renew().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
+        assert_eq!(launch(&keeper).unwrap(), None);
+    }
+
+    #[test]
+    fn a_keeper_that_lives_is_not_made_anew() {
+        let keeper = with_worker(none(), drop);
+        let process = keeper.worker().process.get_mut().id();
+        keeper.renew().unwrap();
+        assert_eq!(keeper.worker().process.get_mut().id(), process);
+    }
 
     #[test]
     fn memory_without_a_file_is_given_back_but_for_variables_and_the_stack() {

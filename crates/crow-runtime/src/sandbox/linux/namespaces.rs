@@ -1,22 +1,27 @@
 //! The namespaces that the commands of a session share.
 
 use std::{
+    ffi::CStr,
     fs, io,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
+    sync::Arc,
 };
 
 use rustix::{
     fs::{Mode, OFlags},
     net::{AddressFamily, SocketFlags, SocketType},
     process::DumpableBehavior,
-    thread::{CapabilitySet, UnshareFlags},
+    thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags},
 };
 
 use super::child;
 
 /// How many connections may wait for the proxy.
 const BACKLOG: i32 = 64;
+/// The most that is made: a user namespace, a network, and what listens in it.
+pub(super) const MADE: usize = 3;
+
 /// What is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -76,17 +81,23 @@ impl Maker {
         Ok(Self { identity, wanted })
     }
 
-    /// Moves this process into namespaces of its own. Returns what listens on the loopback device there, if that is
-    /// wanted. Allocates nothing.
-    pub(super) fn make(&self) -> rustix::io::Result<Option<OwnedFd>> {
+    /// Moves this process into namespaces of its own. Returns these, and what listens there. Allocates nothing.
+    pub(super) fn make(&self) -> rustix::io::Result<[Option<OwnedFd>; MADE]> {
+        let mut user = None;
         if let Some(identity) = &self.identity {
             child::leave(UnshareFlags::NEWUSER)?;
             identity.assume()?;
+            user = Some(own(c"/proc/self/ns/user")?);
         }
         if !self.wanted.network {
-            return Ok(None);
+            return Ok([user, None, None]);
         }
         child::leave(UnshareFlags::NEWNET)?;
+        Ok([user, Some(own(c"/proc/self/ns/net")?), self.listen()?])
+    }
+
+    /// Returns what listens on the loopback device, if that is wanted.
+    fn listen(&self) -> rustix::io::Result<Option<OwnedFd>> {
         let kind = (AddressFamily::INET, SocketType::STREAM);
         let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
         child::loopback_up(socket.as_fd())?;
@@ -97,6 +108,45 @@ impl Maker {
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Some(socket))
+    }
+
+    /// Says which parts of what is made there are.
+    pub(super) fn parts(&self) -> [bool; MADE] {
+        let network = self.wanted.network;
+        [self.identity.is_some(), network, network && self.wanted.listener]
+    }
+}
+
+/// Opens a namespace in which this process is.
+fn own(path: &CStr) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The namespaces of a session. They live as long as this does, whoever is in them.
+#[derive(Debug, Clone)]
+pub(super) struct Namespaces {
+    /// Absent where the program needs none.
+    user: Option<Arc<OwnedFd>>,
+    network: Option<Arc<OwnedFd>>,
+}
+
+impl Namespaces {
+    /// Takes those that were made.
+    pub(super) fn new([user, network]: [Option<OwnedFd>; 2]) -> Self {
+        Self { user: user.map(Arc::new), network: network.map(Arc::new) }
+    }
+
+    /// Moves this process into them. Allocates nothing.
+    pub(super) fn join(&self) -> rustix::io::Result<()> {
+        // The first gives the right to the second.
+        let namespaces =
+            [(&self.user, LinkNameSpaceType::User), (&self.network, LinkNameSpaceType::Network)];
+        for (namespace, kind) in namespaces {
+            if let Some(namespace) = namespace {
+                rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(kind))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -94,8 +94,20 @@ impl Confinement {
 
     /// Starts a command where all that it starts ends with it: nothing sees to that here.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn start(&mut self, _launch: Launch<'_>) -> io::Result<Pid> {
+    pub(in crate::sandbox) fn start(&mut self, _launch: &Launch<'_>) -> io::Result<Pid> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns whether what starts commands is missing: nothing but the program does here.
+    #[expect(clippy::unused_self, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
+        false
+    }
+
+    /// There is nothing to be made.
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "so it is on Linux")]
+    pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
+        Ok(())
     }
 
     /// Makes the command the leader of a group, with which it is ended.
@@ -274,7 +286,8 @@ mod tests {
         let (_reader, writer) = io::pipe().unwrap();
         let (path, env) = (Path::new(SHELL), BTreeMap::new());
         let launch = Launch { path, argv: &[], env, output: writer.into() };
-        assert!(confinement.start(launch).is_err());
+        assert!(confinement.start(&launch).is_err() && !confinement.lacks_starter());
+        assert!(confinement.renew().is_ok());
         assert_eq!(confinement.end(), None);
     }
 }
