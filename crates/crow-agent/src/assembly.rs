@@ -222,16 +222,18 @@ impl<'a> Work<'a> {
                     Coagent::Composition(Box::new(inner))
                 });
             }
-            let mut limits = definition.limits;
+            let (mut limits, mut control_flow) = (definition.limits, definition.control_flow);
             if let Some(most) = self.choice.max_rounds.filter(|_| part == Part::Worker) {
                 limits.max_rounds = most;
+                // What the file says of the flow would still bound it.
+                control_flow = control_flow.without_max_rounds();
             }
             let agent = AcpAgent::new(AcpAgentParts {
                 name: definition.name,
                 description: definition.description,
                 primary,
                 coagents,
-                control_flow: definition.control_flow,
+                control_flow,
                 consensus: definition.consensus,
                 handoff,
                 limits,

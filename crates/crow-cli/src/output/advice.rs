@@ -2,7 +2,7 @@
 
 use crow_core::{
     model::{ProviderError, ProviderErrorKind},
-    turn::TurnEnd,
+    turn::{LimitKind, TurnEnd},
 };
 
 use super::{ErrorReport, ExitCode};
@@ -73,8 +73,13 @@ fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
 
 fn limit_hint(end: &TurnEnd) -> Option<&'static str> {
     match end {
-        TurnEnd::MaxSteps { .. } => Some("--max-steps raises the limit"),
-        TurnEnd::Budget { .. } => Some("raise the limit in the agent's configuration"),
+        TurnEnd::MaxSteps { .. } | TurnEnd::Budget { limit: LimitKind::Steps } => {
+            Some("--max-steps raises the limit")
+        }
+        TurnEnd::Budget { limit: LimitKind::Rounds } => Some("--max-rounds raises the limit"),
+        TurnEnd::Budget { limit: LimitKind::Tokens | LimitKind::Money | LimitKind::Time } => {
+            Some("raise the limit in the agent's configuration")
+        }
         TurnEnd::DoomLoop { .. } => Some("say in a new prompt how to go on"),
         TurnEnd::InvalidCalls | TurnEnd::OutputLimit => Some("choose another model with --model"),
         TurnEnd::Text

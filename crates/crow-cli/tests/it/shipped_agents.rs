@@ -120,8 +120,22 @@ async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
     args.extend(["--max-rounds", "1"]);
     let ran = place.run(&args).await;
     let result = ran.result();
-    assert_eq!(result["outcome"], "stopped", "{result}");
-    assert_ne!(ran.code, Some(0));
+    assert_eq!((&result["outcome"], ran.code), (&json!("stopped"), Some(5)), "{result}");
+    assert_eq!(result["error"]["hint"], "--max-rounds raises the limit");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rounds_of_the_command_line_count_even_where_the_file_allows_fewer() {
+    // BUILD-LOOP itself allows ten.
+    let mut script: Vec<Step> =
+        (1..=11).map(|n| Reply::new().text(format!("Part {n}.")).into()).collect();
+    script.push(completes("t"));
+    let server = ModelServer::start(script).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut args = args("BUILD-LOOP", "do it").to_vec();
+    args.extend(["--max-rounds", "20"]);
+    assert_eq!(place.run(&args).await.exited(0).result()["outcome"], "completed");
     server.finish().await.unwrap();
 }
 

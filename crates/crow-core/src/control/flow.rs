@@ -169,6 +169,19 @@ impl ControlFlow {
         }
     }
 
+    /// Leaves the number of rounds to the limits of the run.
+    #[must_use]
+    pub fn without_max_rounds(mut self) -> Self {
+        match &mut self {
+            Self::Hitl => {}
+            Self::Loop { max_rounds }
+            | Self::Static { max_rounds, .. }
+            | Self::Generated { max_rounds, .. }
+            | Self::Coagent { max_rounds, .. } => *max_rounds = None,
+        }
+        self
+    }
+
     /// Returns its name: that of the preset, where it is one.
     pub fn name(&self) -> &'static str {
         match self {
