@@ -175,18 +175,18 @@ impl<'a> Work<'a> {
     /// Makes the agents that others start. One that cannot be made is left out, and said so.
     async fn all_subagents(&mut self) -> Result<Subagents, AssemblyError> {
         let registry = &self.assembly.registry;
-        let listed = registry.list_subagents();
+        let names = registry.subagent_names();
         // What is a part of one that is listed is not started by itself.
-        let compositions = listed.iter().filter(|agent| agent.kind == AgentKind::Composition);
-        let compositions = compositions.filter_map(|agent| registry.composition(&agent.name).ok());
+        let compositions = names.iter().filter(|(kind, _)| *kind == AgentKind::Composition);
+        let compositions = compositions.filter_map(|(_, name)| registry.composition(name).ok());
         let parts: BTreeSet<String> = compositions
             .flat_map(|agent| std::iter::once(agent.primary).chain(agent.coagents))
             .collect();
         let mut subagents = Vec::new();
-        for listed in listed.into_iter().filter(|agent| !parts.contains(&agent.name)) {
+        for (_, name) in names.into_iter().filter(|(_, name)| !parts.contains(name)) {
             let mut work = Work::new(self.assembly, self.choice);
             let made = async {
-                let definition = registry.composition(&listed.name)?;
+                let definition = registry.composition(&name)?;
                 let mut agent = work.composition(definition, Part::Worker).await?;
                 work.write_prompts(&mut agent)?;
                 Ok::<_, AssemblyError>(agent)
@@ -197,7 +197,7 @@ impl<'a> Work<'a> {
                     self.warnings.append(&mut work.warnings);
                 }
                 Err(error) => {
-                    self.warnings.push(format!("{} cannot be started: {error}", listed.name));
+                    self.warnings.push(format!("{name} cannot be started: {error}"));
                 }
             }
         }

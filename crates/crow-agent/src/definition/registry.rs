@@ -105,6 +105,21 @@ impl AgentRegistry {
         self.list_of(DefinedRole::Subagent)
     }
 
+    /// Returns the names of the agents that other agents start, compositions first, by what their files say of that alone:
+    /// nothing else of them is looked at.
+    pub fn subagent_names(&self) -> Vec<(AgentKind, String)> {
+        let kinds = [AgentKind::Composition, AgentKind::Base];
+        let named = kinds
+            .into_iter()
+            .flat_map(|kind| self.names(kind).into_iter().map(move |name| (kind, name)));
+        let is_subagent = |(kind, name): &(AgentKind, String)| {
+            let node = self.node(*kind, name).ok().flatten();
+            let role = node.as_ref().and_then(|node| node.find(&["agent", "role"]));
+            role.and_then(Node::as_text) == Some(DefinedRole::Subagent.as_str())
+        };
+        named.filter(is_subagent).collect()
+    }
+
     /// Returns all agents, compositions first, also those that cannot be used.
     pub fn list(&self) -> Vec<ListedAgent> {
         let kinds = [AgentKind::Composition, AgentKind::Base];

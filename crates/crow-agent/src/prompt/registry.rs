@@ -1,5 +1,10 @@
 //! The templates of prompts, by layer.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
 use serde::Serialize;
 
 use super::{PromptContext, Template, TemplateError};
@@ -13,6 +18,9 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct PromptRegistry {
     layers: Layers,
+    /// What was checked, by folder and text: checking costs, and each prompt is checked when its file is read and filled
+    /// in later.
+    checked: Arc<Mutex<HashMap<(&'static str, String), Template>>>,
 }
 
 /// The folders of templates that others include.
@@ -24,7 +32,7 @@ const ENDINGS: [&str; 2] = [".md", ".hbs"];
 impl PromptRegistry {
     /// Takes what is included from these layers.
     pub fn new(layers: Layers) -> Self {
-        Self { layers }
+        Self { layers, checked: Arc::default() }
     }
 
     /// Writes the system prompt of an agent.
@@ -48,6 +56,25 @@ impl PromptRegistry {
     }
 
     fn parse(
+        &self,
+        text: &str,
+        variables: &[&str],
+        folder: &'static str,
+    ) -> Result<Template, TemplateError> {
+        let key = (folder, text.to_owned());
+        if let Some(template) = self.checked().get(&key) {
+            return Ok(template.clone());
+        }
+        let template = self.check(text, variables, folder)?;
+        self.checked().insert(key, template.clone());
+        Ok(template)
+    }
+
+    fn checked(&self) -> MutexGuard<'_, HashMap<(&'static str, String), Template>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(
         &self,
         text: &str,
         variables: &[&str],

@@ -118,8 +118,7 @@ async fn a_bound_in_money_without_a_price_is_a_failed_run_that_says_so() {
         AcpAgentParts { limits, ..parts }
     });
     let story = team.run("fix it").await;
-    let expected =
-        "failed: money is bounded, and nobody knows the price of scripted/model";
+    let expected = "failed: money is bounded, and nobody knows the price of scripted/model";
     assert_eq!(story, ["user: fix it", expected]);
 }
 
