@@ -18,26 +18,9 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{idle, is_running, spawn_with};
+use crate::support::{has_own_process, idle, is_running, spawn_with};
 
 const LONG: Duration = Duration::from_secs(20);
-
-/// Says in the child that it is the process of its own.
-const OWN_PROCESS: &str = "CROW_TEST_HAS_OWN_PROCESS";
-
-/// Runs a test once more in a process of its own, unless it has one: whose orphan is whose concerns a whole process, and
-/// `cargo test` runs all tests in one. Returns whether this is that process.
-#[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
-fn has_own_process() -> bool {
-    let thread = std::thread::current();
-    let name = thread.name().filter(|name| name.contains("::"));
-    let Some(name) = name.filter(|_| std::env::var_os(OWN_PROCESS).is_none()) else { return true };
-    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    let ran = again.args([name, "--exact"]).env(OWN_PROCESS, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
-    false
-}
 
 /// A folder in which scripts leave the numbers of their processes, in a process that takes in orphans.
 struct Place(TempDir);

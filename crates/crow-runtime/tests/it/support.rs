@@ -216,3 +216,20 @@ pub(crate) fn kill_children(children: &[Pid]) {
         std::thread::yield_now();
     }
 }
+
+/// Says in the child that it is the process of its own.
+const OWN_PROCESS: &str = "CROW_TEST_HAS_OWN_PROCESS";
+
+/// Runs a test once more in a process of its own, unless it has one: whose orphan is whose, and what starts commands, concerns
+/// a whole process, and `cargo test` runs all tests in one. Returns whether this is that process.
+#[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
+pub(crate) fn has_own_process() -> bool {
+    let thread = std::thread::current();
+    let name = thread.name().filter(|name| name.contains("::"));
+    let Some(name) = name.filter(|_| std::env::var_os(OWN_PROCESS).is_none()) else { return true };
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ran = again.args([name, "--exact"]).env(OWN_PROCESS, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    false
+}

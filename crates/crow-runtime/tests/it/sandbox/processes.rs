@@ -154,7 +154,11 @@ async fn a_cancelled_command_is_asked_and_then_ended() {
         }
         cancel.cancel();
     };
-    let (outcome, ()) = tokio::join!(run, stop);
+    tokio::pin!(run);
+    let outcome = tokio::select! {
+        outcome = &mut run => outcome,
+        () = stop => run.await,
+    };
     let outcome = outcome.unwrap();
     assert_eq!(outcome.end, ProcessEnd::Cancelled);
     assert!(printed(&outcome).ends_with("asked\n"), "{}", printed(&outcome));
