@@ -40,8 +40,8 @@ pub struct Assembly {
 /// What is chosen for one agent, over what its files say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentChoice {
-    /// The model of every agent that no file and no choice gives one.
-    pub default_model: ModelRef,
+    /// The model of every agent that no file and no choice gives one, if there is any.
+    pub default_model: Option<ModelRef>,
     /// The model of every agent.
     pub model: Option<ModelRef>,
     /// The model of those that look at the work of others.
@@ -55,7 +55,13 @@ pub struct AgentChoice {
 impl AgentChoice {
     /// Chooses nothing but the model to ask where no other one is named.
     pub fn new(default_model: ModelRef) -> Self {
-        Self { default_model, model: None, reviewer_model: None, max_steps: None, max_rounds: None }
+        Self {
+            default_model: Some(default_model),
+            model: None,
+            reviewer_model: None,
+            max_steps: None,
+            max_rounds: None,
+        }
     }
 }
 
@@ -100,6 +106,12 @@ pub enum AssemblyError {
         agent: String,
         /// What is wrong.
         error: ModelRefError,
+    },
+    /// Nobody says which model it asks.
+    #[error("{agent}: there is no model for it to ask")]
+    NoModel {
+        /// The agent.
+        agent: String,
     },
     /// It names a provider without a model, and the provider has no default.
     #[error("{agent}: the provider {provider} has no default model; name one with model = \"…\"")]
@@ -339,6 +351,10 @@ impl<'a> Work<'a> {
 
     fn own_model(&self, definition: &BaseDefinition) -> Result<ModelRef, AssemblyError> {
         let agent = || definition.name.clone();
+        let default = || {
+            let default = self.choice.default_model.as_ref();
+            default.ok_or_else(|| AssemblyError::NoModel { agent: agent() })
+        };
         let ModelChoice { provider, model, .. } = &definition.model;
         match (provider, model) {
             (Some(provider), Some(model)) => {
@@ -351,10 +367,10 @@ impl<'a> Work<'a> {
                 model.parse().map_err(|error| AssemblyError::ModelName { agent: agent(), error })
             }
             (None, Some(model)) => {
-                let provider = self.choice.default_model.provider.clone();
+                let provider = default()?.provider.clone();
                 Ok(ModelRef { provider, model: model.clone() })
             }
-            (None, None) => Ok(self.choice.default_model.clone()),
+            (None, None) => default().cloned(),
         }
     }
 

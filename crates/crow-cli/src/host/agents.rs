@@ -51,31 +51,38 @@ impl Agents {
         &self.default
     }
 
-    /// Puts an agent together. Also returns what the user should be told.
+    /// Puts an agent together. Also returns what the user should be told. Where there is no default model, that is told only
+    /// if an agent needs it.
     pub(super) async fn assemble(
         &self,
         with: &OpenedWith,
-        default_model: &ModelRef,
+        default_model: Result<ModelRef, HostError>,
     ) -> Result<(AcpAgent, Vec<String>), HostError> {
+        let (default_model, missing) = match default_model {
+            Ok(model) => (Some(model), None),
+            Err(error) => (None, Some(error)),
+        };
         let choice = AgentChoice {
-            default_model: default_model.clone(),
+            default_model,
             model: with.model.clone(),
             reviewer_model: with.reviewer_model.clone(),
             max_steps: self.limits.max_steps,
             max_rounds: self.limits.max_rounds,
         };
-        let made =
-            self.assembly.assemble(&with.agent, &choice).await.map_err(|error| refused(&error))?;
-        Ok((made.agent, made.warnings))
+        match (self.assembly.assemble(&with.agent, &choice).await, missing) {
+            (Ok(made), _) => Ok((made.agent, made.warnings)),
+            (Err(AssemblyError::NoModel { .. }), Some(missing)) => Err(missing),
+            (Err(error), _) => Err(refused(&error)),
+        }
     }
 }
 
 fn refused(error: &AssemblyError) -> HostError {
     let hint = match error {
         AssemblyError::Definition(_) => "`crow-agent agents list` shows the agents",
-        AssemblyError::NoDefaultModel { .. } | AssemblyError::ModelName { .. } => {
-            "`crow-agent models` shows the models"
-        }
+        AssemblyError::NoModel { .. }
+        | AssemblyError::NoDefaultModel { .. }
+        | AssemblyError::ModelName { .. } => "`crow-agent models` shows the models",
         AssemblyError::Composition(_) | AssemblyError::Template { .. } => {
             "`crow-agent config validate` looks at all files"
         }

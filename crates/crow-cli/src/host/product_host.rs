@@ -188,7 +188,8 @@ impl ProductHost {
         if let Some(model) = &self.reviewer_model {
             with.reviewer_model = Some(model.clone());
         }
-        let (agent, warnings) = self.agents.assemble(&with, &stored.metadata.model_ref()).await?;
+        let (agent, warnings) =
+            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
         let (primary, kept) = (agent.primary().name().to_owned(), with.clone());
         let (reference, abilities) = model_of(&agent);
@@ -237,7 +238,7 @@ impl ProductHost {
         let not_open = || HostError::NotOpen { id: id.clone() };
         let mut with = self.opened().get(id).ok_or_else(not_open)?.with.clone();
         with.model = Some(model.clone());
-        let (agent, warnings) = self.agents.assemble(&with, &model).await?;
+        let (agent, warnings) = self.agents.assemble(&with, Ok(model)).await?;
         let mut opened = self.opened();
         let open = opened.get_mut(id).ok_or_else(not_open)?;
         open.agent.send_replace(agent);
@@ -311,13 +312,13 @@ impl AgentHost for ProductHost {
     async fn create(&self, new: NewSession) -> Result<AgentHandle, HostError> {
         let model = new.model.as_deref().map(parse_model).transpose()?;
         let default = match &model {
-            Some(model) => model.clone(),
-            None => self.default_model.find().await?,
+            Some(model) => Ok(model.clone()),
+            None => self.default_model.find().await,
         };
         let agent = new.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
         let reviewer_model = self.reviewer_model.clone();
         let with = OpenedWith { agent, model, reviewer_model };
-        let (agent, warnings) = self.agents.assemble(&with, &default).await?;
+        let (agent, warnings) = self.agents.assemble(&with, default).await?;
         let (reference, abilities) = model_of(&agent);
         let spec = SessionSpec {
             id: new.id,
@@ -361,7 +362,8 @@ impl AgentHost for ProductHost {
         let stored = blocking(move || store.read(&wanted)).await??;
         still_there(&stored.metadata.crow().cwd)?;
         let with = opened_with(&stored.metadata);
-        let (agent, warnings) = self.agents.assemble(&with, &stored.metadata.model_ref()).await?;
+        let (agent, warnings) =
+            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
         let (_, abilities) = model_of(&agent);
         let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;

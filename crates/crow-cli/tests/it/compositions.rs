@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crow_testkit::{Reply, Step};
+use crow_testkit::{Dialect, ModelServer, Reply, Step};
 use serde_json::{Value, json};
 
 use crate::{
@@ -177,6 +177,37 @@ async fn the_models_of_the_command_line_are_those_that_are_asked() {
     let name = MODEL.split_once('/').unwrap().1;
     assert_eq!(models, [json!(name), json!(format!("{name}-small"))]);
     server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_names_its_model_needs_no_default_one() {
+    let server = ModelServer::start([Step::from(Reply::new().text("Hello."))]).await;
+    let place = Place::new();
+    let write = |name: &str, text: &str| {
+        let path = place.home(".config/crow-agent").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let url = server.base_url(Dialect::AnthropicMessages);
+    write(
+        "providers/work.toml",
+        &format!(
+            "[provider]\nname = \"work\"\ntype = \"anthropic-messages\"\nbase_url = \"{url}\"\n"
+        ),
+    );
+    write(
+        "agents/base/own.toml",
+        "[agent]\nname = \"own\"\n\n[model]\nprovider = \"work\"\nmodel = \"small\"\n\n[tools]\nenabled = []\n\n[prompt]\nsystem = \"Greet.\"\n",
+    );
+    let ran = place.run(&["run", "-a", "own", "hi"]).await;
+    assert_eq!(ran.exited(0).out, "Hello.\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_any_model_an_agent_that_does_not_exist_is_told_first() {
+    let ran = Place::new().run(&["run", "-a", "NOPE", "hi"]).await;
+    assert!(ran.exited(2).err.contains("there is no agent \"NOPE\""), "{}", ran.err);
 }
 
 #[tokio::test]
