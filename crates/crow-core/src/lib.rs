@@ -13,6 +13,7 @@ pub mod file_views;
 mod hash;
 pub mod history;
 pub mod ids;
+pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod permission;

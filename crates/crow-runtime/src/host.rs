@@ -1,34 +1,64 @@
 //! What adapters ask a product for: sessions, their options, and commands.
 
-use std::{fmt, path::PathBuf};
+use std::{borrow::Cow, fmt, path::PathBuf};
 
 use async_trait::async_trait;
-use crow_core::{ids::SessionId, model::ModelsError, permission::PermissionMode};
+use crow_core::{
+    ids::SessionId, mcp::McpServerConfig, message::Block, model::ModelsError,
+    permission::PermissionMode,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     AgentHandle, HandleError, SessionError, SessionFilter, SessionMetadata, ShutdownReport,
 };
 
 /// What a new session is to be.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewSession {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The agent's name, or the product's default.
-    pub agent: Option<String>,
-    /// The model as `provider/model`, or the product's default.
-    pub model: Option<String>,
-    /// What happens to calls of which no rule speaks, or the product's default.
-    pub permissions: Option<PermissionMode>,
     /// An id of the caller's choice; refused if it exists.
     pub id: Option<SessionId>,
+    /// What it works with.
+    pub setup: SessionSetup,
+}
+
+/// What a session works with, as far as the caller says so. The rest is the product's default in a new session, and what it
+/// was left with in one that goes on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionSetup {
+    /// The agent's name.
+    pub agent: Option<String>,
+    /// The model as `provider/model`.
+    pub model: Option<String>,
+    /// What happens to calls of which no rule speaks.
+    pub permissions: Option<PermissionMode>,
+    /// Folders beside the working directory in which the agent works as well, absolute.
+    pub additional_directories: Option<Vec<PathBuf>>,
+    /// Servers whose tools the agent has beside its own, as long as the session is open. They are not stored.
+    pub mcp_servers: Vec<McpServerConfig>,
+    /// What becomes of the system prompt of the agent that does the work.
+    pub system_prompt: Option<SystemPrompt>,
+}
+
+/// What becomes of a system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "text", rename_all = "snake_case")]
+pub enum SystemPrompt {
+    /// This stands after it.
+    Append(String),
+    /// This stands in its place.
+    Replace(String),
 }
 
 /// Something about a session that can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionOption {
-    /// Its name: `model`, `permissions`.
+    /// Its name, by which it is set: `model`, `permissions`.
     pub name: &'static str,
+    /// What it is about.
+    pub kind: OptionKind,
     /// What it is, for people.
     pub description: String,
     /// What it is set to.
@@ -37,11 +67,32 @@ pub struct SessionOption {
     pub choices: Vec<OptionChoice>,
 }
 
+/// What an option is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OptionKind {
+    /// What happens after a turn: the control flow.
+    ControlFlow,
+    /// What happens to calls of which no rule speaks.
+    Permissions,
+    /// The model.
+    Model,
+    /// How much the model thinks before it answers.
+    Thinking,
+    /// The agent.
+    Agent,
+    /// Who looks at the work.
+    Reviewer,
+    /// Something else.
+    Other,
+}
+
 /// What an option can be set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionChoice {
     /// The value to set.
     pub value: String,
+    /// What it is called, for people. May be empty: the value says it.
+    pub title: String,
     /// What it means, for people. May be empty.
     pub description: String,
 }
@@ -50,11 +101,46 @@ pub struct OptionChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCommand {
     /// Its name, without a slash.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What may follow it, such as `[PROVIDER/MODEL]`. May be empty.
-    pub argument: &'static str,
+    pub argument: Cow<'static, str>,
     /// What it does.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
+}
+
+impl HostCommand {
+    /// Makes a command that every session has.
+    pub const fn new(
+        name: &'static str,
+        argument: &'static str,
+        description: &'static str,
+    ) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            argument: Cow::Borrowed(argument),
+            description: Cow::Borrowed(description),
+        }
+    }
+}
+
+/// What a command comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CommandOutcome {
+    /// It is done, and this is to be shown. Plain text.
+    Shown(String),
+    /// The agent is to be told this, as if the user had said it.
+    Prompt(Vec<Block>),
+}
+
+/// How much of its model's window a session fills, and what it cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SessionUsage {
+    /// The tokens of the conversation as the model was sent it last.
+    pub context_tokens: u64,
+    /// The most tokens that the model takes; none if nobody knows.
+    pub context_window: Option<u64>,
+    /// What all agents of the session cost so far in US dollars; none if a price is not known.
+    pub cost_usd: Option<f64>,
 }
 
 /// Why a host does not do what it was asked for.
@@ -108,7 +194,9 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
     async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError>;
 
     /// Returns the handle of a session's agent; starts the agent if it does not run. Two that ask at once get the same one.
-    async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError>;
+    ///
+    /// What `setup` says of an agent that runs already is set in it, as far as that can be while it runs.
+    async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError>;
 
     /// Returns the headers of root sessions, the last updated first.
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError>;
@@ -120,9 +208,9 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
     async fn delete(&self, id: &SessionId) -> Result<(), HostError>;
 
     /// Makes a new session with the history of another one, and starts its agent.
-    async fn fork(&self, id: &SessionId) -> Result<AgentHandle, HostError>;
+    async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError>;
 
-    /// Gives a session a title.
+    /// Gives a session a title. It need not be open.
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError>;
 
     /// Returns what can be set in an open session.
@@ -131,16 +219,19 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
     /// Sets an option of an open session. Holds from the agent's next step or run on.
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError>;
 
-    /// Returns the commands that can be given in a session.
-    fn commands(&self) -> Vec<HostCommand>;
+    /// Returns the commands that can be given in an open session. Only what works is among them.
+    async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError>;
 
-    /// Does what a command says, and returns what is to be shown.
+    /// Does what a command says.
     async fn run_command(
         &self,
         id: &SessionId,
         name: &str,
         argument: &str,
-    ) -> Result<String, HostError>;
+    ) -> Result<CommandOutcome, HostError>;
+
+    /// Returns how much of its model's window an open session fills, and what it cost.
+    async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError>;
 
     /// Makes sure that there is a model to talk to.
     async fn authenticate(&self) -> Result<(), HostError>;

@@ -70,7 +70,10 @@ pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
 pub use events::{EventStream, Observed, Observer, OpenReply};
-pub use host::{AgentHost, HostCommand, HostError, NewSession, OptionChoice, SessionOption};
+pub use host::{
+    AgentHost, CommandOutcome, HostCommand, HostError, NewSession, OptionChoice, OptionKind,
+    SessionOption, SessionSetup, SessionUsage, SystemPrompt,
+};
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::{ChildEnvironment, ProcessRunner, adopt_orphans};

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crow_core::{event::AgentEvent, ids::SessionId};
-use crow_runtime::{AgentHandle, AgentHost as _, HostCommand, NewSession};
+use crow_runtime::{
+    AgentHandle, AgentHost as _, CommandOutcome, HostCommand, NewSession, SessionSetup,
+};
 use futures_util::StreamExt as _;
 use tokio::{
     task::spawn_blocking,
@@ -15,7 +17,7 @@ use super::{
     conversation::{Conversation, Kept, Left},
     interrupts::Place,
 };
-use crate::{CliError, host::Reopen, run::console_style};
+use crate::{CliError, run::console_style};
 
 /// The host's command that lists sessions; with an id it is the chat's own.
 const SESSIONS: &str = "sessions";
@@ -34,12 +36,12 @@ impl Conversation {
         let name = alias.map_or(name, |(_, name)| *name);
         let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
         let undoes = ["undo", "redo"].contains(&name);
-        let hosts = self.host.commands();
+        let hosts = self.host.commands(self.handle.session_id()).await?;
         match name {
             "quit" => return Ok(Some(Left::Asked)),
             "help" => {
                 let columns = console_style(&self.environment).width;
-                self.screen.push_say(help(&self.commands(), columns));
+                self.screen.push_say(help(&all(hosts), columns));
             }
             _ if (turns || undoes) && place == Place::Work => {
                 self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
@@ -48,7 +50,15 @@ impl Conversation {
             name if hosts.iter().any(|command| command.name == name) => {
                 let id = self.handle.session_id().clone();
                 match self.host.run_command(&id, name, argument).await {
-                    Ok(text) => {
+                    // While the agent works it would end up in the middle of other words.
+                    Ok(CommandOutcome::Prompt(_)) if place == Place::Work => {
+                        self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
+                    }
+                    Ok(CommandOutcome::Prompt(content)) => {
+                        // Boxed: a run may lead to a command again.
+                        return Box::pin(self.tell(content)).await;
+                    }
+                    Ok(CommandOutcome::Shown(text)) => {
                         self.screen.push_say(text);
                         if undoes {
                             self.hear_of_undo().await;
@@ -57,7 +67,7 @@ impl Conversation {
                     Err(error) => self.complain(&error.into()),
                 }
             }
-            name => self.screen.push_say(unknown(name, &self.commands())),
+            name => self.screen.push_say(unknown(name, &all(hosts))),
         }
         Ok(None)
     }
@@ -79,19 +89,6 @@ impl Conversation {
     pub(super) fn complain(&mut self, error: &CliError) {
         let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         self.screen.push_say(format!("error: {}{hint}", error.message));
-    }
-
-    /// The commands in the order in which the help shows them.
-    fn commands(&self) -> Vec<HostCommand> {
-        let hosts = self.host.commands().into_iter().map(|command| match command.name {
-            SESSIONS => HostCommand {
-                argument: "[ID]",
-                description: "list the last sessions of this directory, or go over to one",
-                ..command
-            },
-            _ => command,
-        });
-        hosts.chain(OWN).collect()
     }
 
     async fn go_over(&mut self, name: &str, argument: &str) -> Result<(), CliError> {
@@ -121,7 +118,7 @@ impl Conversation {
         let mode = self.handle.policy().mode();
         Ok(self
             .host
-            .open_with(&id, Reopen { permissions: Some(mode), ..Reopen::default() })
+            .open(&id, SessionSetup { permissions: Some(mode), ..SessionSetup::default() })
             .await?)
     }
 
@@ -131,12 +128,28 @@ impl Conversation {
         let model = options.into_iter().find(|option| option.name == "model");
         let session = NewSession {
             cwd: self.handle.metadata().crow().cwd,
-            model: model.map(|option| option.value),
-            permissions: Some(self.handle.policy().mode()),
+            setup: SessionSetup {
+                model: model.map(|option| option.value),
+                permissions: Some(self.handle.policy().mode()),
+                ..SessionSetup::default()
+            },
             ..NewSession::default()
         };
         Ok(self.host.create(session).await?)
     }
+}
+
+/// The commands in the order in which the help shows them.
+fn all(hosts: Vec<HostCommand>) -> Vec<HostCommand> {
+    let hosts = hosts.into_iter().map(|command| match command.name.as_ref() {
+        SESSIONS => HostCommand::new(
+            SESSIONS,
+            "[ID]",
+            "list the last sessions of this directory, or go over to one",
+        ),
+        _ => command,
+    });
+    hosts.chain(OWN.iter().cloned()).collect()
 }
 
 fn unknown(name: &str, commands: &[HostCommand]) -> String {

@@ -45,10 +45,10 @@ impl Entry {
 /// The command that lists the others.
 pub(super) const HELP: &str = "help";
 /// The chat's own commands, which stand beside those of the host.
-pub(super) const OWN: [HostCommand; 3] = [
-    HostCommand { name: "new", argument: "", description: "start a new session" },
-    HostCommand { name: HELP, argument: "", description: "show this" },
-    HostCommand { name: "quit", argument: "", description: "leave; so does ctrl-d" },
+pub(super) static OWN: [HostCommand; 3] = [
+    HostCommand::new("new", "", "start a new session"),
+    HostCommand::new(HELP, "", "show this"),
+    HostCommand::new("quit", "", "leave; so does ctrl-d"),
 ];
 /// Other names of commands.
 pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
@@ -83,10 +83,10 @@ pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
 }
 
 /// Finds the command that was probably meant.
-pub(super) fn nearest(name: &str, commands: &[HostCommand]) -> Option<&'static str> {
+pub(super) fn nearest<'a>(name: &str, commands: &'a [HostCommand]) -> Option<&'a str> {
     let scored = commands
         .iter()
-        .map(|command| (strsim::jaro_winkler(name, command.name), command.name))
+        .map(|command| (strsim::jaro_winkler(name, &command.name), command.name.as_ref()))
         .filter(|(score, _)| *score >= ALIKE);
     scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
 }

@@ -92,13 +92,12 @@ enum Said {
 }
 
 impl Conversation {
-    pub(super) fn new(parts: Parts) -> Result<Self, CliError> {
+    pub(super) async fn new(parts: Parts) -> Result<Self, CliError> {
         let Parts { launched, environment, store, models, sink, modes } = parts;
         let Launched { host, handle, warnings, .. } = launched;
-        let own = OWN.map(|command| command.name);
-        let aliases = ALIASES.map(|(alias, _)| alias);
-        let hosts = host.commands();
-        let names = hosts.iter().map(|command| command.name).chain(own).chain(aliases);
+        let commands = host.commands(handle.session_id()).await?;
+        let names = commands.iter().chain(&OWN).map(|command| command.name.as_ref());
+        let names = names.chain(ALIASES.map(|(alias, _)| alias));
         let names = names.map(|name| format!("/{name}")).collect();
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
@@ -146,17 +145,20 @@ impl Conversation {
                 Entry::Command { name, argument } => {
                     self.command(&name, &argument, Place::Prompt).await?
                 }
-                Entry::Prompt(text) => {
-                    self.kept = Kept::Yes;
-                    let sent = self.handle.send_input(vec![Block::text(text)]);
-                    sent.map_err(|error| CliError::failed(error.to_string()))?;
-                    self.follow().await?
-                }
+                Entry::Prompt(text) => self.tell(vec![Block::text(text)]).await?,
             };
             if let Some(left) = left {
                 return Ok(left);
             }
         }
+    }
+
+    /// Says something to the agent, and follows what it does.
+    pub(super) async fn tell(&mut self, content: Vec<Block>) -> Result<Option<Left>, CliError> {
+        self.kept = Kept::Yes;
+        let sent = self.handle.send_input(content);
+        sent.map_err(|error| CliError::failed(error.to_string()))?;
+        self.follow().await
     }
 
     /// Says how to go on, and removes a session in which nothing was said.

@@ -50,7 +50,8 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
         models,
         sink: Sink::new(OutputForm::Text, environment),
         modes: terminal,
-    })?;
+    })
+    .await?;
     let kept = if request.resume.is_some() { Kept::Yes } else { Kept::NotYet };
     let left = conversation.hold(kept).await;
     conversation.close().await;

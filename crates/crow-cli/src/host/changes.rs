@@ -13,23 +13,20 @@ use crate::{
     undo::{HowWords, Span, lost, slash_redo, slash_undo},
 };
 
-pub(super) const UNDO: HostCommand = HostCommand {
-    name: "undo",
-    argument: "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run]",
-    description: "undo what the agent changed last, or what is named; with --chat the conversation goes back, too",
-};
-pub(super) const REDO: HostCommand = HostCommand {
-    name: "redo",
-    argument: "[--force] [--dry-run]",
-    description: "undo the last undo",
-};
-pub(super) const DIFF: HostCommand = HostCommand {
-    name: "diff",
-    argument: "[CALL|TURN|A..B]",
-    description: "show what the session changed, or a call, or a turn",
-};
+pub(super) const UNDO: HostCommand = HostCommand::new(
+    "undo",
+    "[turn N|call ID|back-to N|all] [--chat] [--force] [--dry-run]",
+    "undo what the agent changed last, or what is named; with --chat the conversation goes back, too",
+);
+pub(super) const REDO: HostCommand =
+    HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
+pub(super) const DIFF: HostCommand = HostCommand::new(
+    "diff",
+    "[CALL|TURN|A..B]",
+    "show what the session changed, or a call, or a turn",
+);
 pub(super) const CHANGES: HostCommand =
-    HostCommand { name: "changes", argument: "", description: "list the calls that changed files" };
+    HostCommand::new("changes", "", "list the calls that changed files");
 
 /// How long a run that has ended may take until its agent is idle.
 const SETTLING: Duration = Duration::from_millis(500);
@@ -49,10 +46,10 @@ impl Asked {
     /// Finds the command of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let commands = [
-            (UNDO.name, Self::Undo),
-            (REDO.name, Self::Redo),
-            (DIFF.name, Self::Diff),
-            (CHANGES.name, Self::Changes),
+            ("undo", Self::Undo),
+            ("redo", Self::Redo),
+            ("diff", Self::Diff),
+            ("changes", Self::Changes),
         ];
         commands.into_iter().find(|(command, _)| *command == name).map(|(_, asked)| asked)
     }

@@ -11,4 +11,4 @@ mod tests;
 
 pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
-pub(crate) use product_host::{HostParts, ProductHost, Reopen};
+pub(crate) use product_host::{HostParts, ProductHost};

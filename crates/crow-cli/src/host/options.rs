@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crow_core::permission::PermissionMode;
 use crow_providers::{Credentials, ProviderModels};
-use crow_runtime::{AgentHandle, HostCommand, HostError, OptionChoice, SessionOption};
+use crow_runtime::{AgentHandle, HostCommand, HostError, OptionChoice, OptionKind, SessionOption};
 
 use super::changes::{CHANGES, DIFF, REDO, UNDO};
 
@@ -12,31 +12,24 @@ pub(super) const MODEL: &str = "model";
 pub(super) const PERMISSIONS: &str = "permissions";
 
 /// The commands, in the order in which they are listed.
-pub(super) const COMMANDS: [HostCommand; 7] = [
+pub(super) static COMMANDS: [HostCommand; 7] = [
     UNDO,
     REDO,
     DIFF,
     CHANGES,
-    HostCommand {
-        name: MODEL,
-        argument: "[PROVIDER/MODEL]",
-        description: "show the model, or go on with another one",
-    },
-    HostCommand {
-        name: PERMISSIONS,
-        argument: "[MODE|forget]",
-        description: "show what happens to calls that change something, set it, or forget what was allowed for the session",
-    },
-    HostCommand {
-        name: "sessions",
-        argument: "",
-        description: "list the last sessions of this directory",
-    },
+    HostCommand::new(MODEL, "[PROVIDER/MODEL]", "show the model, or go on with another one"),
+    HostCommand::new(
+        PERMISSIONS,
+        "[MODE|forget]",
+        "show what happens to calls that change something, set it, or forget what was allowed for the session",
+    ),
+    HostCommand::new("sessions", "", "list the last sessions of this directory"),
 ];
 
 pub(super) fn model_option(model: String, known: Option<&ProviderModels>) -> SessionOption {
     SessionOption {
         name: MODEL,
+        kind: OptionKind::Model,
         description: "the model that the agent asks".to_owned(),
         value: model,
         choices: known.map(usable_models).unwrap_or_default(),
@@ -46,10 +39,12 @@ pub(super) fn model_option(model: String, known: Option<&ProviderModels>) -> Ses
 pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
     let choice = |mode: PermissionMode| OptionChoice {
         value: mode.to_string(),
+        title: String::new(),
         description: meaning(mode).to_owned(),
     };
     SessionOption {
         name: PERMISSIONS,
+        kind: OptionKind::Permissions,
         description: "what happens to calls of which no rule speaks".to_owned(),
         value: handle.policy().mode().to_string(),
         choices: PermissionMode::ALL.map(choice).to_vec(),
@@ -77,7 +72,11 @@ fn usable_models(models: &ProviderModels) -> Vec<OptionChoice> {
             Credentials::Present | Credentials::Stored | Credentials::NotNeeded
         )
     });
-    let choice = |reference: String| OptionChoice { value: reference, description: String::new() };
+    let choice = |reference: String| OptionChoice {
+        value: reference,
+        title: String::new(),
+        description: String::new(),
+    };
     usable
         .flat_map(|provider| &provider.models)
         .map(|model| choice(model.info.reference.to_string()))

@@ -19,9 +19,10 @@ use crow_core::{
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
-    AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
-    OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata, SessionOption,
-    SessionSpec, SessionStore, ShutdownReport, SnapshotStores, StoredRules,
+    AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
+    NewSession, OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata,
+    SessionOption, SessionSetup, SessionSpec, SessionStore, SessionUsage, ShutdownReport,
+    SnapshotStores, StoredRules,
 };
 use jiff::Zoned;
 use tokio::{sync::watch, task::spawn_blocking};
@@ -99,14 +100,6 @@ struct OpenSession {
     warnings: Vec<String>,
 }
 
-/// What a session is opened with that is not what it was left with.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Reopen {
-    pub agent: Option<String>,
-    pub model: Option<String>,
-    pub permissions: Option<PermissionMode>,
-}
-
 impl ProductHost {
     pub(crate) fn new(parts: HostParts) -> Self {
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
@@ -155,55 +148,6 @@ impl ProductHost {
         let Some(open) = opened.get(id) else { return Vec::new() };
         let of_model = open.agent.borrow().model().warning.clone();
         open.warnings.iter().cloned().chain(of_model).collect()
-    }
-
-    /// Opens a session with another agent, model, or other permissions, than those that it was left with.
-    pub(crate) async fn open_with(
-        &self,
-        id: &SessionId,
-        reopen: Reopen,
-    ) -> Result<AgentHandle, HostError> {
-        let Reopen { agent, model, permissions } = reopen;
-        let _opening = self.opening.lock().await;
-        if let Some(handle) = self.runtime.get(id) {
-            if let Some(model) = model {
-                self.set_option(id, MODEL, &model).await?;
-            }
-            if let Some(mode) = permissions {
-                handle.set_permission_mode(mode)?;
-            }
-            return Ok(handle);
-        }
-        let store = Arc::clone(&self.store);
-        let wanted = id.clone();
-        let stored = blocking(move || store.read(&wanted)).await??;
-        still_there(&stored.metadata.crow().cwd)?;
-        let mut with = opened_with(&stored.metadata);
-        if let Some(agent) = agent {
-            with.agent = agent;
-        }
-        if let Some(model) = model {
-            with.model = Some(parse_model(&model)?);
-        }
-        if let Some(model) = &self.reviewer_model {
-            with.reviewer_model = Some(model.clone());
-        }
-        let (agent, warnings) =
-            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
-        let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
-        let (primary, kept) = (agent.primary().name().to_owned(), with.clone());
-        let (reference, abilities) = model_of(&agent);
-        let session = blocking(move || {
-            let mut session = AgentSession::open(&config, &wanted, abilities)?;
-            session.set_agent(&config, &primary, kept)?;
-            session.set_model(&config, &reference, abilities)?;
-            if permissions.is_some() {
-                session.set_permission_mode(permissions)?;
-            }
-            Ok::<_, HostError>(session)
-        })
-        .await??;
-        self.start(session, agent, with, warnings)
     }
 
     fn start(
@@ -310,30 +254,71 @@ impl ProductHost {
 #[async_trait]
 impl AgentHost for ProductHost {
     async fn create(&self, new: NewSession) -> Result<AgentHandle, HostError> {
-        let model = new.model.as_deref().map(parse_model).transpose()?;
+        let NewSession { cwd, id, setup } = new;
+        let model = setup.model.as_deref().map(parse_model).transpose()?;
         let default = match &model {
             Some(model) => Ok(model.clone()),
             None => self.default_model.find().await,
         };
-        let agent = new.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
+        let agent = setup.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
         let reviewer_model = self.reviewer_model.clone();
         let with = OpenedWith { agent, model, reviewer_model };
         let (agent, warnings) = self.agents.assemble(&with, default).await?;
         let (reference, abilities) = model_of(&agent);
         let spec = SessionSpec {
-            id: new.id,
+            id,
             abilities,
-            permissions: Some(new.permissions.unwrap_or(self.permissions)),
+            permissions: Some(setup.permissions.unwrap_or(self.permissions)),
             opened_with: Some(with.clone()),
-            ..SessionSpec::new(agent.primary().name(), reference, &new.cwd)
+            ..SessionSpec::new(agent.primary().name(), reference, &cwd)
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
         self.start(session, agent, with, warnings)
     }
 
-    async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        self.open_with(id, Reopen::default()).await
+    async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
+        let SessionSetup { agent, model, permissions, .. } = setup;
+        let _opening = self.opening.lock().await;
+        if let Some(handle) = self.runtime.get(id) {
+            if let Some(model) = model {
+                self.set_option(id, MODEL, &model).await?;
+            }
+            if let Some(mode) = permissions {
+                handle.set_permission_mode(mode)?;
+            }
+            return Ok(handle);
+        }
+        let store = Arc::clone(&self.store);
+        let wanted = id.clone();
+        let stored = blocking(move || store.read(&wanted)).await??;
+        still_there(&stored.metadata.crow().cwd)?;
+        let mut with = opened_with(&stored.metadata);
+        if let Some(agent) = agent {
+            with.agent = agent;
+        }
+        if let Some(model) = model {
+            with.model = Some(parse_model(&model)?);
+        }
+        if let Some(model) = &self.reviewer_model {
+            with.reviewer_model = Some(model.clone());
+        }
+        let (agent, warnings) =
+            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
+        let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
+        let (primary, kept) = (agent.primary().name().to_owned(), with.clone());
+        let (reference, abilities) = model_of(&agent);
+        let session = blocking(move || {
+            let mut session = AgentSession::open(&config, &wanted, abilities)?;
+            session.set_agent(&config, &primary, kept)?;
+            session.set_model(&config, &reference, abilities)?;
+            if permissions.is_some() {
+                session.set_permission_mode(permissions)?;
+            }
+            Ok::<_, HostError>(session)
+        })
+        .await??;
+        self.start(session, agent, with, warnings)
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
@@ -357,7 +342,7 @@ impl AgentHost for ProductHost {
         removed.map_err(changes::refused)
     }
 
-    async fn fork(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+    async fn fork(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
         let (store, wanted) = (Arc::clone(&self.store), id.clone());
         let stored = blocking(move || store.read(&wanted)).await??;
         still_there(&stored.metadata.crow().cwd)?;
@@ -390,8 +375,9 @@ impl AgentHost for ProductHost {
         Ok(())
     }
 
-    fn commands(&self) -> Vec<HostCommand> {
-        COMMANDS.to_vec()
+    async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
+        self.running(id)?;
+        Ok(COMMANDS.to_vec())
     }
 
     async fn run_command(
@@ -399,9 +385,9 @@ impl AgentHost for ProductHost {
         id: &SessionId,
         name: &str,
         argument: &str,
-    ) -> Result<String, HostError> {
+    ) -> Result<CommandOutcome, HostError> {
         let handle = self.running(id)?;
-        match (name, argument.trim()) {
+        let shown = match (name, argument.trim()) {
             ("sessions", _) => {
                 let filter =
                     SessionFilter { cwd: Some(handle.metadata().crow().cwd), limit: Some(LISTED) };
@@ -425,7 +411,13 @@ impl AgentHost for ProductHost {
                 Some(asked) => self.changes(handle, asked, argument.to_owned()).await,
                 None => Err(unknown("command", name)),
             },
-        }
+        };
+        shown.map(CommandOutcome::Shown)
+    }
+
+    async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError> {
+        self.running(id)?;
+        Ok(SessionUsage::default())
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {

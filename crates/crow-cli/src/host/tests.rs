@@ -2,7 +2,8 @@ use std::{path::Path, sync::Arc};
 
 use crow_core::{event::AgentEvent, model::Models, permission::PermissionMode};
 use crow_runtime::{
-    AgentHost as _, HostError, MemoryStore, NewSession, SnapshotLimits, SnapshotStores, StoredRules,
+    AgentHost as _, HostError, MemoryStore, NewSession, SessionSetup, SnapshotLimits,
+    SnapshotStores, StoredRules,
 };
 use crow_testkit::{
     host::check_host,
@@ -49,7 +50,11 @@ async fn the_product_does_what_every_host_must() {
 #[tokio::test]
 async fn only_agents_that_exist_can_be_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let new = NewSession { agent: Some("nobody".into()), cwd: "/".into(), ..NewSession::default() };
+    let new = NewSession {
+        cwd: "/".into(),
+        setup: SessionSetup { agent: Some("nobody".into()), ..SessionSetup::default() },
+        ..NewSession::default()
+    };
     let refused = host(&ScriptedModel::new([]), folder.path()).create(new).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
 }

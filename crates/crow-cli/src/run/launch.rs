@@ -9,8 +9,8 @@ use crow_core::{
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
-    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionStore, SnapshotStores,
-    StoredRules,
+    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionSetup, SessionStore,
+    SnapshotStores, StoredRules,
 };
 
 use super::{AgentRequest, answerer::HeadlessAnswerer, say};
@@ -18,7 +18,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     config::Configuration,
-    host::{HostParts, ProductHost, Reopen},
+    host::{HostParts, ProductHost},
     sandbox::sandbox,
     trust::Project,
 };
@@ -115,20 +115,23 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let handle = match &request.resume {
         Some(prefix) => {
             let id = store.find(prefix)?;
-            let reopen = Reopen {
+            let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
                 permissions: Some(request.permissions.into()),
+                ..SessionSetup::default()
             };
-            host.open_with(&id, reopen).await?
+            host.open(&id, setup).await?
         }
         None => {
             host.create(NewSession {
                 cwd,
-                agent: request.agent.clone(),
-                model: request.model.clone(),
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
-                ..NewSession::default()
+                setup: SessionSetup {
+                    agent: request.agent.clone(),
+                    model: request.model.clone(),
+                    ..SessionSetup::default()
+                },
             })
             .await?
         }

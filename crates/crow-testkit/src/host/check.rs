@@ -5,6 +5,7 @@ use std::path::Path;
 use crow_core::{event::AgentEvent, ids::SessionId, message::Block, permission::PermissionMode};
 use crow_runtime::{
     AgentHandle, AgentHost, HostError, NewSession, SessionError, SessionFilter, SessionMetadata,
+    SessionSetup,
 };
 use futures_util::StreamExt as _;
 
@@ -25,13 +26,13 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     let opened = opened_twice(host, &id).await;
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
     assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
-    let fork = host.fork(&id).await.unwrap();
+    let fork = host.fork(&id, SessionSetup::default()).await.unwrap();
     assert_eq!(fork.policy().mode(), mode, "a fork is permitted the same");
     assert_ne!(fork.session_id(), &id);
     assert_eq!(fork.history().unwrap().entries().len(), entries, "a fork has the same history");
     for id in [&id, fork.session_id()] {
         host.delete(id).await.unwrap();
-        let gone = host.open(id).await;
+        let gone = host.open(id, SessionSetup::default()).await;
         assert!(matches!(gone, Err(HostError::Session(SessionError::Unknown { .. }))), "{gone:?}");
     }
     assert!(listed(host, cwd).await.is_empty(), "nothing stays of what was deleted");
@@ -47,7 +48,10 @@ async fn created(host: &dyn AgentHost, cwd: &Path) -> AgentHandle {
     assert_eq!(listed(host, cwd).await.len(), 1, "a session is stored before it is given out");
     let again = host.create(new()).await;
     assert!(matches!(again, Err(HostError::Session(SessionError::Exists { .. }))), "{again:?}");
-    assert_eq!(host.open(handle.session_id()).await.unwrap().session_id(), handle.session_id());
+    assert_eq!(
+        host.open(handle.session_id(), SessionSetup::default()).await.unwrap().session_id(),
+        handle.session_id()
+    );
     handle
 }
 
@@ -64,7 +68,10 @@ async fn run(handle: &AgentHandle) {
 
 /// Opens a session twice at once: both get the one agent.
 async fn opened_twice(host: &dyn AgentHost, id: &SessionId) -> AgentHandle {
-    let (one, other) = tokio::join!(host.open(id), host.open(id));
+    let (one, other) = tokio::join!(
+        host.open(id, SessionSetup::default()),
+        host.open(id, SessionSetup::default())
+    );
     let (one, other) = (one.unwrap(), other.unwrap());
     one.set_title("by one").unwrap();
     assert_eq!(other.metadata().crow().title, "by one", "a session has one agent");
@@ -97,8 +104,8 @@ async fn check_options(host: &dyn AgentHost, id: &SessionId) {
 }
 
 async fn check_commands(host: &dyn AgentHost, id: &SessionId) {
-    for command in host.commands() {
-        host.run_command(id, command.name, "").await.unwrap();
+    for command in host.commands(id).await.unwrap() {
+        host.run_command(id, &command.name, "").await.unwrap();
     }
     assert!(host.run_command(id, "no such command", "").await.is_err());
 }

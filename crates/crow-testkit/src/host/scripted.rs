@@ -14,17 +14,16 @@ use crow_core::{
     tool::ToolRegistry,
 };
 use crow_runtime::{
-    AgentHandle, AgentHost, AgentRuntime, AgentSession, HostCommand, HostError, NewSession,
-    OptionChoice, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSpec,
-    ShutdownReport,
+    AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
+    NewSession, OptionChoice, OptionKind, RuntimeConfig, SessionFilter, SessionMetadata,
+    SessionOption, SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
 };
 
 use crate::scripted::{ScriptedModel, ScriptedModels};
 
 const CLOSE: Duration = Duration::from_secs(3);
 const OPTION: &str = "permissions";
-const COMMANDS: [HostCommand; 1] =
-    [HostCommand { name: "echo", argument: "[TEXT]", description: "says it again" }];
+static COMMANDS: [HostCommand; 1] = [HostCommand::new("echo", "[TEXT]", "says it again")];
 
 /// A host whose agents ask a scripted model. One option (`permissions`), one command (`echo`); it notes what it is asked
 /// for.
@@ -86,13 +85,13 @@ impl AgentHost for ScriptedHost {
             ..SessionSpec::new("builder", info.reference, new.cwd)
         };
         let handle = self.start(AgentSession::create(self.runtime.config(), spec)?);
-        if let Some(mode) = new.permissions {
+        if let Some(mode) = new.setup.permissions {
             handle.set_permission_mode(mode)?;
         }
         Ok(handle)
     }
 
-    async fn open(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+    async fn open(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("open {id}"));
         if let Some(handle) = self.runtime.get(id) {
             return Ok(handle);
@@ -121,7 +120,7 @@ impl AgentHost for ScriptedHost {
         Ok(self.runtime.config().store.remove(id)?)
     }
 
-    async fn fork(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+    async fn fork(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("fork {id}"));
         let abilities = self.model.resolved().info.abilities;
         Ok(self.start(AgentSession::fork(self.runtime.config(), id, abilities)?))
@@ -136,10 +135,12 @@ impl AgentHost for ScriptedHost {
         let value = self.running(id)?.policy().mode().to_string();
         let choice = |mode: PermissionMode| OptionChoice {
             value: mode.to_string(),
+            title: String::new(),
             description: String::new(),
         };
         let choices = PermissionMode::ALL.map(choice).to_vec();
-        Ok(vec![SessionOption { name: OPTION, description: String::new(), value, choices }])
+        let kind = OptionKind::Permissions;
+        Ok(vec![SessionOption { name: OPTION, kind, description: String::new(), value, choices }])
     }
 
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
@@ -152,8 +153,9 @@ impl AgentHost for ScriptedHost {
         Ok(handle.set_permission_mode(mode)?)
     }
 
-    fn commands(&self) -> Vec<HostCommand> {
-        COMMANDS.to_vec()
+    async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
+        self.running(id)?;
+        Ok(COMMANDS.to_vec())
     }
 
     async fn run_command(
@@ -161,13 +163,18 @@ impl AgentHost for ScriptedHost {
         id: &SessionId,
         name: &str,
         argument: &str,
-    ) -> Result<String, HostError> {
+    ) -> Result<CommandOutcome, HostError> {
         self.note(format!("command {id} {name} {argument}"));
         self.running(id)?;
         match name {
-            "echo" => Ok(argument.to_owned()),
+            "echo" => Ok(CommandOutcome::Shown(argument.to_owned())),
             name => Err(HostError::Refused { message: format!("no {name}"), hint: String::new() }),
         }
+    }
+
+    async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError> {
+        self.running(id)?;
+        Ok(SessionUsage::default())
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {

@@ -1,0 +1,1 @@
+//! The Agent Client Protocol over any product.
