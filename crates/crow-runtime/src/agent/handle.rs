@@ -110,6 +110,17 @@ impl AgentHandle {
         }
     }
 
+    /// Cancels one run, under way or in the queue, and no other. Returns whether there is such a run.
+    pub fn cancel_run(&self, id: &RunId) -> bool {
+        let cancelled = self.shared.runs().cancel(id);
+        if cancelled == Some(true)
+            && let Some(recorder) = self.shared.recorder.upgrade()
+        {
+            recorder.tell_now(AgentEvent::Cancelling);
+        }
+        cancelled.is_some()
+    }
+
     /// Cancels the run under way and ends the agent.
     pub fn shutdown(&self) {
         self.shared.session_token.cancel();
@@ -150,6 +161,11 @@ impl AgentHandle {
     /// Watches the agent beginning with the first durable event after that number; 0 begins with the session.
     pub fn subscribe_after(&self, seq: u64) -> Observer {
         self.observe(ObserveFrom::After(seq))
+    }
+
+    /// Returns the number of the last durable event of the root session.
+    pub fn last_seq(&self) -> u64 {
+        self.shared.tree.root.between(|now| now)
     }
 
     /// Returns what the agent is doing.
