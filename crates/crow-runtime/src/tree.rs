@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
 
-use crow_core::{ids::SessionId, permission::PermissionPolicy};
+use crow_core::{
+    capability::{PermissionRequest, QuestionRequest},
+    ids::SessionId,
+    permission::PermissionPolicy,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
@@ -13,7 +17,9 @@ use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
 pub(crate) struct Tree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
-    pub(crate) answers: Answers,
+    pub(crate) answers: Answers<PermissionRequest>,
+    /// What agents ask the user.
+    pub(crate) questions: Answers<QuestionRequest>,
     /// Woken when something was undone of which the root's agent does not know.
     pub(crate) undone: Notify,
     /// What holds the processes of its agents.
@@ -50,6 +56,7 @@ impl Tree {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
+            questions: Answers::default(),
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),

@@ -7,6 +7,7 @@ mod containment;
 mod jobs;
 mod outside;
 mod processes;
+mod question;
 mod snapshots;
 
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
@@ -21,4 +22,5 @@ pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,
     ProcessSpec, Processes,
 };
+pub use question::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion, UserQuestions};
 pub use snapshots::{SnapshotError, Snapshots};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     event::{AgentEvent, AgentState, ParentCall, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
@@ -94,9 +94,24 @@ impl AgentHandle {
         self.shared.tree.answers.answer(id, answer)
     }
 
-    /// Returns the questions that wait for an answer, of all agents of the root session.
+    /// Returns the questions about calls that wait for an answer, of all agents of the root session.
     pub fn open_questions(&self) -> Vec<PermissionRequest> {
         self.shared.tree.answers.list()
+    }
+
+    /// Answers what an agent of this root session asks the user. The first answer counts. One that the question does not
+    /// take is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
+    pub fn answer_question(
+        &self,
+        id: &RequestId,
+        answer: QuestionAnswer,
+    ) -> Result<(), AnswerError> {
+        self.shared.tree.questions.answer(id, answer)
+    }
+
+    /// Returns what the agents of the root session ask the user and nobody has answered, the oldest first.
+    pub fn open_user_questions(&self) -> Vec<QuestionRequest> {
+        self.shared.tree.questions.list()
     }
 
     /// Cancels the run under way and those that wait in the queue. What was said in the middle of them and is unread
