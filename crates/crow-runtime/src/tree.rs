@@ -1,11 +1,12 @@
 //! What all agents of one root session share while they run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
 use crow_core::{
     capability::{PermissionRequest, QuestionRequest},
     ids::SessionId,
     permission::PermissionPolicy,
+    tool::ToolSource,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -26,6 +27,8 @@ pub(crate) struct Tree {
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Whether the user was told what holds processes.
     pub(crate) told_of_sandbox: AtomicBool,
+    /// Where its agents take tools from beside their own.
+    pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     policy: RwLock<PermissionPolicy>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
@@ -60,6 +63,7 @@ impl Tree {
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),
+            tool_source: OnceLock::new(),
             policy: RwLock::new(policy),
             sessions: Mutex::default(),
             seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),

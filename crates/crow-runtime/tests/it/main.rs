@@ -15,6 +15,7 @@ mod login_shell;
 mod observers;
 mod orphans;
 mod outside;
+mod piped;
 mod processes;
 mod rule_links;
 mod rules;
