@@ -16,6 +16,7 @@ mod observers;
 mod orphans;
 mod outside;
 mod processes;
+mod questions;
 mod rule_links;
 mod rules;
 mod runtime;
