@@ -14,6 +14,7 @@ mod panic;
 mod runtime;
 mod shared;
 mod subagents;
+mod switches;
 mod undone;
 mod user_processes;
 
