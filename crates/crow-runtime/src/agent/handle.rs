@@ -8,6 +8,7 @@ use crow_core::{
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
+    model::ModelRef,
     permission::{PermissionMode, PermissionPolicy},
     tool::ToolResult,
     usage::TokenUsage,
@@ -17,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, RuntimeConfig, SessionError, SessionMetadata, UndoError,
-    UndoJournal,
+    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
+    UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
@@ -223,6 +224,26 @@ impl AgentHandle {
             metadata.set_crow(&crow);
             Ok(())
         })
+    }
+
+    /// Keeps in the session's header with what its agent is opened again. Blocks.
+    pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
+        self.change_metadata(|metadata| {
+            let mut crow = metadata.crow();
+            crow.opened_with = Some(with);
+            metadata.set_crow(&crow);
+            Ok(())
+        })
+    }
+
+    /// Returns how many tokens the model of this agent was sent last; 0 before the first time.
+    pub fn context_tokens(&self) -> u64 {
+        self.shared.outcome().context_tokens
+    }
+
+    /// Returns what each model was asked for by all agents of this root session, also in earlier processes.
+    pub fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.shared.tree.spent()
     }
 
     /// Keeps a value of the program's own in the session's header. Blocks.

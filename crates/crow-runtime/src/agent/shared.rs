@@ -139,6 +139,8 @@ pub(super) struct Outcome {
     pub(super) text: String,
     pub(super) files_modified: Vec<PathBuf>,
     pub(super) usage: TokenUsage,
+    /// What its own model was sent last.
+    pub(super) context_tokens: u64,
     /// How its last run ended.
     pub(super) run: Option<RunOutcome>,
 }
@@ -147,6 +149,7 @@ pub(super) struct Outcome {
 pub(super) struct Parts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
+    pub context_tokens: u64,
     pub depth: usize,
     pub spawned: usize,
     pub reach: Reach,
@@ -163,6 +166,7 @@ impl Shared {
         let Parts {
             metadata,
             torn_bytes,
+            context_tokens,
             depth,
             spawned,
             reach,
@@ -201,7 +205,7 @@ impl Shared {
             }),
             steered: Notify::new(),
             children: Mutex::default(),
-            outcome: Mutex::default(),
+            outcome: Mutex::new(Outcome { context_tokens, ..Outcome::default() }),
             budget: Mutex::new(budget),
         }
     }
@@ -331,6 +335,9 @@ impl Shared {
             if !text.is_empty() {
                 self.outcome().text = text;
             }
+        }
+        if let AgentEvent::Usage { usage, .. } = event {
+            self.outcome().context_tokens = usage.input_tokens;
         }
         if let AgentEvent::RunEnd { result, .. } = event {
             self.runs().is_under_way = false;
