@@ -1,1 +1,3 @@
 //! The Agent Client Protocol over any product.
+
+mod view;

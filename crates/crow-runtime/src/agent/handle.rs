@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
     AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
-    UndoError, UndoJournal,
+    SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
@@ -311,6 +311,12 @@ impl AgentHandle {
     /// for its turn to change files, and the agent is told before its model is asked again. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
         UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
+    }
+
+    /// Returns the store of what the files of the session's project were; none if nothing is captured. Blocks.
+    pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
+        let Some(stores) = &self.config.snapshots else { return Ok(None) };
+        stores.of(&self.metadata().crow().cwd).map(Some)
     }
 
     /// Wakes the agent, so that it tells of what was undone.
