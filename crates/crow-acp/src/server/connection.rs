@@ -78,6 +78,11 @@ impl Connection {
         drop(self.abilities.set(abilities));
     }
 
+    /// Returns whether the client said what it can do.
+    pub(super) fn is_introduced(&self) -> bool {
+        self.abilities.get().is_some()
+    }
+
     /// Does something on the side. What is under way is dropped when the connection ends.
     pub(super) fn spawn(
         &self,

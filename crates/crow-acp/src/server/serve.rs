@@ -90,7 +90,11 @@ impl AcpServer {
             () = gone => Ok(()),
         };
         connection.end().await;
-        result.map_err(|error| AcpError { message: error.message })
+        match result {
+            // It could not be told its last answers.
+            Err(_) if wire.has_ended() => Ok(()),
+            result => result.map_err(|error| AcpError { message: error.message }),
+        }
     }
 }
 

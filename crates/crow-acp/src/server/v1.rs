@@ -115,6 +115,11 @@ fn request_of(
             let answer = initialize::initialize(&connection.shared.identity, &request);
             responder.respond(AgentResponse::InitializeResponse(answer))
         }
+        _ if !connection.is_introduced() => {
+            let mut error = Error::invalid_request();
+            error.message = "initialize comes first".to_owned();
+            responder.respond_with_error(error)
+        }
         ClientRequest::PromptRequest(request) => {
             prompt(connection, request, responder);
             Ok(())

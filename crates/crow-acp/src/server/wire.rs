@@ -56,9 +56,14 @@ impl Wire {
         }
     }
 
-    /// Waits until the client has said its last word.
+    /// Waits until the client has said its last word, or takes nothing any more.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// Returns whether the client is gone.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
     }
 
     /// Counts an update that is sent.
@@ -154,11 +159,16 @@ struct LineSink<W> {
 impl<W: AsyncWrite + Unpin> LineSink<W> {
     fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.line.get(self.written..).filter(|rest| !rest.is_empty()) {
-            let count = std::task::ready!(Pin::new(&mut self.writer).poll_write(cx, rest))?;
-            if count == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            let written = std::task::ready!(Pin::new(&mut self.writer).poll_write(cx, rest));
+            match written {
+                Ok(count) if count > 0 => self.written += count,
+                // A client that takes nothing any more is gone.
+                failed => {
+                    self.wire.ended.cancel();
+                    failed?;
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
             }
-            self.written += count;
         }
         Poll::Ready(Ok(()))
     }
