@@ -12,6 +12,7 @@ use crow_core::ids::SessionId;
 use crow_runtime::AgentHost;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
     time::sleep,
 };
 
@@ -24,6 +25,9 @@ use super::{
 
 /// How long a client that said its last word may take to read what it is told.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long what was sent may take to be written, where the client goes on.
+const FLUSH: Duration = Duration::from_millis(100);
 
 /// Why a connection broke down.
 #[derive(Debug, thiserror::Error)]
@@ -77,25 +81,39 @@ impl AcpServer {
         let wire = Arc::new(Wire::default());
         let transport = lines(incoming, outgoing, Arc::clone(&wire));
         let mut served = pin!(v1::serve(Arc::clone(&connection), Arc::clone(&wire), transport));
-        let gone = async {
-            tokio::select! {
-                () = wire.ended() => {}
-                () = stop => {}
+        let early = tokio::select! {
+            result = &mut served => Some(result),
+            () = wire.ended() => None,
+            () = stop => None,
+        };
+        // A task, since it may not be left half done when the last word is written meanwhile.
+        let mut closing = tokio::spawn(async move { connection.end().await });
+        let result = match early {
+            Some(result) => result,
+            None => {
+                tokio::select! {
+                    result = &mut served => result,
+                    () = last_words(&mut closing, &wire) => Ok(()),
+                }
             }
-            connection.end().await;
-            sleep(LAST_WORDS).await;
         };
-        let result = tokio::select! {
-            result = &mut served => result,
-            () = gone => Ok(()),
-        };
-        connection.end().await;
+        if !closing.is_finished() {
+            // What broke down there has nothing more to say.
+            drop(closing.await);
+        }
         match result {
             // It could not be told its last answers.
             Err(_) if wire.has_ended() => Ok(()),
             result => result.map_err(|error| AcpError { message: error.message }),
         }
     }
+}
+
+/// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
+async fn last_words(closing: &mut JoinHandle<()>, wire: &Wire) {
+    // As below.
+    drop(closing.await);
+    sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
 }
 
 impl Shared {

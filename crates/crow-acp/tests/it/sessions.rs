@@ -53,8 +53,9 @@ async fn a_resumed_session_goes_on_without_showing_what_was() {
     let mut client = product.connect().await;
     let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
     client.request("session/resume", params).await;
-    client.prompt(&session, "2").await;
-    assert_eq!(said(&client.updates()), "two");
+    let end = client.prompt(&session, "2").await;
+    let updates = client.updates();
+    assert_eq!(said(&updates), "two", "{end} {updates:#?}");
 }
 
 #[tokio::test]
