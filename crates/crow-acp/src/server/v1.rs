@@ -27,7 +27,7 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
-    peer::{Peer, Reply, Waited},
+    peer::{Peer, Progress, PromptReply, Reply, Waited},
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
     wire::Wire,
@@ -69,6 +69,9 @@ impl Peer for PeerV1 {
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
     }
+
+    /// The answer to a prompt is all that this version says.
+    fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
 }
 
 /// Serves a client until it is gone.
@@ -145,7 +148,7 @@ fn request_of(
 
 fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<AgentResponse>) {
     let withdrawn = Some(responder.cancellation());
-    let reply = reply(responder, AgentResponse::PromptResponse);
+    let reply = PromptReply::Ended(reply(responder, AgentResponse::PromptResponse));
     let id = id_of(&request.session_id);
     connection.request(&id, Request::Prompt { content: request.prompt, withdrawn, reply });
 }
