@@ -6,7 +6,7 @@ use crow_core::{
     tool::{Tool, ToolCategory, ToolRegistry},
     turn::RunLimits,
 };
-use crow_runtime::Reach;
+use crow_runtime::{Reach, SystemPrompt};
 
 use super::{CompositionError, EndTools};
 use crate::{BaseAgent, Handoff, Subagents};
@@ -180,6 +180,23 @@ impl AcpAgent {
     fn confined(mut self, allowed: &Allowed<'_>) -> Self {
         self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
         self
+    }
+
+    /// Takes away what changes anything; its ends of turns stay.
+    pub(crate) fn only_read(&mut self) {
+        let rights = Allowed { tools: CoagentTools::ReadOnly, primary: &ToolRegistry::new() };
+        self.retain_tools(&|tool| is_end(tool) || rights.permits(tool));
+    }
+
+    /// Changes the system prompt of the agent that does the work.
+    pub(crate) fn change_system_prompt(&mut self, change: &SystemPrompt) {
+        let prompt = match change {
+            SystemPrompt::Append(text) => {
+                format!("{}\n\n{text}", self.primary.config().system_prompt.trim_end())
+            }
+            SystemPrompt::Replace(text) => text.clone(),
+        };
+        self.primary.set_system_prompt(prompt);
     }
 
     /// Does something with each of its base agents.

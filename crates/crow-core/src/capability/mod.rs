@@ -9,6 +9,7 @@ mod jobs;
 mod outside;
 mod piped;
 mod processes;
+mod question;
 mod snapshots;
 
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
@@ -25,4 +26,5 @@ pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,
     ProcessSpec, Processes,
 };
+pub use question::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion, UserQuestions};
 pub use snapshots::{SnapshotError, Snapshots};

@@ -133,10 +133,11 @@ impl AgentInternals {
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
         }
+        let agent = self.context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
             session_id: &self.context.root_id,
-            agent: &self.context.agent_name,
+            agent: &agent,
             input: &resolved.input,
             tool: tool.name(),
             category: tool.category(),
@@ -200,7 +201,7 @@ impl AgentInternals {
         let mut request = PermissionRequest {
             id: RequestId::new(self.config.ids.next_id()),
             session_id: self.session_id().clone(),
-            agent: self.context.agent_name.clone(),
+            agent: self.context.agent_name.get().to_string(),
             call_id: ctx.call_id.clone(),
             tool: resolved.tool.name().to_owned(),
             title: plan.title.clone(),

@@ -17,6 +17,7 @@ mod orphans;
 mod outside;
 mod piped;
 mod processes;
+mod questions;
 mod rule_links;
 mod rules;
 mod runtime;
