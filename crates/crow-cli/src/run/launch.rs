@@ -6,6 +6,7 @@ use crow_core::{
     capability::Answerer,
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models},
+    permission::PermissionMode,
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
@@ -18,7 +19,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     config::Configuration,
-    host::{HostParts, ProductHost},
+    host::{Configured, HostParts, ProductHost, Remembers, StartPlace},
     sandbox::sandbox,
     trust::Project,
 };
@@ -80,19 +81,19 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
     };
-    let configuration = if fallback.is_some() {
+    let (configured, configuration) = if fallback.is_some() {
         // Whoever brings a model is on its own: what the user configured has no say.
-        Configuration::shipped()
+        (Configured::Shipped, Configuration::shipped())
     } else {
-        Configuration::load(environment, &project)?
+        (Configured::InFiles, Configuration::load(environment, &project)?)
     };
-    let fallback = fallback.or_else(|| configuration.settings.model.clone());
     let reviewer_model = match &request.reviewer_model {
         Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
             CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
         })?),
-        None => configuration.settings.review_model.clone(),
+        None => None,
     };
+    let permissions = request.permissions.map(PermissionMode::from);
     let sandbox = sandbox(&request.sandbox, environment)?;
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
@@ -104,13 +105,18 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         providers,
         fallback,
         answerer,
-        permissions: request.permissions.into(),
+        permissions: match (permissions, request.remembers) {
+            (None, Remembers::Nothing) => Some(PermissionMode::default()),
+            (permissions, _) => permissions,
+        },
         sandbox,
         rules,
-        project: (cwd.clone(), project),
+        start: Some(StartPlace { cwd: cwd.clone(), project, configuration }),
+        configured,
         snapshots,
-        agents: configuration.agents(request.limits),
+        limits: request.limits,
         reviewer_model,
+        remembers: request.remembers,
     });
     let handle = match &request.resume {
         Some(prefix) => {
@@ -118,7 +124,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
-                permissions: Some(request.permissions.into()),
+                permissions: Some(permissions.unwrap_or_default()),
                 ..SessionSetup::default()
             };
             host.open(&id, setup).await?
