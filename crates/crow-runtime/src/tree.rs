@@ -1,8 +1,15 @@
 //! What all agents of one root session share while they run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
-use crow_core::{ids::SessionId, permission::PermissionPolicy};
+use crow_core::{
+    capability::{PermissionRequest, QuestionRequest},
+    ids::SessionId,
+    model::ModelRef,
+    permission::PermissionPolicy,
+    tool::ToolSource,
+    usage::TokenUsage,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
@@ -13,18 +20,36 @@ use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
 pub(crate) struct Tree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
-    pub(crate) answers: Answers,
+    pub(crate) answers: Answers<PermissionRequest>,
+    /// What agents ask the user.
+    pub(crate) questions: Answers<QuestionRequest>,
     /// Woken when something was undone of which the root's agent does not know.
     pub(crate) undone: Notify,
     /// What holds the processes of its agents.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Whether the user was told what holds processes.
     pub(crate) told_of_sandbox: AtomicBool,
+    /// Where its agents take tools from beside their own.
+    pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     policy: RwLock<PermissionPolicy>,
+    spent: Mutex<Spent>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
     /// The places of spawned agents below the root. Who waits for one gets it in its turn.
     seats: Arc<Semaphore>,
+}
+
+/// What each model was asked for. There are a few of them at most.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spent(Vec<(ModelRef, TokenUsage)>);
+
+impl Spent {
+    pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
+        match self.0.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, sum)) => *sum += usage,
+            None => self.0.push((model, usage)),
+        }
+    }
 }
 
 /// A session of the tree.
@@ -45,15 +70,19 @@ impl Tree {
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
         seats: usize,
+        spent: Spent,
     ) -> Self {
         Self {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
+            questions: Answers::default(),
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),
+            tool_source: OnceLock::new(),
             policy: RwLock::new(policy),
+            spent: Mutex::new(spent),
             sessions: Mutex::default(),
             seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),
         }
@@ -88,6 +117,16 @@ impl Tree {
 
     fn known(&self) -> MutexGuard<'_, Vec<KnownSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what a model was asked for.
+    pub(crate) fn spend(&self, model: ModelRef, usage: TokenUsage) {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(model, usage);
+    }
+
+    /// Returns what each model was asked for.
+    pub(crate) fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Counts a spawned agent in, unless as many run as may.

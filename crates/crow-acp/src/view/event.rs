@@ -160,6 +160,10 @@ impl View {
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
+            // The call that asks is shown; its result says what was answered.
+            AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. } => {}
             AgentEvent::Plan { items } => self.on_plan(at, items),
             AgentEvent::UserInput { message_id, source, content, .. } => {
                 self.on_input(at, message_id, *source, content);

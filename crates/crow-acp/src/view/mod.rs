@@ -36,12 +36,12 @@ mod tests;
 
 pub(crate) use abilities::ClientAbilities;
 pub(crate) use commands::{as_command, commands};
-pub(crate) use contents::{Contents, NoContents, StoredContents, Text};
+pub(crate) use contents::StoredContents;
 pub(crate) use errors::{handle_error, host_error, run_end};
 pub(crate) use event::{Source, View};
 pub(crate) use options::{config_options, modes, switched};
 pub(crate) use outgoing::Outgoing;
 pub(crate) use permission::{PermissionReply, answer};
-pub(crate) use prompt::{PromptFault, prompt_blocks};
+pub(crate) use prompt::{PromptFault, prompt_blocks, prompt_error};
 pub(crate) use sessions::{replayable, session_info, session_info_update};
 pub(crate) use usage::{prompt_usage, usage_update};

@@ -43,6 +43,15 @@ impl View {
         self.tell(at, Weight::Info, text);
     }
 
+    /// Says something that is no event, as the agent says its words.
+    pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<Outgoing>) {
+        let who = self.who(&self.root.clone());
+        let stage = Stage::Session(acp_id(&self.root));
+        let session = self.session_of(&stage);
+        let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &plain(text));
+    }
+
     /// Tells the user of something that is no event.
     pub(super) fn warn(&mut self, text: &str, out: &mut Vec<Outgoing>) {
         let who = self.who(&self.root.clone());

@@ -74,10 +74,9 @@ pub(crate) enum PromptFault {
     Unknown,
 }
 
-impl From<PromptFault> for Error {
-    fn from(fault: PromptFault) -> Self {
-        Self::new(Self::invalid_params().code.into(), fault.to_string())
-    }
+/// Returns what a client is told of a prompt that cannot be read.
+pub(crate) fn prompt_error(fault: &PromptFault) -> Error {
+    Error::new(Error::invalid_params().code.into(), fault.to_string())
 }
 
 /// Turns what a client sent into what the agent reads. `cwd` is where paths are told from.

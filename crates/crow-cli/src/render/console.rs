@@ -151,6 +151,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }
+            | AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::Handoff { .. }

@@ -104,6 +104,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::PermissionRequest { .. }
         | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }
+        | AgentEvent::QuestionAsked { .. }
+        | AgentEvent::QuestionAnswered { .. }
+        | AgentEvent::QuestionWithdrawn { .. }
         | AgentEvent::Plan { .. }
         | AgentEvent::CoagentStart { .. }
         | AgentEvent::CoagentEnd { .. }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Redactor;
 use crate::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, UserQuestion},
     event::{AgentEvent, AgentState, RunOutcome},
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
@@ -66,6 +66,8 @@ impl Redactor {
                 offers.retain(|offer| !self.is_in_offer(offer));
             }
             AgentEvent::PermissionDecision { answer, .. } => self.answer(answer),
+            AgentEvent::QuestionAsked { question, .. } => self.redact_question(question),
+            AgentEvent::QuestionAnswered { answer, .. } => self.question_answer(answer),
             AgentEvent::Plan { items } => self.texts(
                 items
                     .iter_mut()
@@ -95,6 +97,7 @@ impl Redactor {
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }
             | AgentEvent::PermissionWithdrawn { .. }
+            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
             | AgentEvent::ReviewVerdict { .. }
@@ -134,6 +137,19 @@ impl Redactor {
         self.subject(&mut request.subject);
         request.offers.retain(|offer| !self.is_in_offer(offer));
         self.patches(request.preview.as_mut().map(|preview| &mut preview.patch));
+    }
+
+    /// Redacts a question of an agent to the user.
+    pub fn redact_question(&self, question: &mut UserQuestion) {
+        if !self.is_active() {
+            return;
+        }
+        self.texts([&mut question.text]);
+        self.texts(&mut question.header);
+        for choice in &mut question.choices {
+            self.texts([&mut choice.label]);
+            self.texts(&mut choice.description);
+        }
     }
 
     fn texts<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
@@ -248,6 +264,16 @@ impl Redactor {
             PermissionAnswer::Deny { feedback } => self.texts(feedback),
             PermissionAnswer::Nobody { hint } => self.texts([hint]),
             PermissionAnswer::AllowOnce | PermissionAnswer::AllowSession { .. } => {}
+        }
+    }
+
+    fn question_answer(&self, answer: &mut QuestionAnswer) {
+        match answer {
+            QuestionAnswer::Text { text } | QuestionAnswer::Nobody { hint: text } => {
+                self.texts([text]);
+            }
+            QuestionAnswer::Chosen { labels } => self.texts(labels),
+            QuestionAnswer::Declined => {}
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     event::{AgentEvent, AgentState, ParentCall, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
+    model::ModelRef,
     permission::{PermissionMode, PermissionPolicy},
     tool::ToolResult,
     usage::TokenUsage,
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, RuntimeConfig, SessionError, SessionMetadata,
+    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
     SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
@@ -94,9 +95,24 @@ impl AgentHandle {
         self.shared.tree.answers.answer(id, answer)
     }
 
-    /// Returns the questions that wait for an answer, of all agents of the root session.
+    /// Returns the questions about calls that wait for an answer, of all agents of the root session.
     pub fn open_questions(&self) -> Vec<PermissionRequest> {
         self.shared.tree.answers.list()
+    }
+
+    /// Answers what an agent of this root session asks the user. The first answer counts. One that the question does not
+    /// take is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
+    pub fn answer_question(
+        &self,
+        id: &RequestId,
+        answer: QuestionAnswer,
+    ) -> Result<(), AnswerError> {
+        self.shared.tree.questions.answer(id, answer)
+    }
+
+    /// Returns what the agents of the root session ask the user and nobody has answered, the oldest first.
+    pub fn open_user_questions(&self) -> Vec<QuestionRequest> {
+        self.shared.tree.questions.list()
     }
 
     /// Cancels the run under way and those that wait in the queue. What was said in the middle of them and is unread
@@ -108,6 +124,17 @@ impl AgentHandle {
         {
             recorder.tell_now(AgentEvent::Cancelling);
         }
+    }
+
+    /// Cancels one run, under way or in the queue, and no other. Returns whether there is such a run.
+    pub fn cancel_run(&self, id: &RunId) -> bool {
+        let cancelled = self.shared.runs().cancel(id);
+        if cancelled == Some(true)
+            && let Some(recorder) = self.shared.recorder.upgrade()
+        {
+            recorder.tell_now(AgentEvent::Cancelling);
+        }
+        cancelled.is_some()
     }
 
     /// Cancels the run under way and ends the agent.
@@ -152,6 +179,11 @@ impl AgentHandle {
         self.observe(ObserveFrom::After(seq))
     }
 
+    /// Returns the number of the last durable event of the root session.
+    pub fn last_seq(&self) -> u64 {
+        self.shared.tree.root.between(|now| now)
+    }
+
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
@@ -192,6 +224,26 @@ impl AgentHandle {
             metadata.set_crow(&crow);
             Ok(())
         })
+    }
+
+    /// Keeps in the session's header with what its agent is opened again. Blocks.
+    pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
+        self.change_metadata(|metadata| {
+            let mut crow = metadata.crow();
+            crow.opened_with = Some(with);
+            metadata.set_crow(&crow);
+            Ok(())
+        })
+    }
+
+    /// Returns how many tokens the model of this agent was sent last; 0 before the first time.
+    pub fn context_tokens(&self) -> u64 {
+        self.shared.outcome().context_tokens
+    }
+
+    /// Returns what each model was asked for by all agents of this root session, also in earlier processes.
+    pub fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.shared.tree.spent()
     }
 
     /// Keeps a value of the program's own in the session's header. Blocks.

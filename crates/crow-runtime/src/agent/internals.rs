@@ -8,9 +8,8 @@ use crow_core::{
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
-    model::{Abilities, Conversation, ModelInfo, ModelRef},
+    model::{Abilities, Conversation, ModelRef},
     tool::{AgentContext, CurrentModel, ToolResult},
-    workspace::Workspace,
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -20,15 +19,21 @@ use tokio_util::{
 };
 
 use super::{
-    AgentError, InputMessage, child_agents::ChildAgents, jobs::last_job, runtime::Inner,
-    shared::Shared, subagents::last_task, user_processes::UserProcesses,
+    AgentError, InputMessage,
+    child_agents::ChildAgents,
+    jobs::last_job,
+    questions::{AgentQuestions, ToRecord},
+    runtime::Inner,
+    shared::Shared,
+    subagents::last_task,
+    user_processes::UserProcesses,
 };
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     changes::{Leases, ToolSnapshots},
     events::Recorder,
     process::AgentJobs,
-    session::{ToolState, model_switch},
+    session::ToolState,
 };
 
 /// Longest title that is made of a prompt, in characters.
@@ -54,6 +59,8 @@ pub struct AgentInternals {
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
     pub(super) children: Arc<ChildAgents>,
+    /// Events that calls want to be recorded.
+    pub(super) asked: mpsc::Receiver<ToRecord>,
     /// Ends the jobs when these internals are dropped: they never outlive the agent.
     _ends_jobs: DropGuard,
     /// The same for children in the background.
@@ -130,12 +137,14 @@ impl AgentInternals {
             parts.tasks.clone(),
             last_task(&parts.history),
         ));
+        let (questions, asked) =
+            AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
-            agent_name: metadata.agent_type.clone(),
+            agent_name: metadata.agent_type.as_str().into(),
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
-            workspace: Workspace::new(crow.cwd),
+            workspace: crow.workspace(),
             scratch,
             temp,
             file_views,
@@ -146,6 +155,7 @@ impl AgentInternals {
             jobs: Some(Arc::clone(&jobs) as _),
             children: Some(Arc::clone(&children) as _),
             outside: Some(Arc::clone(&parts.shared.calls) as _),
+            questions: Some(Arc::new(questions)),
             resources,
         };
         Self {
@@ -162,6 +172,7 @@ impl AgentInternals {
             undo_mark: 0,
             told_trouble: None,
             syncing: None,
+            asked,
             _ends_jobs: jobs.token().clone().drop_guard(),
             jobs,
             _ends_children: children.background.token().clone().drop_guard(),
@@ -361,23 +372,6 @@ impl AgentInternals {
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
-    }
-
-    /// Goes on with another model from the next model call on. The switch is recorded, and the header names the new model.
-    pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
-        let before = self.shared.metadata().model_ref();
-        let reference = &info.reference;
-        self.context.model.set(reference.clone(), info.abilities);
-        if before == *reference {
-            return Ok(());
-        }
-        self.emit(AgentEvent::Switch { change: model_switch(&before, reference) }).await?;
-        {
-            let mut metadata = self.shared.metadata();
-            metadata.model.clone_from(&reference.model);
-            metadata.provider.clone_from(&reference.provider);
-        }
-        self.save_metadata()
     }
 
     /// Answers every open call, as after a crash or a cancel, so that the model can be asked again.

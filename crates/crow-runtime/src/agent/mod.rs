@@ -11,9 +11,11 @@ mod jobs;
 mod launch;
 mod model_call;
 mod panic;
+mod questions;
 mod runtime;
 mod shared;
 mod subagents;
+mod switches;
 mod undone;
 mod user_processes;
 

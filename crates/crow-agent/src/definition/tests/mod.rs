@@ -19,6 +19,7 @@ const TOOLS: [&str; 12] = [
     "grep",
     "list_directory",
     "read_file",
+    "ask_user",
     "think",
     "todo_read",
     "todo_write",
