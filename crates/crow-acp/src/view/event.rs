@@ -1,10 +1,6 @@
 //! From events to updates: which event goes where.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use agent_client_protocol::v1::schema as acp;
 use crow_core::{
@@ -51,8 +47,6 @@ pub(crate) struct View {
     pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
     pub(super) children: HashMap<SessionId, Child>,
     pub(super) plans: HashMap<SessionId, acp::Plan>,
-    /// The sessions whose agent said last that the task is done.
-    pub(super) completed: HashSet<SessionId>,
     pub(super) messages: u64,
 }
 
@@ -91,7 +85,6 @@ impl View {
             asked: HashMap::new(),
             children: HashMap::new(),
             plans: HashMap::new(),
-            completed: HashSet::new(),
             messages: 0,
         }
     }
