@@ -45,9 +45,11 @@ pub(crate) trait Contents: Send + Sync + fmt::Debug {
 }
 
 /// Knows of no contents. Differences show what their hunks say.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NoContents;
 
+#[cfg(test)]
 impl Contents for NoContents {
     fn in_snapshot(&self, _snapshot: &SnapshotId, _path: &Path) -> Text {
         Text::Unknown
