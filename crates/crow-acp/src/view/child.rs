@@ -2,8 +2,8 @@
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
-    RunningStateUpdate, SessionCancelCapabilities, SessionId as AcpSessionId, SessionMessage,
-    SessionUpdate, StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCallId,
+    RunningStateUpdate, SessionId as AcpSessionId, SessionMessage, SessionUpdate, StateUpdate,
+    SubagentUpdate, ToolCallId,
 };
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope},
@@ -118,13 +118,12 @@ impl View {
         };
         if self.abilities.subagents.is_yes() {
             let task = child.call.as_ref().and_then(|call| self.calls.title(&child.parent, call));
-            let cancel =
-                SubagentSessionCapabilities::new().cancel(SessionCancelCapabilities::new());
-            let update = SubagentUpdate::new(acp_id(&envelope.session_id))
+            let mut update = SubagentUpdate::new(acp_id(&envelope.session_id))
                 .title(envelope.agent.as_str())
-                .description(task)
-                .capabilities((child.role == AgentRole::Subagent).then_some(cancel))
                 .meta(Who::new(envelope, None).meta());
+            if let Some(task) = task {
+                update = update.description(task);
+            }
             let (session_id, update) =
                 (acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
             out.push(Outgoing { session_id, update });

@@ -46,6 +46,7 @@ pub(super) fn showing(tool: &str) -> Showing {
         "bash_kill" => of(ToolKind::Execute, Body::Output, Rank::Major),
         "think" => of(ToolKind::Think, Body::Output, Rank::Minor),
         "task" | "task_output" => of(ToolKind::Think, Body::Prose, Rank::Major),
+        "ask_user" => of(ToolKind::Other, Body::Prose, Rank::Major),
         "task_cancel" => of(ToolKind::Other, Body::Prose, Rank::Minor),
         "web_search" => of(ToolKind::Search, Body::Output, Rank::Minor),
         "web_fetch" => of(ToolKind::Fetch, Body::Output, Rank::Major),

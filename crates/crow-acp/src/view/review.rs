@@ -15,6 +15,7 @@ use super::{
     event::{At, View},
     kind::{Body, Rank, Showing},
     open_call::{Key, OpenCall},
+    who::only,
 };
 
 const SHOWING: Showing = Showing { kind: ToolKind::Think, body: Body::Prose, rank: Rank::Major };
@@ -66,7 +67,7 @@ impl View {
             .kind(SHOWING.kind)
             .status(call.status)
             .raw_input(input)
-            .meta(call.who.meta());
+            .meta(call.who.meta_with(only("reviewer", coagent)));
         at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
         self.calls.push(call);
     }

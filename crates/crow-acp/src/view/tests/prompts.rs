@@ -1,10 +1,10 @@
 use std::path::Path;
 
-use agent_client_protocol::v1::schema::{ContentBlock, Error};
+use agent_client_protocol::v1::schema::ContentBlock;
 use crow_core::message::Block;
 use serde_json::{Value, json};
 
-use crate::view::{PromptFault, as_command, prompt_blocks};
+use crate::view::{PromptFault, as_command, prompt_blocks, prompt_error};
 
 fn prompt(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
@@ -91,7 +91,7 @@ fn what_cannot_be_taken_is_refused_with_the_reason() {
     for (blocks, expected) in table {
         let fault = read(blocks).unwrap_err();
         assert!(fault.to_string().contains(expected), "{fault}");
-        let error = Error::from(fault);
+        let error = prompt_error(&fault);
         assert_eq!(i32::from(error.code), -32602);
     }
 }
