@@ -142,7 +142,7 @@ impl View {
             }
             AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
             AgentEvent::SubagentEnd { child_id, result, .. } => {
-                self.message(at, child_id, Direction::ToParent, vec![result.as_str().into()]);
+                self.message(at, child_id, Direction::ToParent, &[result.as_str().into()]);
                 self.set_child_state(at, child_id, State::Idle, None);
             }
             // The first event of the subagent itself announces it: that stands in the log, too.
@@ -195,7 +195,7 @@ impl View {
         at: &mut At<'_>,
         session: &SessionId,
         direction: Direction,
-        content: Vec<ContentBlock>,
+        content: &[ContentBlock],
     ) {
         if !self.abilities.subagents.is_yes() || content.is_empty() {
             return;
@@ -214,7 +214,7 @@ impl View {
             SessionMessage::new(id.clone())
                 .sender_session_id(sender.clone())
                 .recipient_session_id(recipient.clone())
-                .content(content.clone())
+                .content(content.to_vec())
                 .meta(meta.clone())
         };
         let outgoing = between(&sent).recipient_message_id(received.clone());

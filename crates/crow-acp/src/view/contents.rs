@@ -18,7 +18,7 @@ pub(crate) enum Text {
     /// It has more than 256 KiB.
     TooLarge,
     /// It is no text: bytes, a folder, a link.
-    NoText,
+    Binary,
     /// Nobody knows.
     Unknown,
 }
@@ -77,9 +77,9 @@ impl StoredContents {
             return Text::TooLarge;
         }
         if bytes.contains(&0) {
-            return Text::NoText;
+            return Text::Binary;
         }
-        let Ok(mut text) = String::from_utf8(bytes) else { return Text::NoText };
+        let Ok(mut text) = String::from_utf8(bytes) else { return Text::Binary };
         self.redactor.redact_string(&mut text);
         Text::Known(text)
     }
@@ -88,13 +88,10 @@ impl StoredContents {
 impl Contents for StoredContents {
     fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text {
         let Some(store) = &self.store else { return Text::Unknown };
-        let entry = match store.entry(snapshot, path) {
-            Ok(Some(entry)) => entry,
-            Ok(None) | Err(_) => return Text::Unknown,
-        };
+        let Ok(Some(entry)) = store.entry(snapshot, path) else { return Text::Unknown };
         match &entry {
             Entry::Absent => Text::Absent,
-            Entry::Folder { .. } | Entry::Link { .. } => Text::NoText,
+            Entry::Folder { .. } | Entry::Link { .. } => Text::Binary,
             Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. } => {
                 Text::Unknown
             }
@@ -112,7 +109,7 @@ impl Contents for StoredContents {
             Err(_) => return Text::Unknown,
         };
         if !metadata.is_file() {
-            return Text::NoText;
+            return Text::Binary;
         }
         let Ok(file) = File::open(path) else { return Text::Unknown };
         let mut bytes = Vec::new();
@@ -197,8 +194,8 @@ mod tests {
     fn what_is_no_text_or_too_large_is_not_read() {
         let project = Project::new();
         let table = [
-            ("bytes", vec![0, 1, 2], Text::NoText),
-            ("latin", vec![b'a', 0xe9], Text::NoText),
+            ("bytes", vec![0, 1, 2], Text::Binary),
+            ("latin", vec![b'a', 0xe9], Text::Binary),
             ("large", vec![b'x'; LARGEST + 1], Text::TooLarge),
             ("most", vec![b'x'; LARGEST], Text::Known("x".repeat(LARGEST))),
         ];
@@ -210,7 +207,7 @@ mod tests {
             assert_eq!(contents.in_snapshot(&snapshot, path), *expected, "{name}");
             assert_eq!(contents.now(path), *expected, "{name}");
         }
-        assert_eq!(contents.now(&project.root), Text::NoText);
+        assert_eq!(contents.now(&project.root), Text::Binary);
     }
 
     #[test]

@@ -107,6 +107,7 @@ impl View {
 
     /// Returns whether showing an event may read files, for up to some milliseconds each.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most events tell of no file")]
+    #[expect(dead_code, reason = "the server shows all events where it is")]
     pub(crate) fn may_block(event: &AgentEvent) -> bool {
         match event {
             AgentEvent::CallPending { preview, .. } => preview.is_some(),

@@ -165,7 +165,7 @@ impl View {
         match source {
             _ if is_child => {
                 let session = at.who.session.clone();
-                self.message(at, &session, Direction::ToChild, blocks.collect());
+                self.message(at, &session, Direction::ToChild, &blocks.collect::<Vec<_>>());
             }
             InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
             InputSource::Prompt | InputSource::Steering => {
@@ -183,7 +183,7 @@ impl View {
             // Where reviews are calls, the words stand in them.
             InputSource::Reviewer => {
                 if let Some(reviewer) = self.only_coagent(&at.who.session) {
-                    self.message(at, &reviewer, Direction::ToParent, blocks.collect());
+                    self.message(at, &reviewer, Direction::ToParent, &blocks.collect::<Vec<_>>());
                 }
             }
         }

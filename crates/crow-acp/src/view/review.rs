@@ -49,12 +49,11 @@ impl View {
             return;
         }
         let title = format!("Review {} — {coagent}", at.who.round.max(1));
-        let id = match at.seq {
-            Some(seq) => format!("review-{seq}"),
-            None => {
-                self.messages += 1;
-                format!("review-{}-{}", at.who.round, self.messages)
-            }
+        let id = if let Some(seq) = at.seq {
+            format!("review-{seq}")
+        } else {
+            self.messages += 1;
+            format!("review-{}-{}", at.who.round, self.messages)
         };
         let session = self.session_of(at.stage);
         let who = at.who.clone();

@@ -52,20 +52,31 @@ impl Harmless {
     }
 
     fn next(self, char: char) -> Within {
-        match (self.0, char) {
-            (_, '\n') => Within::Text,
-            (Within::Text | Within::Escape | Within::Control, '\u{1b}') => Within::Escape,
-            (Within::Text, '\u{9b}') | (Within::Escape, '[') => Within::Control,
-            (Within::Text, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}')
-            | (Within::Escape, ']' | 'P' | 'X' | '^' | '_') => Within::String,
-            (Within::Escape, ' '..='/') => Within::Escape,
-            (Within::Text | Within::Escape, _)
-            | (Within::Control, '@'..='~' | '\r' | '\u{8}')
-            | (Within::String, '\u{7}' | '\u{9c}')
-            | (Within::StringEscape, _) => Within::Text,
-            (Within::Control, _) => Within::Control,
-            (Within::String, '\u{1b}') => Within::StringEscape,
-            (Within::String, _) => Within::String,
+        match self.0 {
+            _ if char == '\n' => Within::Text,
+            Within::Text => match char {
+                '\u{1b}' => Within::Escape,
+                '\u{9b}' => Within::Control,
+                '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => Within::String,
+                _ => Within::Text,
+            },
+            Within::Escape => match char {
+                '[' => Within::Control,
+                ']' | 'P' | 'X' | '^' | '_' => Within::String,
+                ' '..='/' | '\u{1b}' => Within::Escape,
+                _ => Within::Text,
+            },
+            Within::Control => match char {
+                '@'..='~' | '\r' | '\u{8}' => Within::Text,
+                '\u{1b}' => Within::Escape,
+                _ => Within::Control,
+            },
+            Within::String => match char {
+                '\u{7}' | '\u{9c}' => Within::Text,
+                '\u{1b}' => Within::StringEscape,
+                _ => Within::String,
+            },
+            Within::StringEscape => Within::Text,
         }
     }
 }

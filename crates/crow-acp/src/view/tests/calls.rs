@@ -239,8 +239,8 @@ fn files_that_cannot_be_shown_are_named_with_the_reason() {
     let files = Files::default()
         .captured("before", "/p/a", Text::TooLarge)
         .captured("after", "/p/a", Text::TooLarge)
-        .captured("before", "/p/b", Text::NoText)
-        .captured("after", "/p/b", Text::NoText);
+        .captured("before", "/p/b", Text::Binary)
+        .captured("after", "/p/b", Text::Binary);
     let mut result = changed(&[]);
     result.metadata.files_modified = vec!["/p/a".into(), "/p/b".into()];
     result.metadata.changes.as_mut().unwrap().modified = 30;
