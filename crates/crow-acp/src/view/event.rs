@@ -47,6 +47,8 @@ pub(crate) struct View {
     pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
     pub(super) children: HashMap<SessionId, Child>,
     pub(super) plans: HashMap<SessionId, acp::Plan>,
+    /// What the primary said last.
+    pub(super) last_words: String,
     pub(super) messages: u64,
 }
 
@@ -85,6 +87,7 @@ impl View {
             asked: HashMap::new(),
             children: HashMap::new(),
             plans: HashMap::new(),
+            last_words: String::new(),
             messages: 0,
         }
     }
@@ -150,9 +153,10 @@ impl View {
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
             // The call that asks is shown; its result says what was answered.
-            AgentEvent::QuestionAsked { .. }
-            | AgentEvent::QuestionAnswered { .. }
-            | AgentEvent::QuestionWithdrawn { .. } => {}
+            AgentEvent::QuestionAsked { .. } => self.child_asks(at),
+            AgentEvent::QuestionAnswered { .. } | AgentEvent::QuestionWithdrawn { .. } => {
+                self.child_works(at);
+            }
             AgentEvent::Plan { items } => self.on_plan(at, items),
             AgentEvent::UserInput { message_id, source, content, .. } => {
                 self.on_input(at, message_id, *source, content);

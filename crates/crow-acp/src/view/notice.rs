@@ -24,6 +24,9 @@ use super::{
     text::{plain, title},
 };
 
+/// What is said of a task that checks bear out.
+const BORNE_OUT: &str = "The checks bear it out.";
+
 /// How much something matters, and where it is told if no notice is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
@@ -164,7 +167,7 @@ impl View {
         match source {
             _ if is_child => {
                 let session = at.who.session.clone();
-                self.message(at, &session, Direction::ToChild, blocks.collect());
+                self.message(at, &session, Direction::ToChild, &blocks.collect::<Vec<_>>());
             }
             InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
             InputSource::Prompt | InputSource::Steering => {
@@ -182,7 +185,7 @@ impl View {
             // Where reviews are calls, the words stand in them.
             InputSource::Reviewer => {
                 if let Some(reviewer) = self.only_coagent(&at.who.session) {
-                    self.message(at, &reviewer, Direction::ToParent, blocks.collect());
+                    self.message(at, &reviewer, Direction::ToParent, &blocks.collect::<Vec<_>>());
                 }
             }
         }
@@ -190,11 +193,15 @@ impl View {
 
     fn on_complete(&mut self, at: &mut At<'_>, summary: &str, verified: bool) {
         let Stage::Session(session) = at.stage else { return };
-        if summary.trim().is_empty() {
+        let is_said = self.last_words.trim() == summary.trim();
+        if summary.trim().is_empty() || (is_said && !verified) {
             return;
         }
-        let end = if verified { "\n\nThe checks bear it out." } else { "" };
-        let text = format!("{}{end}", plain(summary.trim()));
+        if is_said {
+            return self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, BORNE_OUT);
+        }
+        let summary = plain(summary.trim());
+        let text = if verified { format!("{summary}\n\n{BORNE_OUT}") } else { summary };
         self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, &text);
     }
 
@@ -247,7 +254,10 @@ impl View {
         };
         let shown = of_change(self.contents.as_ref(), &self.cwd, known);
         let showing = Showing { kind: ToolKind::Edit, body: Body::Change, rank: Rank::Major };
-        let title = format!("A background job changed {} files", changes.paths());
+        let title = match changes.paths() {
+            1 => "A background job changed a file".to_owned(),
+            paths => format!("A background job changed {paths} files"),
+        };
         let id = format!("job-{}", self.message_id(at).0);
         let named = (title, "job_changes");
         self.done_call(at, &id, named, (showing, ToolCallStatus::Completed), shown.content);
