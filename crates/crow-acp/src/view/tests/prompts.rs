@@ -91,7 +91,7 @@ fn what_cannot_be_taken_is_refused_with_the_reason() {
     for (blocks, expected) in table {
         let fault = read(blocks).unwrap_err();
         assert!(fault.to_string().contains(expected), "{fault}");
-        let error = crate::view::prompt_error(&fault);
+        let error = prompt_error(&fault);
         assert_eq!(i32::from(error.code), -32602);
     }
 }
