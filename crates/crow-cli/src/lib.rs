@@ -14,6 +14,7 @@ mod error;
 mod hardening;
 mod host;
 mod known_secrets;
+mod mcp;
 pub mod output;
 mod private_file;
 mod product;

@@ -14,10 +14,12 @@ use crow_core::{
     capability::Answerer,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
+    mcp::McpServerConfig,
     model::{Abilities, ModelRef, ModelRefError, Models},
     permission::{PermissionMode, PermissionPolicy},
+    tool::ToolSource as _,
 };
-use crow_providers::ProviderModels;
+use crow_providers::{HttpClient, ProviderModels};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
     NewSession, OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata,
@@ -37,6 +39,7 @@ use super::{
 use crate::{
     CliError, Environment, credentials,
     known_secrets::redactor,
+    mcp::McpLaunch,
     product,
     render::ConsoleStyle,
     run::console_style,
@@ -84,6 +87,8 @@ pub(crate) struct ProductHost {
     reviewer_model: Option<ModelRef>,
     permissions: PermissionMode,
     runtime: AgentRuntime,
+    /// Starts the servers whose tools agents have.
+    mcp: McpLaunch,
     open: Mutex<HashMap<SessionId, OpenSession>>,
     /// Held while a session is opened: whoever asks for it meanwhile gets the same one.
     opening: tokio::sync::Mutex<()>,
@@ -117,7 +122,22 @@ impl ProductHost {
             sandbox: parts.sandbox,
             ..RuntimeConfig::default()
         };
+        let mcp = match &parts.providers {
+            Some(providers) => McpLaunch::new(
+                parts.environment.clone(),
+                providers.client(),
+                config.child_env.clone(),
+            ),
+            // Whoever brings a model is on its own.
+            None => McpLaunch::new(
+                parts.environment.clone(),
+                HttpClient::default(),
+                config.child_env.clone(),
+            )
+            .without_configuration(),
+        };
         Self {
+            mcp,
             store: parts.store,
             environment: parts.environment,
             project: parts.project,
@@ -156,10 +176,13 @@ impl ProductHost {
         agent: AcpAgent,
         with: OpenedWith,
         warnings: Vec<String>,
+        servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
         let cwd = session.metadata().crow().cwd;
         let id = session.id().clone();
-        let Project { rules, notice, .. } = self.project_in(&cwd)?;
+        let project = self.project_in(&cwd)?;
+        let tools = self.mcp.tools(&cwd, &project, servers).map_err(refused)?;
+        let Project { rules, notice, .. } = project;
         session.add_rules(rules);
         let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
         let (agent, agents) = watch::channel(agent);
@@ -168,7 +191,13 @@ impl ProductHost {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
-            serve_latest(agents, surroundings, internals).await
+            let Some(tools) = tools else {
+                return serve_latest(agents, surroundings, internals).await;
+            };
+            internals.offer_tools(Arc::clone(&tools) as _);
+            let served = serve_latest(agents, surroundings, internals).await;
+            tools.close().await;
+            served
         });
         let mut open = self.opened();
         open.retain(|_, open| !open.handle.state().is_end());
@@ -274,11 +303,11 @@ impl AgentHost for ProductHost {
         };
         let config = Arc::clone(self.runtime.config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        self.start(session, agent, with, warnings)
+        self.start(session, agent, with, warnings, setup.mcp_servers)
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        let SessionSetup { agent, model, permissions, .. } = setup;
+        let SessionSetup { agent, model, permissions, mcp_servers, .. } = setup;
         let _opening = self.opening.lock().await;
         if let Some(handle) = self.runtime.get(id) {
             if let Some(model) = model {
@@ -318,7 +347,7 @@ impl AgentHost for ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        self.start(session, agent, with, warnings)
+        self.start(session, agent, with, warnings, mcp_servers)
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
@@ -342,7 +371,7 @@ impl AgentHost for ProductHost {
         removed.map_err(changes::refused)
     }
 
-    async fn fork(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
+    async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         let (store, wanted) = (Arc::clone(&self.store), id.clone());
         let stored = blocking(move || store.read(&wanted)).await??;
         still_there(&stored.metadata.crow().cwd)?;
@@ -352,7 +381,7 @@ impl AgentHost for ProductHost {
         let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
         let (_, abilities) = model_of(&agent);
         let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;
-        self.start(session, agent, with, warnings)
+        self.start(session, agent, with, warnings, setup.mcp_servers)
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
@@ -429,10 +458,6 @@ impl AgentHost for ProductHost {
 
     /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
     async fn logout(&self) -> Result<(), HostError> {
-        let refused = |error: CliError| HostError::Refused {
-            message: error.message,
-            hint: error.hint.unwrap_or_default(),
-        };
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
     }
@@ -469,6 +494,11 @@ fn parse_model(text: &str) -> Result<ModelRef, HostError> {
         message: error.to_string(),
         hint: "`crow-agent models` shows them".to_owned(),
     })
+}
+
+/// What the configuration says is wrong.
+fn refused(error: CliError) -> HostError {
+    HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
 }
 
 fn unknown(what: &str, name: &str) -> HostError {

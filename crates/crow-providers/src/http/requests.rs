@@ -107,7 +107,8 @@ mod tests {
             while !seen.ends_with(b"hello") {
                 stream.read_buf(&mut seen).await.unwrap();
             }
-            let head = b"HTTP/1.1 418 Teapot\r\nX-A: b\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
+            let head =
+                b"HTTP/1.1 418 Teapot\r\nX-A: b\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
             stream.write_all(head).await.unwrap();
             (String::from_utf8(seen).unwrap().to_ascii_lowercase(), stream)
         };
