@@ -2,12 +2,13 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    capability::{Answerer, PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     ids::RequestId,
     permission::GrantOffer,
 };
@@ -32,8 +33,8 @@ pub enum AnswerError {
         /// The question.
         id: RequestId,
     },
-    /// The answer allows what none of the question's offers holds. The question stays open.
-    #[error("question {id} does not offer what the answer allows")]
+    /// The answer allows, or chooses, what the question does not offer. The question stays open.
+    #[error("question {id} does not offer what the answer takes")]
     NotOffered {
         /// The question.
         id: RequestId,
@@ -46,7 +47,8 @@ pub enum AnswerError {
     },
 }
 
-/// Leaves every question to whoever holds a handle, see [`AgentHandle::answer`](crate::AgentHandle::answer).
+/// Leaves every question to whoever holds a handle, see [`AgentHandle::answer`](crate::AgentHandle::answer)
+/// and [`AgentHandle::answer_question`](crate::AgentHandle::answer_question).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HandleAnswerer;
 
@@ -55,23 +57,63 @@ impl Answerer for HandleAnswerer {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         std::future::pending().await
     }
+
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        std::future::pending().await
+    }
+}
+
+/// What waits for an answer: a question about a call, or one of an agent.
+pub(crate) trait Asked: Clone {
+    /// What answers it.
+    type Answer: fmt::Debug;
+
+    /// Names it.
+    fn id(&self) -> &RequestId;
+
+    /// Returns whether an answer is one that it offers.
+    fn takes(&self, answer: &Self::Answer) -> bool;
+}
+
+impl Asked for PermissionRequest {
+    type Answer = PermissionAnswer;
+
+    fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    fn takes(&self, answer: &PermissionAnswer) -> bool {
+        is_offered(&self.offers, answer)
+    }
+}
+
+impl Asked for QuestionRequest {
+    type Answer = QuestionAnswer;
+
+    fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    fn takes(&self, answer: &QuestionAnswer) -> bool {
+        self.question.takes(answer)
+    }
 }
 
 /// The questions of a tree of agents that wait for an answer.
-#[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Questions>);
+#[derive(Debug)]
+pub(crate) struct Answers<Q: Asked>(Mutex<Questions<Q>>);
 
-#[derive(Debug, Default)]
-struct Questions {
+#[derive(Debug)]
+struct Questions<Q: Asked> {
     /// The oldest first.
-    open: Vec<Question>,
+    open: Vec<Question<Q>>,
     closed: VecDeque<(RequestId, Closed)>,
 }
 
 #[derive(Debug)]
-struct Question {
-    request: PermissionRequest,
-    answer: oneshot::Sender<PermissionAnswer>,
+struct Question<Q: Asked> {
+    request: Q,
+    answer: oneshot::Sender<Q::Answer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,30 +124,32 @@ enum Closed {
 
 /// A question that waits. Dropping it withdraws the question.
 #[derive(Debug)]
-pub(crate) struct OpenQuestion<'a> {
-    answers: &'a Answers,
+pub(crate) struct OpenQuestion<'a, Q: Asked> {
+    answers: &'a Answers<Q>,
     id: RequestId,
-    answer: oneshot::Receiver<PermissionAnswer>,
+    answer: oneshot::Receiver<Q::Answer>,
 }
 
-impl Answers {
+impl<Q: Asked> Default for Answers<Q> {
+    fn default() -> Self {
+        Self(Mutex::new(Questions { open: Vec::new(), closed: VecDeque::new() }))
+    }
+}
+
+impl<Q: Asked> Answers<Q> {
     /// Puts a question where it can be answered.
-    pub(crate) fn open(&self, request: PermissionRequest) -> OpenQuestion<'_> {
+    pub(crate) fn open(&self, request: Q) -> OpenQuestion<'_, Q> {
         let (answer, waiting) = oneshot::channel();
-        let id = request.id.clone();
+        let id = request.id().clone();
         self.lock().open.push(Question { request, answer });
         OpenQuestion { answers: self, id, answer: waiting }
     }
 
     /// Answers a question. The first answer counts.
-    pub(crate) fn answer(
-        &self,
-        id: &RequestId,
-        answer: PermissionAnswer,
-    ) -> Result<(), AnswerError> {
+    pub(crate) fn answer(&self, id: &RequestId, answer: Q::Answer) -> Result<(), AnswerError> {
         let mut questions = self.lock();
-        let asked = questions.open.iter().find(|question| question.request.id == *id);
-        if asked.is_some_and(|question| !is_offered(&question.request.offers, &answer)) {
+        let asked = questions.open.iter().find(|question| question.request.id() == id);
+        if asked.is_some_and(|question| !question.request.takes(&answer)) {
             return Err(AnswerError::NotOffered { id: id.clone() });
         }
         if let Some(question) = questions.take(id) {
@@ -122,18 +166,18 @@ impl Answers {
     }
 
     /// Returns the questions that wait, the oldest first.
-    pub(crate) fn list(&self) -> Vec<PermissionRequest> {
+    pub(crate) fn list(&self) -> Vec<Q> {
         self.lock().open.iter().map(|question| question.request.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Questions> {
+    fn lock(&self) -> MutexGuard<'_, Questions<Q>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Questions {
-    fn take(&mut self, id: &RequestId) -> Option<Question> {
-        let place = self.open.iter().position(|question| question.request.id == *id)?;
+impl<Q: Asked> Questions<Q> {
+    fn take(&mut self, id: &RequestId) -> Option<Question<Q>> {
+        let place = self.open.iter().position(|question| question.request.id() == id)?;
         Some(self.open.remove(place))
     }
 
@@ -145,9 +189,9 @@ impl Questions {
     }
 }
 
-impl OpenQuestion<'_> {
+impl<Q: Asked> OpenQuestion<'_, Q> {
     /// Waits for an answer that comes through a handle.
-    pub(crate) async fn answered(&mut self) -> PermissionAnswer {
+    pub(crate) async fn answered(&mut self) -> Q::Answer {
         match (&mut self.answer).await {
             Ok(answer) => answer,
             // The sender lives as long as the question is open.
@@ -156,7 +200,7 @@ impl OpenQuestion<'_> {
     }
 
     /// Withdraws the question, or returns the answer that was taken before.
-    pub(crate) fn withdraw(mut self) -> Option<PermissionAnswer> {
+    pub(crate) fn withdraw(mut self) -> Option<Q::Answer> {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
             questions.close(&self.id, Closed::Withdrawn);
@@ -167,7 +211,7 @@ impl OpenQuestion<'_> {
 
     /// Closes the question because of an answer, and returns the one that counts: one that came through a handle meanwhile
     /// was taken already.
-    pub(crate) fn close_answered(mut self, answer: PermissionAnswer) -> PermissionAnswer {
+    pub(crate) fn close_answered(mut self, answer: Q::Answer) -> Q::Answer {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
             questions.close(&self.id, Closed::Answered);
@@ -189,7 +233,7 @@ pub(crate) fn is_offered(offers: &[GrantOffer], answer: &PermissionAnswer) -> bo
     }
 }
 
-impl Drop for OpenQuestion<'_> {
+impl<Q: Asked> Drop for OpenQuestion<'_, Q> {
     fn drop(&mut self) {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {

@@ -1,8 +1,15 @@
 //! What all agents of one root session share while they run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
-use crow_core::{ids::SessionId, model::ModelRef, permission::PermissionPolicy, usage::TokenUsage};
+use crow_core::{
+    capability::{PermissionRequest, QuestionRequest},
+    ids::SessionId,
+    model::ModelRef,
+    permission::PermissionPolicy,
+    tool::ToolSource,
+    usage::TokenUsage,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
@@ -13,13 +20,17 @@ use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
 pub(crate) struct Tree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
-    pub(crate) answers: Answers,
+    pub(crate) answers: Answers<PermissionRequest>,
+    /// What agents ask the user.
+    pub(crate) questions: Answers<QuestionRequest>,
     /// Woken when something was undone of which the root's agent does not know.
     pub(crate) undone: Notify,
     /// What holds the processes of its agents.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Whether the user was told what holds processes.
     pub(crate) told_of_sandbox: AtomicBool,
+    /// Where its agents take tools from beside their own.
+    pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     policy: RwLock<PermissionPolicy>,
     spent: Mutex<Spent>,
     /// The sessions of all its agents, those of earlier processes included.
@@ -65,9 +76,11 @@ impl Tree {
             root,
             outlet: Outlet::new(),
             answers: Answers::default(),
+            questions: Answers::default(),
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),
+            tool_source: OnceLock::new(),
             policy: RwLock::new(policy),
             spent: Mutex::new(spent),
             sessions: Mutex::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crow_core::tool::{Tool, ToolRegistry, Typed, TypedTool};
 
 use crate::{
+    ask_user::AskUser,
     edit_file::EditFile,
     list_directory::ListDirectory,
     read_file::ReadFile,
@@ -18,6 +19,7 @@ use crate::{
 /// Makes all built-in tools.
 pub fn builtin_tools() -> Vec<Arc<dyn Tool>> {
     vec![
+        tool(AskUser),
         tool(Bash::default()),
         tool(BashKill),
         tool(BashOutput),

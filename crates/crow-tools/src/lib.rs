@@ -1,4 +1,4 @@
-//! The built-in tools: files, edits, search, shell, todo list, thoughts.
+//! The built-in tools: files, edits, search, shell, todo list, thoughts, questions to the user.
 //!
 //! [`builtin_tools`] returns them all; whoever builds an agent chooses among them by name. Each tool plans first
 //! (which path, which command), so that permission can be decided, and then acts on exactly that. Files are changed
@@ -13,6 +13,7 @@
 //! assert_eq!((reader.names().count(), unknown.len()), (2, 0));
 //! ```
 
+mod ask_user;
 mod blocking;
 mod builtin;
 mod edit;

@@ -254,7 +254,10 @@ impl Allowed<'_> {
             CoagentTools::ReadOnly => match tool.category() {
                 // Commands are held by the kernel; where it cannot, the session takes them away.
                 ToolCategory::Read | ToolCategory::Execute | ToolCategory::Session => true,
-                ToolCategory::Write | ToolCategory::Network | ToolCategory::Agent => false,
+                ToolCategory::Write
+                | ToolCategory::Network
+                | ToolCategory::Agent
+                | ToolCategory::External => false,
             },
         }
     }

@@ -7,13 +7,13 @@ use crow_agent::{
     Subagents, Task, TaskCancel, TaskComplete, TaskOutput,
 };
 use crow_core::{
-    capability::PermissionAnswer,
+    capability::{PermissionAnswer, QuestionAnswer},
     control::{Consensus, ControlFlow},
     event::{AgentEvent, AgentRole, Envelope, RunOutcome},
     message::Block,
     model::{ProviderError, ProviderErrorKind},
     permission::{PermissionMode, PermissionPolicy},
-    tool::{ToolCategory::Read, ToolRegistry, ToolResult, ToolStatus, Typed},
+    tool::{ToolCategory, ToolCategory::Read, ToolRegistry, ToolResult, ToolStatus, Typed},
     turn::{LimitKind, RunLimits, TurnEnd},
 };
 use crow_runtime::{
@@ -256,6 +256,26 @@ async fn the_question_of_a_subagent_is_answered_at_the_roots_desk() {
     let events = to_end(&mut harness).await;
     assert_eq!(result(&events, "t").status, ToolStatus::Success);
     assert!(harness.cwd().join("made").exists());
+}
+
+#[tokio::test]
+async fn what_a_subagent_asks_the_user_is_answered_through_its_root_and_names_who_asks() {
+    let own = tools([("ask", ToolCategory::Session, Act::Ask("Which one?"))]);
+    let asker = sub("asker", [reply([call("q", "ask", json!({}))]), reply([text("asked")])], own);
+    let mut stage = Stage::new([solo(&asker)]);
+    stage.runtime.answerer = Arc::new(HandleAnswerer);
+    let mut harness = stage.start([reply([task("t", "asker")]), reply([text("ok")])]);
+    harness.handle.send_input(vec![Block::text("go")]).unwrap();
+    let seen = harness.until(|event| matches!(event, AgentEvent::QuestionAsked { .. })).await;
+    assert_eq!(seen.last().unwrap().agent, "asker");
+    let [request] = &harness.handle.open_user_questions()[..] else { panic!("not one question") };
+    assert_eq!((request.agent.as_str(), request.question.text.as_str()), ("asker", "Which one?"));
+    let answer = QuestionAnswer::Text { text: "the old one".into() };
+    harness.handle.answer_question(&request.id, answer).unwrap();
+    let events = to_end(&mut harness).await;
+    assert_eq!(result(&events, "t").status, ToolStatus::Success);
+    let told = format!("{:?}", asker.model.requests());
+    assert!(told.contains("the old one"), "{told}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec},
+    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec, UserQuestion},
     tool::{
         Access, CallPlan, Effects, PathEffect, Progress, Subject, Tool, ToolCategory, ToolContext,
         ToolError, ToolRegistry, ToolResult,
@@ -18,6 +18,8 @@ use tokio::sync::Barrier;
 pub(crate) enum Act {
     Say(&'static str),
     Panic,
+    /// Asks the user, and says what the answer is.
+    Ask(&'static str),
     /// Waits until this many calls wait too.
     Meet(Arc<Barrier>),
     /// Waits for the cancel, then stops.
@@ -62,7 +64,9 @@ impl Tool for TestTool {
         let effects = match self.category {
             ToolCategory::Read => Effects::Paths(vec![PathEffect { path, access: Access::Read }]),
             ToolCategory::Write => Effects::Paths(vec![PathEffect { path, access: Access::Write }]),
-            ToolCategory::Execute | ToolCategory::Network => Effects::Unknown,
+            ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
+                Effects::Unknown
+            }
             ToolCategory::Session | ToolCategory::Agent => Effects::None,
         };
         Ok(CallPlan { title: self.name.to_owned(), effects, subject: Subject::Nothing })
@@ -72,6 +76,7 @@ impl Tool for TestTool {
         match &self.act {
             Act::Say(text) => ToolResult::success(*text),
             Act::Panic => panic!("broken tool"),
+            Act::Ask(text) => ask(text, ctx).await,
             Act::Meet(barrier) => {
                 barrier.wait().await;
                 ToolResult::success("met")
@@ -85,6 +90,21 @@ impl Tool for TestTool {
                 ToolResult::success("never")
             }
         }
+    }
+}
+
+async fn ask(text: &str, ctx: &ToolContext) -> ToolResult {
+    let question = UserQuestion {
+        text: text.to_owned(),
+        header: None,
+        choices: Vec::new(),
+        multiple: false,
+        free_text: true,
+    };
+    let questions = ctx.questions.as_ref().unwrap();
+    match questions.ask(&ctx.call_id, question, &ctx.cancellation).await {
+        Some(answer) => ToolResult::success(format!("{answer:?}")),
+        None => ToolResult::cancelled(),
     }
 }
 

@@ -115,6 +115,10 @@ impl Document {
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }
+            // The call says what was asked, and its result what was answered.
+            | AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::Plan { .. }
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }

@@ -134,6 +134,9 @@ impl RunSoFar {
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }
+            | AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::Plan { .. }
             | AgentEvent::Handoff { .. }
             | AgentEvent::CoagentStart { .. }

@@ -62,30 +62,34 @@ pub(crate) enum Audience {
     Nobody,
 }
 
-/// Starts the agent: makes or opens the session, and spawns.
-pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch {
-        request,
-        cwd,
-        project,
-        audience,
-        environment,
-        store,
-        models,
-        providers,
-        fallback,
-        rules,
-        snapshots,
-    } = launch;
-    let answerer: Arc<dyn Answerer> = match audience {
-        Audience::Person => Arc::new(HandleAnswerer),
-        Audience::Nobody => Arc::new(HeadlessAnswerer),
-    };
+/// What a host is made from.
+pub(crate) struct HostLaunch<'a> {
+    pub request: &'a AgentRequest,
+    /// The directory in which sessions work at first.
+    pub cwd: PathBuf,
+    /// What the project there adds.
+    pub project: Project,
+    pub answerer: Arc<dyn Answerer>,
+    pub environment: &'a Environment,
+    pub store: Arc<dyn SessionStore>,
+    pub models: Arc<dyn Models>,
+    /// The configured providers, where there are any.
+    pub providers: Option<Arc<ProviderModels>>,
+    pub rules: StoredRules,
+    /// Where the states of files are kept that calls changed.
+    pub snapshots: Arc<SnapshotStores>,
+    /// The model to ask where nobody names one.
+    pub fallback: Option<ModelRef>,
+}
+
+/// Makes the product behind an adapter.
+pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
+    let HostLaunch { request, environment, project, fallback, .. } = &launch;
     let (configured, configuration) = if fallback.is_some() {
         // Whoever brings a model is on its own: what the user configured has no say.
         (Configured::Shipped, Configuration::shipped())
     } else {
-        (Configured::InFiles, Configuration::load(environment, &project)?)
+        (Configured::InFiles, Configuration::load(environment, project)?)
     };
     let reviewer_model = match &request.reviewer_model {
         Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
@@ -98,26 +102,50 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
     }
-    let host = ProductHost::new(HostParts {
-        environment: environment.clone(),
-        store: Arc::clone(&store),
-        models,
-        providers,
-        fallback,
-        answerer,
+    Ok(ProductHost::new(HostParts {
+        environment: (*environment).clone(),
+        fallback: fallback.clone(),
         permissions: match (permissions, request.remembers) {
             (None, Remembers::Nothing) => Some(PermissionMode::default()),
             (permissions, _) => permissions,
         },
         sandbox,
-        rules,
-        start: Some(StartPlace { cwd: cwd.clone(), project, configuration }),
-        configured,
-        snapshots,
-        limits: request.limits,
         reviewer_model,
+        configured,
+        limits: request.limits,
         remembers: request.remembers,
-    });
+        store: launch.store,
+        models: launch.models,
+        providers: launch.providers,
+        answerer: launch.answerer,
+        rules: launch.rules,
+        start: Some(StartPlace { cwd: launch.cwd, project: launch.project, configuration }),
+        snapshots: launch.snapshots,
+    }))
+}
+
+/// Starts the agent: makes or opens the session, and spawns.
+pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
+    let Launch { request, cwd, audience, .. } = launch;
+    let permissions = request.permissions.map(PermissionMode::from);
+    let store = Arc::clone(&launch.store);
+    let answerer: Arc<dyn Answerer> = match audience {
+        Audience::Person => Arc::new(HandleAnswerer),
+        Audience::Nobody => Arc::new(HeadlessAnswerer),
+    };
+    let host = host(HostLaunch {
+        request,
+        cwd: cwd.clone(),
+        project: launch.project,
+        answerer,
+        environment: launch.environment,
+        store: launch.store,
+        models: launch.models,
+        providers: launch.providers,
+        rules: launch.rules,
+        snapshots: launch.snapshots,
+        fallback: launch.fallback,
+    })?;
     let handle = match &request.resume {
         Some(prefix) => {
             let id = store.find(prefix)?;

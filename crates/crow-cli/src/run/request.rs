@@ -9,7 +9,7 @@ use crow_runtime::SessionStore;
 
 use crate::{
     CliError, Environment,
-    args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
+    args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     host::{AgentLimits, Remembers, working_directory},
     sandbox::SandboxOptions,
 };
@@ -70,6 +70,14 @@ impl AgentRequest {
             Some(prefix) => Ok(store.read(&store.find(prefix)?)?.metadata.crow().cwd),
             None => working_directory(self.cwd.as_deref(), environment),
         }
+    }
+}
+
+impl From<AcpArgs> for AgentRequest {
+    fn from(args: AcpArgs) -> Self {
+        let AcpArgs { agent, max_steps, max_rounds } = args;
+        let limits = AgentLimits { max_steps, max_rounds };
+        Self { limits, remembers: Remembers::Choices, ..Self::new(agent) }
     }
 }
 

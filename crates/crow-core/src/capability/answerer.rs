@@ -1,4 +1,4 @@
-//! Who answers a question about a call.
+//! Who answers questions: about a call, and of an agent to the user.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{QuestionAnswer, QuestionRequest};
 use crate::{
     ids::{CallId, RequestId, SessionId},
     permission::{Grant, GrantOffer},
@@ -60,11 +61,16 @@ pub enum PermissionAnswer {
     },
 }
 
-/// Answers questions about calls. Dropping the future withdraws the question.
+/// Answers questions. Dropping the future withdraws the question.
 #[async_trait]
 pub trait Answerer: Send + Sync + fmt::Debug {
-    /// Asks.
+    /// Asks whether a call may run.
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer;
+
+    /// Asks what an agent wants to know. Nobody knows, unless an implementation says otherwise.
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        QuestionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
+    }
 }
 
 /// Answers for a runtime without anybody to ask.

@@ -4,9 +4,12 @@ mod answerer;
 mod children;
 mod clock;
 mod containment;
+mod http;
 mod jobs;
 mod outside;
+mod piped;
 mod processes;
+mod question;
 mod snapshots;
 
 pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
@@ -15,10 +18,13 @@ pub use children::{
 };
 pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
+pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
+pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};
 pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,
     ProcessSpec, Processes,
 };
+pub use question::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion, UserQuestions};
 pub use snapshots::{SnapshotError, Snapshots};

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{AgentState, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
 use crate::{
-    capability::PermissionAnswer,
+    capability::{PermissionAnswer, QuestionAnswer, UserQuestion},
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
@@ -269,6 +269,34 @@ pub enum AgentEvent {
         /// The answer.
         answer: PermissionAnswer,
     },
+    /// An agent asks the user something. Durable.
+    ///
+    /// Closed by `question_answered` or `question_withdrawn` with the same request, or, where its process died, by the end
+    /// of the call.
+    QuestionAsked {
+        /// The question.
+        request_id: RequestId,
+        /// The call that asks.
+        call_id: CallId,
+        /// What is asked.
+        question: UserQuestion,
+    },
+    /// A question of an agent is answered. Durable.
+    QuestionAnswered {
+        /// The question.
+        request_id: RequestId,
+        /// The call that asked.
+        call_id: CallId,
+        /// The answer.
+        answer: QuestionAnswer,
+    },
+    /// A question of an agent is void: the call was cancelled before it was answered. Durable.
+    QuestionWithdrawn {
+        /// The question.
+        request_id: RequestId,
+        /// The call that asked.
+        call_id: CallId,
+    },
     /// The todo list changed.
     Plan {
         /// The whole list.
@@ -417,6 +445,9 @@ impl AgentEvent {
             | Self::CallStart { .. }
             | Self::CallEnd { .. }
             | Self::PermissionDecision { .. }
+            | Self::QuestionAsked { .. }
+            | Self::QuestionAnswered { .. }
+            | Self::QuestionWithdrawn { .. }
             | Self::Handoff { .. }
             | Self::Checks { .. }
             | Self::ReviewVerdict { .. }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    capability::PermissionAnswer,
+    capability::{PermissionAnswer, QuestionAnswer, QuestionChoice, UserQuestion},
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ProviderError, ProviderErrorKind, StopReason},
@@ -262,6 +262,37 @@ fn calls() -> Vec<AgentEvent> {
     ]
 }
 
+fn questions() -> Vec<AgentEvent> {
+    let request_id = || RequestId::new("request-2");
+    let answered = |answer| AgentEvent::QuestionAnswered {
+        request_id: request_id(),
+        call_id: call_id(),
+        answer,
+    };
+    let label = || "PostgreSQL".to_owned();
+    vec![
+        AgentEvent::QuestionAsked {
+            request_id: request_id(),
+            call_id: call_id(),
+            question: UserQuestion {
+                text: "Which database?".into(),
+                header: Some("database".into()),
+                choices: vec![QuestionChoice {
+                    label: label(),
+                    description: Some("as in production".into()),
+                }],
+                multiple: true,
+                free_text: true,
+            },
+        },
+        answered(QuestionAnswer::Text { text: "neither".into() }),
+        answered(QuestionAnswer::Chosen { labels: vec![label()] }),
+        answered(QuestionAnswer::Declined),
+        answered(QuestionAnswer::Nobody { hint: "no terminal".into() }),
+        AgentEvent::QuestionWithdrawn { request_id: request_id(), call_id: call_id() },
+    ]
+}
+
 fn agents() -> Vec<AgentEvent> {
     let (primary, coagent) = (|| "builder".to_owned(), || "reviewer".to_owned());
     let child_id = || SessionId::new("child-1");
@@ -307,7 +338,7 @@ fn agents() -> Vec<AgentEvent> {
 
 /// At least one event of each variant.
 pub(crate) fn samples() -> Vec<AgentEvent> {
-    [lifecycle(), talk(), calls(), agents()].concat()
+    [lifecycle(), talk(), calls(), questions(), agents()].concat()
 }
 
 fn line(event: AgentEvent) -> Envelope {
@@ -416,6 +447,9 @@ fn the_durable_events_are_those_of_the_design() {
         "call_start",
         "call_end",
         "permission_decision",
+        "question_asked",
+        "question_answered",
+        "question_withdrawn",
         "handoff",
         "notice",
         "checks",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Redactor;
 use crate::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, UserQuestion},
     event::{AgentEvent, AgentState, RunOutcome},
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
@@ -45,12 +45,7 @@ impl Redactor {
             | AgentEvent::Compaction { summary: text, .. }
             | AgentEvent::Notice { text, .. } => self.texts([text]),
             AgentEvent::ReplyReset { error, .. } => self.provider_error(error),
-            AgentEvent::Reply { blocks, .. } => {
-                for block in blocks {
-                    self.block(block);
-                }
-            }
-
+            AgentEvent::Reply { blocks, .. } => self.reply(blocks),
             AgentEvent::CallPending { title, arguments, preview, .. } => {
                 self.call(title, arguments);
                 self.patches(preview);
@@ -66,6 +61,8 @@ impl Redactor {
                 offers.retain(|offer| !self.is_in_offer(offer));
             }
             AgentEvent::PermissionDecision { answer, .. } => self.answer(answer),
+            AgentEvent::QuestionAsked { question, .. } => self.redact_question(question),
+            AgentEvent::QuestionAnswered { answer, .. } => self.question_answer(answer),
             AgentEvent::Plan { items } => self.texts(
                 items
                     .iter_mut()
@@ -95,6 +92,7 @@ impl Redactor {
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }
             | AgentEvent::PermissionWithdrawn { .. }
+            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
             | AgentEvent::ReviewVerdict { .. }
@@ -136,6 +134,19 @@ impl Redactor {
         self.patches(request.preview.as_mut().map(|preview| &mut preview.patch));
     }
 
+    /// Redacts a question of an agent to the user.
+    pub fn redact_question(&self, question: &mut UserQuestion) {
+        if !self.is_active() {
+            return;
+        }
+        self.texts([&mut question.text]);
+        self.texts(&mut question.header);
+        for choice in &mut question.choices {
+            self.texts([&mut choice.label]);
+            self.texts(&mut choice.description);
+        }
+    }
+
     fn texts<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
         for text in texts {
             self.redact_string(text);
@@ -145,6 +156,12 @@ impl Redactor {
     fn patches<'a>(&self, patches: impl IntoIterator<Item = &'a mut Patch>) {
         for file in patches.into_iter().flat_map(|patch| &mut patch.files) {
             self.texts([&mut file.hunks, &mut file.note]);
+        }
+    }
+
+    fn reply(&self, blocks: &mut [ReplyBlock]) {
+        for block in blocks {
+            self.block(block);
         }
     }
 
@@ -248,6 +265,16 @@ impl Redactor {
             PermissionAnswer::Deny { feedback } => self.texts(feedback),
             PermissionAnswer::Nobody { hint } => self.texts([hint]),
             PermissionAnswer::AllowOnce | PermissionAnswer::AllowSession { .. } => {}
+        }
+    }
+
+    fn question_answer(&self, answer: &mut QuestionAnswer) {
+        match answer {
+            QuestionAnswer::Text { text } | QuestionAnswer::Nobody { hint: text } => {
+                self.texts([text]);
+            }
+            QuestionAnswer::Chosen { labels } => self.texts(labels),
+            QuestionAnswer::Declined => {}
         }
     }
 }

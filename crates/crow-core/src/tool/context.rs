@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Patch, Preview};
 use crate::{
-    capability::{Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots},
+    capability::{
+        Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots, UserQuestions,
+    },
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
@@ -54,6 +56,8 @@ pub struct AgentContext {
     pub children: Option<Arc<dyn Children>>,
     /// Waits for results of calls that are run outside, where the runtime does.
     pub outside: Option<Arc<dyn OutsideCalls>>,
+    /// Asks the user, where the runtime does.
+    pub questions: Option<Arc<dyn UserQuestions>>,
     /// Whatever else the program gave to its tools.
     pub resources: ResourceMap,
 }

@@ -44,6 +44,7 @@ mod patch;
 mod plan;
 mod registry;
 mod result;
+mod source;
 #[cfg(test)]
 mod tests;
 mod traits;
@@ -58,5 +59,6 @@ pub use patch::{FileChange, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;
 pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};
+pub use source::{SourceNews, SourcedTools, ToolSource};
 pub use traits::{Tool, ToolCategory, ToolError};
 pub use typed::{Typed, TypedTool};

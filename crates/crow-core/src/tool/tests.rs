@@ -55,6 +55,7 @@ fn context(call_id: &str) -> ToolContext {
         snapshots: None,
         children: None,
         outside: None,
+        questions: None,
         resources: ResourceMap::default(),
     };
     ToolContext {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
-    capability::{PermissionAnswer, PermissionRequest},
+    capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     event::{AgentEvent, AgentState, ParentCall, RunOutcome},
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
     AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
-    UndoError, UndoJournal,
+    SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
@@ -95,9 +95,24 @@ impl AgentHandle {
         self.shared.tree.answers.answer(id, answer)
     }
 
-    /// Returns the questions that wait for an answer, of all agents of the root session.
+    /// Returns the questions about calls that wait for an answer, of all agents of the root session.
     pub fn open_questions(&self) -> Vec<PermissionRequest> {
         self.shared.tree.answers.list()
+    }
+
+    /// Answers what an agent of this root session asks the user. The first answer counts. One that the question does not
+    /// take is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
+    pub fn answer_question(
+        &self,
+        id: &RequestId,
+        answer: QuestionAnswer,
+    ) -> Result<(), AnswerError> {
+        self.shared.tree.questions.answer(id, answer)
+    }
+
+    /// Returns what the agents of the root session ask the user and nobody has answered, the oldest first.
+    pub fn open_user_questions(&self) -> Vec<QuestionRequest> {
+        self.shared.tree.questions.list()
     }
 
     /// Cancels the run under way and those that wait in the queue. What was said in the middle of them and is unread
@@ -109,6 +124,17 @@ impl AgentHandle {
         {
             recorder.tell_now(AgentEvent::Cancelling);
         }
+    }
+
+    /// Cancels one run, under way or in the queue, and no other. Returns whether there is such a run.
+    pub fn cancel_run(&self, id: &RunId) -> bool {
+        let cancelled = self.shared.runs().cancel(id);
+        if cancelled == Some(true)
+            && let Some(recorder) = self.shared.recorder.upgrade()
+        {
+            recorder.tell_now(AgentEvent::Cancelling);
+        }
+        cancelled.is_some()
     }
 
     /// Cancels the run under way and ends the agent.
@@ -151,6 +177,11 @@ impl AgentHandle {
     /// Watches the agent beginning with the first durable event after that number; 0 begins with the session.
     pub fn subscribe_after(&self, seq: u64) -> Observer {
         self.observe(ObserveFrom::After(seq))
+    }
+
+    /// Returns the number of the last durable event of the root session.
+    pub fn last_seq(&self) -> u64 {
+        self.shared.tree.root.between(|now| now)
     }
 
     /// Returns what the agent is doing.
@@ -280,6 +311,12 @@ impl AgentHandle {
     /// for its turn to change files, and the agent is told before its model is asked again. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
         UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
+    }
+
+    /// Returns the store of what the files of the session's project were; none if nothing is captured. Blocks.
+    pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
+        let Some(stores) = &self.config.snapshots else { return Ok(None) };
+        stores.of(&self.metadata().crow().cwd).map(Some)
     }
 
     /// Wakes the agent, so that it tells of what was undone.

@@ -19,8 +19,13 @@ use tokio_util::{
 };
 
 use super::{
-    AgentError, InputMessage, child_agents::ChildAgents, jobs::last_job, runtime::Inner,
-    shared::Shared, subagents::last_task, user_processes::UserProcesses,
+    AgentError, InputMessage,
+    child_agents::ChildAgents,
+    jobs::last_job,
+    questions::{AgentQuestions, ToRecord},
+    runtime::Inner,
+    shared::Shared,
+    user_processes::UserProcesses,
 };
 use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
@@ -53,6 +58,8 @@ pub struct AgentInternals {
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
     pub(super) children: Arc<ChildAgents>,
+    /// Events that calls want to be recorded.
+    pub(super) asked: mpsc::Receiver<ToRecord>,
     /// Ends the jobs when these internals are dropped: they never outlive the agent.
     _ends_jobs: DropGuard,
     /// The same for children in the background.
@@ -97,7 +104,6 @@ impl AgentInternals {
         if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
             sandbox.show(folder);
         }
-        let ToolState { file_views, todo, resources } = parts.tools;
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
             stores,
             root: crow.cwd.clone(),
@@ -122,13 +128,10 @@ impl AgentInternals {
             token,
             last_job(&parts.history),
         ));
-        let children = Arc::new(ChildAgents::new(
-            parts.runtime,
-            Arc::clone(&parts.config),
-            Arc::clone(&parts.shared),
-            parts.tasks.clone(),
-            last_task(&parts.history),
-        ));
+        let children = Arc::new(ChildAgents::new(&parts));
+        let (questions, asked) =
+            AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
+        let ToolState { file_views, todo, resources } = parts.tools;
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
@@ -145,6 +148,7 @@ impl AgentInternals {
             jobs: Some(Arc::clone(&jobs) as _),
             children: Some(Arc::clone(&children) as _),
             outside: Some(Arc::clone(&parts.shared.calls) as _),
+            questions: Some(Arc::new(questions)),
             resources,
         };
         Self {
@@ -161,6 +165,7 @@ impl AgentInternals {
             undo_mark: 0,
             told_trouble: None,
             syncing: None,
+            asked,
             _ends_jobs: jobs.token().clone().drop_guard(),
             jobs,
             _ends_children: children.background.token().clone().drop_guard(),

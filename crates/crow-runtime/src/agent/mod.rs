@@ -11,6 +11,7 @@ mod jobs;
 mod launch;
 mod model_call;
 mod panic;
+mod questions;
 mod runtime;
 mod shared;
 mod subagents;

@@ -68,6 +68,8 @@ struct Budgets {
 pub(super) struct Runs {
     /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
     current: Option<CancellationToken>,
+    /// The run whose token that is.
+    current_id: Option<RunId>,
     /// A run began and has not ended.
     is_under_way: bool,
     /// Runs that were asked for and did not begin, the oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as
@@ -97,6 +99,20 @@ impl Runs {
         self.current.iter().for_each(CancellationToken::cancel);
         self.waiting.iter().for_each(|(_, token)| token.cancel());
         self.held = self.steering.len();
+    }
+
+    /// Cancels one run. Returns whether it is under way; none where it is neither that nor asked for.
+    pub(super) fn cancel(&self, id: &RunId) -> Option<bool> {
+        if self.is_under_way
+            && self.current_id.as_ref() == Some(id)
+            && let Some(token) = &self.current
+        {
+            token.cancel();
+            return Some(true);
+        }
+        let (_, token) = self.waiting.iter().find(|(run, _)| run == id)?;
+        token.cancel();
+        Some(false)
     }
 
     /// Returns whether no run is under way and none is asked for.
@@ -181,6 +197,7 @@ impl Shared {
             abort_token,
             runs: Mutex::new(Runs {
                 current,
+                current_id: None,
                 is_under_way: false,
                 waiting: VecDeque::new(),
                 steering: VecDeque::new(),
@@ -224,7 +241,7 @@ impl Shared {
         let token = place
             .and_then(|place| runs.waiting.remove(place))
             .map_or_else(|| base.child_token(), |(_, token)| token);
-        runs.current = Some(token.clone());
+        (runs.current, runs.current_id) = (Some(token.clone()), Some(id.clone()));
         runs.is_under_way = true;
         token
     }

@@ -112,7 +112,10 @@ impl AgentInternals {
     /// Whether a call would put the mark where a secret is. The model never saw that secret and cannot mean it.
     fn would_write_mark(&self, resolved: &ResolvedCall) -> bool {
         let writes = match resolved.tool.category() {
-            ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network => true,
+            ToolCategory::Write
+            | ToolCategory::Execute
+            | ToolCategory::Network
+            | ToolCategory::External => true,
             ToolCategory::Read | ToolCategory::Session | ToolCategory::Agent => false,
         };
         writes && self.config.redactor.is_active() && Redactor::holds_mark(&resolved.input)

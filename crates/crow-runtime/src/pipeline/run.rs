@@ -91,6 +91,7 @@ impl AgentInternals {
                     }
                 },
                 () = &mut patience => break,
+                event = self.next_to_record() => self.record_for(event).await?,
                 Some(report) = reports.recv() => self.report(report).await?,
             }
         }

@@ -81,6 +81,7 @@ impl Bench {
             snapshots: None,
             children: None,
             outside: None,
+            questions: None,
             resources: ResourceMap::default(),
         };
         let ctx = ToolContext {

@@ -38,6 +38,7 @@ fn each_tool_has_the_category_that_permission_goes_by() {
     use ToolCategory::{Execute, Read, Session, Write};
     let registry = registry();
     let expected = [
+        ("ask_user", Session),
         ("bash", Execute),
         ("bash_kill", Session),
         ("bash_output", Session),

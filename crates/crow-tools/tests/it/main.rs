@@ -1,6 +1,7 @@
 //! The tools as a runtime calls them: plan, preview, execute.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod ask_user;
 mod attacks;
 mod bash;
 mod bench;

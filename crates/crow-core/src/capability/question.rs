@@ -1,0 +1,155 @@
+//! What an agent asks the user, and the answers.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::ids::{CallId, RequestId, SessionId};
+
+/// A question of an agent to the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserQuestion {
+    /// The question.
+    pub text: String,
+    /// What it is about, in a word or two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// What may be chosen. Their labels differ. None of them: the user writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<QuestionChoice>,
+    /// Several may be chosen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub multiple: bool,
+    /// The user may write an answer. Always so where there is nothing to choose.
+    pub free_text: bool,
+}
+
+/// What may be chosen as the answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionChoice {
+    /// Names it, in a few words.
+    pub label: String,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// What the user says to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum QuestionAnswer {
+    /// The user wrote something.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// The user chose.
+    Chosen {
+        /// The labels of what was chosen: at least one, and one alone unless several may be.
+        labels: Vec<String>,
+    },
+    /// The user was asked and does not want to answer.
+    Declined,
+    /// Nobody is there to answer.
+    Nobody {
+        /// Why.
+        hint: String,
+    },
+}
+
+/// A question that waits for its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionRequest {
+    /// Names it.
+    pub id: RequestId,
+    /// The session of the agent that asks.
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent: String,
+    /// The call that asks.
+    pub call_id: CallId,
+    /// The question.
+    pub question: UserQuestion,
+}
+
+/// Asks the user. Who answers is not known here.
+#[async_trait]
+pub trait UserQuestions: Send + Sync + fmt::Debug {
+    /// Asks and waits for the answer, as long as it takes. None if it was cancelled before: the question is withdrawn.
+    ///
+    /// Where nobody can be asked, [`QuestionAnswer::Nobody`] comes at once.
+    async fn ask(
+        &self,
+        call_id: &CallId,
+        question: UserQuestion,
+        cancellation: &CancellationToken,
+    ) -> Option<QuestionAnswer>;
+}
+
+impl UserQuestion {
+    /// Returns whether an answer fits: what was chosen may be chosen, and what was written may be written.
+    pub fn takes(&self, answer: &QuestionAnswer) -> bool {
+        match answer {
+            QuestionAnswer::Text { text } => {
+                (self.free_text || self.choices.is_empty()) && !text.trim().is_empty()
+            }
+            QuestionAnswer::Chosen { labels } => {
+                let known =
+                    |label: &String| self.choices.iter().any(|choice| choice.label == *label);
+                let fits = labels.len() == 1 || (self.multiple && !labels.is_empty());
+                fits && labels.iter().all(known)
+            }
+            QuestionAnswer::Declined | QuestionAnswer::Nobody { .. } => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(choices: &[&str], multiple: bool, free_text: bool) -> UserQuestion {
+        let choice = |label: &&str| QuestionChoice { label: (*label).into(), description: None };
+        UserQuestion {
+            text: "which?".into(),
+            header: None,
+            choices: choices.iter().map(choice).collect(),
+            multiple,
+            free_text,
+        }
+    }
+
+    fn chosen(labels: &[&str]) -> QuestionAnswer {
+        QuestionAnswer::Chosen { labels: labels.iter().map(|label| (*label).into()).collect() }
+    }
+
+    #[test]
+    fn an_answer_fits_if_it_is_among_the_choices_or_may_be_written() {
+        let text = |text: &str| QuestionAnswer::Text { text: text.into() };
+        let one = question(&["a", "b"], false, false);
+        let several = question(&["a", "b"], true, true);
+        let free = question(&[], false, false);
+        let table = [
+            (&one, chosen(&["a"]), true),
+            (&one, chosen(&["a", "b"]), false),
+            (&one, chosen(&["c"]), false),
+            (&one, chosen(&[]), false),
+            (&one, text("c"), false),
+            (&several, chosen(&["a", "b"]), true),
+            (&several, chosen(&["a", "c"]), false),
+            (&several, chosen(&[]), false),
+            (&several, text("c"), true),
+            (&several, text("  "), false),
+            (&free, text("c"), true),
+            (&free, chosen(&["c"]), false),
+            (&free, QuestionAnswer::Declined, true),
+            (&one, QuestionAnswer::Nobody { hint: "no".into() }, true),
+        ];
+        for (question, answer, fits) in table {
+            assert_eq!(question.takes(&answer), fits, "{question:?} {answer:?}");
+        }
+    }
+}

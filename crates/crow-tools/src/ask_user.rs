@@ -1,0 +1,142 @@
+//! `ask_user`: a question to the user.
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{QuestionAnswer, QuestionChoice, UserQuestion},
+    tool::{CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+/// The most that can be chosen from: more is a list that nobody reads.
+const MOST_CHOICES: usize = 20;
+
+/// Asks the user, and waits.
+#[derive(Debug)]
+pub(crate) struct AskUser;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    #[serde(alias = "text", alias = "prompt")]
+    question: String,
+    #[serde(default, alias = "options")]
+    #[schemars(with = "Vec<String>")]
+    choices: Vec<Choice>,
+    #[serde(default, alias = "multiSelect", alias = "multi_select")]
+    multiple: bool,
+    /// What it is about.
+    #[serde(default, alias = "title")]
+    header: Option<String>,
+}
+
+/// A choice: its label alone, which is what the model is told of, or more.
+#[derive(Debug, Deserialize)]
+#[serde(from = "AnyChoice")]
+struct Choice(QuestionChoice);
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum AnyChoice {
+    Label(String),
+    Described {
+        label: String,
+        #[serde(default)]
+        description: Option<String>,
+    },
+}
+
+impl From<AnyChoice> for Choice {
+    fn from(choice: AnyChoice) -> Self {
+        let (label, description) = match choice {
+            AnyChoice::Label(label) => (label, None),
+            AnyChoice::Described { label, description } => (label, description),
+        };
+        let description = description.filter(|text| !text.trim().is_empty());
+        Self(QuestionChoice { label: label.trim().to_owned(), description })
+    }
+}
+
+#[async_trait]
+impl TypedTool for AskUser {
+    type Input = Input;
+    const NAME: &'static str = "ask_user";
+    const CATEGORY: ToolCategory = ToolCategory::Session;
+
+    fn description(&self) -> &'static str {
+        "Asks the user what only they can decide."
+    }
+
+    fn requires_permission(&self) -> bool {
+        false
+    }
+
+    fn offers(&self, argument: &str) -> bool {
+        argument != "header"
+    }
+
+    async fn plan(&self, input: &Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        question(input).map_err(ToolError::Model)?;
+        let first = input.question.trim().lines().next().unwrap_or_default();
+        Ok(CallPlan::inert(format!("ask: {first}")))
+    }
+
+    async fn execute(&self, input: Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let question = match question(&input) {
+            Ok(question) => question,
+            Err(message) => return ToolResult::failure(message),
+        };
+        let Some(questions) = &ctx.questions else {
+            return nobody("nobody is connected");
+        };
+        match questions.ask(&ctx.call_id, question, &ctx.cancellation).await {
+            Some(answer) => told(answer),
+            None => ToolResult::cancelled(),
+        }
+    }
+}
+
+/// Makes the question of the arguments, or says what is wrong with them.
+fn question(input: &Input) -> Result<UserQuestion, String> {
+    let text = input.question.trim().to_owned();
+    if text.is_empty() {
+        return Err("question is empty: write what the user is to decide".to_owned());
+    }
+    let choices: Vec<_> = input.choices.iter().map(|choice| choice.0.clone()).collect();
+    if choices.len() > MOST_CHOICES {
+        return Err(format!("there are {} choices; give {MOST_CHOICES} at most", choices.len()));
+    }
+    for (place, choice) in choices.iter().enumerate() {
+        let before = choices.iter().take(place);
+        if choice.label.is_empty() || before.into_iter().any(|other| other.label == choice.label) {
+            return Err(format!("choice {} is empty or there twice", place + 1));
+        }
+    }
+    let header = input.header.clone().filter(|header| !header.trim().is_empty());
+    let multiple = input.multiple && choices.len() > 1;
+    Ok(UserQuestion { text, header, choices, multiple, free_text: true })
+}
+
+/// Tells the model what the user said.
+fn told(answer: QuestionAnswer) -> ToolResult {
+    let extra = json!({ "answer": answer });
+    let mut result = match answer {
+        QuestionAnswer::Text { text } => ToolResult::success(format!("The user wrote: {text}")),
+        QuestionAnswer::Chosen { labels } => {
+            ToolResult::success(format!("The user chose: {}", labels.join("; ")))
+        }
+        QuestionAnswer::Declined => ToolResult::success(
+            "The user does not want to answer. Do not ask again: go on as you think best, and say what you assumed.",
+        ),
+        QuestionAnswer::Nobody { hint } => nobody(&hint),
+    };
+    result.metadata.extra = extra;
+    result
+}
+
+fn nobody(hint: &str) -> ToolResult {
+    ToolResult::failure(format!(
+        "Nobody can be asked now: {hint}. Go on with the most sensible assumption and name it; if every assumption could do harm, end your turn with the question."
+    ))
+}
