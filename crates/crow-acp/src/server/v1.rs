@@ -74,12 +74,8 @@ impl Peer for PeerV1 {
     fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
 }
 
-/// Serves a client until it is gone.
-pub(super) async fn serve(
-    connection: Arc<Connection>,
-    wire: Arc<Wire>,
-    transport: impl ConnectTo<Agent> + 'static,
-) -> Result<(), Error> {
+/// Makes the agent of a connection that speaks version 1.
+pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -101,8 +97,6 @@ pub(super) async fn serve(
             },
             agent_client_protocol::on_receive_notification!(),
         )
-        .connect_to(transport)
-        .await
 }
 
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.

@@ -356,8 +356,9 @@ impl View {
 
     /// Returns whether a command is shown in a terminal: one in the background prints nothing into its call.
     fn runs_here(&self, arguments: &Value) -> bool {
-        let background = arguments.get("run_in_background").and_then(Value::as_bool);
-        self.abilities.terminals.is_yes() && background != Some(true)
+        let mut names = ["run_in_background", "background", "is_background"].into_iter();
+        let is_job = names.any(|name| arguments.get(name).and_then(Value::as_bool) == Some(true));
+        self.abilities.terminals.is_yes() && !is_job
     }
 
     /// Shows a call that is over when it is first heard of.

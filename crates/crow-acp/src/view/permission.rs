@@ -66,16 +66,13 @@ impl View {
         };
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(words));
-        let (id, shown, content) = match self.calls.get_mut(&key) {
-            Some(call) => {
-                let shown = std::mem::take(&mut call.content);
-                call.content = question(shown, diffs.content, request);
-                (call.id.clone(), call.title.clone(), call.content.clone())
-            }
-            None => {
-                let id = request.call_id.as_str().to_owned().into();
-                (id, name, question(Vec::new(), diffs.content, request))
-            }
+        let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
+            let shown = std::mem::take(&mut call.content);
+            call.content = question(shown, diffs.content, request);
+            (call.id.clone(), call.title.clone(), call.content.clone())
+        } else {
+            let id = request.call_id.as_str().to_owned().into();
+            (id, name, question(Vec::new(), diffs.content, request))
         };
         let mut fields = ToolCallUpdateFields::new()
             .title(if shown.starts_with(&who.prefix()) { shown } else { who.prefix() + &shown })

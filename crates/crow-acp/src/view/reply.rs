@@ -136,6 +136,9 @@ impl View {
                 ReplyContent::Call(_) | ReplyContent::Opaque => {}
             }
         }
+        if at.who.session == self.root && !text.trim().is_empty() {
+            self.last_words.clone_from(&text);
+        }
         let shown = self.reply_of(at, reply);
         if !text.starts_with(&shown.text) {
             shown.reset();

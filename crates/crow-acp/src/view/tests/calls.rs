@@ -14,7 +14,7 @@ use super::{
     sample::{Files, Story, bare, updates, view, view_with, zed},
     screen::Screen,
 };
-use crate::view::{NoContents, Text};
+use crate::view::contents::{NoContents, Text};
 
 fn of_kind<'a>(updates: &'a [Value], kind: &str) -> Vec<&'a Value> {
     updates.iter().filter(|update| update["sessionUpdate"] == kind).collect()
@@ -239,8 +239,8 @@ fn files_that_cannot_be_shown_are_named_with_the_reason() {
     let files = Files::default()
         .captured("before", "/p/a", Text::TooLarge)
         .captured("after", "/p/a", Text::TooLarge)
-        .captured("before", "/p/b", Text::NoText)
-        .captured("after", "/p/b", Text::NoText);
+        .captured("before", "/p/b", Text::Binary)
+        .captured("after", "/p/b", Text::Binary);
     let mut result = changed(&[]);
     result.metadata.files_modified = vec!["/p/a".into(), "/p/b".into()];
     result.metadata.changes.as_mut().unwrap().modified = 30;
@@ -320,6 +320,9 @@ fn output_that_was_missed_is_in_the_terminal_at_the_end() {
     let table = [
         ("", "all\n", "all\n".to_owned()),
         (printed.as_str(), &format!("[cut]{printed}tail") as &str, "tail".to_owned()),
+        ("one\n 10%\r 50%\r100% of all\n", "one\n100% of all\n[exit code 0]", "[exit code 0]".to_owned()),
+        ("one\r\ntwo\r\n", "one\ntwo\nthree", "three".to_owned()),
+        ("cut by\u{fffd} a boundary\n", "cut byé a boundary\nend", "\n[some of the output was not shown; this is what the call answered]\ncut byé a boundary\nend".to_owned()),
         (
             "other",
             "all\n",

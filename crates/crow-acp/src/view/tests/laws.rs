@@ -122,7 +122,9 @@ impl Play {
                 let result = match fate {
                     Fate::Failed => ToolResult::failure("bad"),
                     Fate::Cancelled => ToolResult::cancelled(),
-                    _ => ToolResult::success("out\nall"),
+                    Fate::Done | Fate::Denied | Fate::Asked | Fate::Invalid => {
+                        ToolResult::success("out\nall")
+                    }
                 };
                 story.end(&id, tool, result);
             }

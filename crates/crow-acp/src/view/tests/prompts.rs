@@ -1,10 +1,10 @@
 use std::path::Path;
 
-use agent_client_protocol::v1::schema::{ContentBlock, Error};
+use agent_client_protocol::v1::schema::ContentBlock;
 use crow_core::message::Block;
 use serde_json::{Value, json};
 
-use crate::view::{PromptFault, as_command, prompt_blocks};
+use crate::view::{PromptFault, as_command, prompt_blocks, prompt_error};
 
 fn prompt(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
@@ -14,7 +14,7 @@ fn read(blocks: Value) -> Result<Vec<Block>, PromptFault> {
     prompt_blocks(prompt(blocks), Path::new("/p"))
 }
 
-fn text_of(block: Value) -> String {
+fn text_of(block: &Value) -> String {
     Block::text_of(&read(json!([block])).unwrap())
 }
 
@@ -41,21 +41,21 @@ fn links_name_the_path_as_tools_take_it() {
     ];
     for (mut link, expected) in table {
         link["type"] = json!("resource_link");
-        assert_eq!(text_of(link).trim(), expected);
+        assert_eq!(text_of(&link).trim(), expected);
     }
 }
 
 #[test]
 fn embedded_text_is_fenced_below_its_address() {
     let resource = json!({"uri": "file:///p/a.rs", "text": "fn a() {} // ```\n"});
-    let text = text_of(json!({"type": "resource", "resource": resource}));
+    let text = text_of(&json!({"type": "resource", "resource": resource}));
     assert_eq!(text, "\n[the user attached `a.rs`]\n````rs\nfn a() {} // ```\n````\n");
 }
 
 #[test]
 fn a_huge_embedded_text_is_cut_in_the_middle() {
     let resource = json!({"uri": "file:///p/a", "text": "x".repeat(3_000_000)});
-    let text = text_of(json!({"type": "resource", "resource": resource}));
+    let text = text_of(&json!({"type": "resource", "resource": resource}));
     assert!(text.len() < 300_000 && text.contains("bytes left out"));
 }
 
@@ -91,7 +91,7 @@ fn what_cannot_be_taken_is_refused_with_the_reason() {
     for (blocks, expected) in table {
         let fault = read(blocks).unwrap_err();
         assert!(fault.to_string().contains(expected), "{fault}");
-        let error = Error::from(fault);
+        let error = prompt_error(&fault);
         assert_eq!(i32::from(error.code), -32602);
     }
 }

@@ -16,7 +16,10 @@ use crow_core::{
 };
 use serde_json::{Value, json};
 
-use crate::view::{ClientAbilities, Contents, NoContents, Outgoing, Source, Text, View};
+use crate::view::{
+    ClientAbilities, Outgoing, Source, View,
+    contents::{Contents, NoContents, Text},
+};
 
 pub(super) const ROOT: &str = "root";
 pub(super) const CWD: &str = "/p";

@@ -73,7 +73,19 @@ impl Screen {
             SessionUpdate::SubagentUpdate(update) => {
                 self.sessions.insert(update.session_id.0.to_string());
             }
-            _ => {}
+            SessionUpdate::UserMessageChunk(_)
+            | SessionUpdate::Plan(_)
+            | SessionUpdate::AvailableCommandsUpdate(_)
+            | SessionUpdate::CurrentModeUpdate(_)
+            | SessionUpdate::ConfigOptionUpdate(_)
+            | SessionUpdate::SessionInfoUpdate(_)
+            | SessionUpdate::UsageUpdate(_)
+            | SessionUpdate::Notice(_)
+            | SessionUpdate::CompactionUpdate(_)
+            | SessionUpdate::CompactionSummaryChunk(_)
+            | SessionUpdate::SessionMessage(_)
+            | SessionUpdate::SessionMessageChunk(_)
+            | _ => {}
         }
     }
 

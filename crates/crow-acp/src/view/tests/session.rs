@@ -16,7 +16,7 @@ use super::{
     sample::{Files, Story, bare, everything, lines, view_with, zed},
     screen::Screen,
 };
-use crate::view::{ClientAbilities, Text, View};
+use crate::view::{ClientAbilities, View, contents::Text};
 
 fn changed(old: &str, new: &str) -> ToolResult {
     let mut result = ToolResult::success("Edited a.rs.");
@@ -249,4 +249,17 @@ fn a_review_without_a_verdict_ends_with_its_round() {
     let screen = Screen::of(&out);
     assert_eq!((screen.calls.len(), screen.open()), (1, 0));
     assert!(lines(&out).contains("Fine."));
+}
+
+#[test]
+fn a_summary_that_the_agent_said_already_is_not_said_again() {
+    for (text, times) in [("All done.", 1), ("I fixed it.", 0)] {
+        let mut story = Story::new();
+        story.reply("a", &[text], &[]);
+        let summary = "All done.".to_owned();
+        story.tell(AgentEvent::TaskComplete { summary, verified: false });
+        let screen = Screen::of(&story.live(&mut view(bare())));
+        let said = screen.texts.iter().filter(|(_, text)| text == "All done.").count();
+        assert_eq!((said, screen.texts.len()), (1, 2 - times));
+    }
 }

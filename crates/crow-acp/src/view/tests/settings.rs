@@ -7,15 +7,15 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_runtime::{
-    HandleError, HostCommand, HostError, OptionChoice, OptionKind, SessionError, SessionOption,
-    SessionUsage,
+    HandleError, HostCommand, HostError, OptionChoice, OptionKind, SessionError, SessionMetadata,
+    SessionOption, SessionUsage,
 };
 use serde_json::{Value, json};
 
 use super::sample::{bare, zed};
 use crate::view::{
-    commands, config_options, handle_error, host_error, modes, prompt_usage, run_end, switched,
-    usage_update,
+    commands, config_options, handle_error, host_error, modes, prompt_usage, run_end, session_info,
+    session_info_update, switched, usage_update,
 };
 
 fn choice(value: &str, title: &str, description: &str) -> OptionChoice {
@@ -138,6 +138,31 @@ fn errors_have_the_codes_of_the_protocol() {
     let hint = host_error(&HostError::NoCredentials { message: "x".into(), hint: "log in".into() });
     assert_eq!(hint.data, Some(json!({"hint": "log in"})));
     assert_eq!(i32::from(handle_error(&HandleError::Ended { id }).code), -32002);
+}
+
+#[test]
+fn a_session_in_a_list_has_its_folder_its_title_and_its_time() {
+    let metadata: SessionMetadata = serde_json::from_value(json!({
+        "session_id": "s",
+        "agent_type": "builder",
+        "parent_session_id": null,
+        "parent_tool_use_id": null,
+        "child_session_ids": [],
+        "model": "m",
+        "provider": "p",
+        "created_at": "2026-11-22T12:00:00Z",
+        "updated_at": "2026-11-22T13:00:00Z",
+        "metadata": {"crow": {
+            "format_version": 1, "root_id": "s", "role": "primary", "cwd": "/p", "title": "Fix\u{7} it",
+        }},
+    }))
+    .unwrap();
+    let expected = json!({
+        "sessionId": "s", "cwd": "/p", "title": "Fix it", "updatedAt": "2026-11-22T13:00:00Z",
+    });
+    assert_eq!(serde_json::to_value(session_info(&metadata)).unwrap(), expected);
+    let expected = json!({"title": "Fix it", "updatedAt": "2026-11-22T13:00:00Z"});
+    assert_eq!(serde_json::to_value(session_info_update(&metadata)).unwrap(), expected);
 }
 
 #[test]
