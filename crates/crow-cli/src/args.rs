@@ -99,9 +99,9 @@ pub(crate) struct AgentOptions {
     /// The model of those that look at the work of others
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub reviewer_model: Option<String>,
-    /// What happens to calls that change files or run commands
-    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
-    pub permissions: Permissions,
+    /// What happens to calls that change files or run commands [default: ask; in a chat what was chosen last in the project]
+    #[arg(long, short, value_enum)]
+    pub permissions: Option<Permissions>,
     #[command(flatten)]
     pub sandbox: SandboxOptions,
 }
@@ -179,6 +179,11 @@ pub(crate) enum SessionsCommand {
         prompt: Option<String>,
         #[command(flatten)]
         options: RunOptions,
+    },
+    /// Print a session as Markdown
+    Export {
+        /// The session's id or the beginning of it
+        id: String,
     },
     /// Remove sessions for good
     Rm {

@@ -105,19 +105,7 @@ impl View {
         }
     }
 
-    /// Returns whether showing an event may read files, for up to some milliseconds each.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most events tell of no file")]
-    #[expect(dead_code, reason = "the server shows all events where it is")]
-    pub(crate) fn may_block(event: &AgentEvent) -> bool {
-        match event {
-            AgentEvent::CallPending { preview, .. } => preview.is_some(),
-            AgentEvent::CallEnd { result, .. } => !result.metadata.files_modified.is_empty(),
-            AgentEvent::JobChanges { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Shows an event. May read files, see [`View::may_block`].
+    /// Shows an event. May read files, for up to some milliseconds.
     pub(crate) fn event(&mut self, envelope: &Envelope, source: Source, out: &mut Vec<Outgoing>) {
         let stage = self.stage(envelope, out);
         let who = Who::new(envelope, self.parent_call(envelope, &stage));

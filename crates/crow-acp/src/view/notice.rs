@@ -16,7 +16,7 @@ use crow_core::{
 
 use super::{
     child::{Direction, Stage, acp_id},
-    content::{fenced, image},
+    content::{fenced, fenced_text, image},
     diff::{Known, of_change},
     event::{At, Source, View},
     kind::{Body, Rank, Showing},
@@ -46,13 +46,15 @@ impl View {
         self.tell(at, Weight::Info, text);
     }
 
-    /// Says something that is no event, as the agent says its words.
+    /// Says what a command came to, as the agent says its words. Several lines keep their shape.
     pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<Outgoing>) {
         let who = self.who(&self.root.clone());
         let stage = Stage::Session(acp_id(&self.root));
         let session = self.session_of(&stage);
         let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
-        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &plain(text));
+        let text = plain(text);
+        let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
+        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     /// Tells the user of something that is no event.

@@ -1,6 +1,6 @@
 use std::{path::Path, sync::Arc};
 
-use crow_core::{event::AgentEvent, model::Models, permission::PermissionMode};
+use crow_core::{event::AgentEvent, model::Models};
 use crow_runtime::{
     AgentHost as _, HostError, MemoryStore, NewSession, SessionSetup, SnapshotLimits,
     SnapshotStores, StoredRules,
@@ -12,8 +12,8 @@ use crow_testkit::{
 
 use futures_util::StreamExt as _;
 
-use super::{AgentLimits, HostParts, ProductHost};
-use crate::{Environment, config::Configuration, credentials::Credential, product};
+use super::{AgentLimits, Configured, HostParts, ProductHost, Remembers};
+use crate::{Environment, credentials::Credential, product};
 
 fn environment(home: &Path) -> Environment {
     Environment::with([("HOME", home.to_str().unwrap())])
@@ -29,13 +29,15 @@ fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         providers: None,
         fallback: Some(model.resolved().info.reference),
         answerer: Arc::new(crow_core::capability::NoAnswerer),
-        permissions: PermissionMode::Ask,
+        permissions: None,
         sandbox: None,
         rules: StoredRules::default(),
-        project: Default::default(),
+        start: None,
+        configured: Configured::InFiles,
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
-        agents: Configuration::shipped().agents(AgentLimits::default()),
+        limits: AgentLimits::default(),
         reviewer_model: None,
+        remembers: Remembers::Choices,
     })
 }
 

@@ -20,6 +20,7 @@ mod jobs;
 mod login;
 mod permissions;
 mod program;
+mod questions;
 mod redaction;
 mod sessions;
 mod shipped_agents;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::layers::{Layer, LayerKind, Layers};
 
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 13] = [
     "bash",
     "bash_kill",
     "bash_output",
