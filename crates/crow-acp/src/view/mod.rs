@@ -37,8 +37,6 @@ mod tests;
 pub(crate) use abilities::ClientAbilities;
 pub(crate) use commands::{as_command, commands};
 pub(crate) use contents::StoredContents;
-#[cfg(test)]
-pub(crate) use contents::{Contents, NoContents, Text};
 pub(crate) use errors::{handle_error, host_error, run_end};
 pub(crate) use event::{Source, View};
 pub(crate) use options::{config_options, modes, switched};
