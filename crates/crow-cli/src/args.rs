@@ -63,6 +63,9 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
+    /// List the MCP servers, and try one
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Check what holds commands, and whether the files of Crow are in order
     Doctor,
     /// Print a completion script for a shell
@@ -338,6 +341,25 @@ pub(crate) enum SchemaOf {
     Composition,
     /// config.toml
     Config,
+}
+
+/// What to do with servers of the Model Context Protocol.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers, and the tools that they had when they were last seen; starts nothing
+    List {
+        /// What stdout gets: text, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Connect to a server, list its tools and end it again
+    Test {
+        /// The server
+        name: String,
+        /// What stdout gets: text, or one JSON object
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
 }
 
 /// What to do with permission rules.

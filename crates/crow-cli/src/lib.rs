@@ -15,6 +15,7 @@ mod export;
 mod hardening;
 mod host;
 mod known_secrets;
+mod mcp;
 pub mod output;
 mod private_file;
 mod product;

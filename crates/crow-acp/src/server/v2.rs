@@ -101,7 +101,7 @@ impl Peer for PeerV2 {
 fn ended(response: &Result<v1::PromptResponse, Error>) -> IdleStateUpdate {
     match response {
         Ok(response) => {
-            let reason = same::<v2::StopReason>(response.stop_reason).ok();
+            let reason = same::<v2::StopReason>(json!({ "stopReason": response.stop_reason })).ok();
             let usage = response.usage.as_ref().and_then(|usage| same::<v2::Usage>(usage).ok());
             IdleStateUpdate::new().stop_reason(reason).usage(usage)
         }

@@ -91,7 +91,7 @@ async fn a_question_makes_the_session_wait_for_the_user() {
         "sessionId": session, "configId": "permissions", "type": "id", "value": "ask",
     });
     let set = client.request("session/set_config_option", params).await;
-    assert_eq!(set["result"]["configOptions"][0]["configId"], "permissions", "{set}");
+    assert_eq!(set["result"]["configOptions"][1]["configId"], "permissions", "{set}");
     client.prompt(&session, "write").await;
     let asked = client.asked("session/request_permission").await;
     assert_eq!(asked["params"]["subject"]["type"], "tool_call", "{asked}");

@@ -6,7 +6,7 @@ use crow_agent::{
 };
 
 use super::{SETTINGS, Settings, load::tool_names};
-use crate::CliError;
+use crate::{CliError, mcp::power};
 
 /// Checks the settings of a project.
 pub(crate) fn check_project(layer: &Layer) -> Result<(), CliError> {
@@ -68,7 +68,8 @@ fn of_settings(settings: &Settings) -> Vec<String> {
     let agent = settings.agent.iter().map(|agent| format!("works as {agent} by default"));
     let model = settings.model.iter().map(|model| format!("asks {model} by default"));
     let review = settings.review_model.iter().map(|model| format!("asks {model} for reviews"));
-    checks.chain(agent).chain(model).chain(review).collect()
+    let servers = settings.mcp.servers.iter().map(|(name, server)| power(name, server));
+    checks.chain(agent).chain(model).chain(review).chain(servers).collect()
 }
 
 #[cfg(test)]

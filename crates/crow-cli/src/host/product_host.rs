@@ -8,7 +8,7 @@ use crow_core::{
     model::{ModelRef, ModelRefError, Models},
     permission::{PermissionMode, PermissionPolicy},
 };
-use crow_providers::ProviderModels;
+use crow_providers::{HttpClient, ProviderModels};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
     NewSession, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSetup,
@@ -27,8 +27,8 @@ use super::{
     places::Places,
 };
 use crate::{
-    CliError, Environment, credentials, export::Exporter, known_secrets::redactor, product,
-    render::ConsoleStyle, run::console_style, trust::project_root, undo::remove,
+    CliError, Environment, credentials, export::Exporter, known_secrets::redactor, mcp::McpLaunch,
+    product, render::ConsoleStyle, run::console_style, trust::project_root, undo::remove,
 };
 
 /// How long an agent may take to end when its session is closed.
@@ -50,6 +50,8 @@ pub(crate) struct ProductHost {
     /// Where it is kept what the user chose last; none where nothing is remembered.
     pub(super) choices: Option<ChoiceStore>,
     runtime: AgentRuntime,
+    /// Starts the servers whose tools agents have.
+    pub(super) mcp: McpLaunch,
     pub(super) open: OpenSessions,
     /// Held while a session is opened or switched: whoever asks for it meanwhile gets the same one.
     opening: tokio::sync::Mutex<()>,
@@ -76,6 +78,17 @@ impl ProductHost {
         let (environment, models) = (parts.environment, parts.models);
         let places =
             Places::new(environment.clone(), parts.configured, parts.limits, Arc::clone(&models));
+        let mcp = match &parts.providers {
+            Some(providers) => {
+                McpLaunch::new(environment.clone(), providers.client(), config.child_env.clone())
+            }
+            // Whoever brings a model is on its own.
+            None => {
+                let client = HttpClient::default();
+                McpLaunch::new(environment.clone(), client, config.child_env.clone())
+                    .without_configuration()
+            }
+        };
         let places = match parts.start {
             Some(start) => places.with_start(start),
             None => places,
@@ -85,6 +98,7 @@ impl ProductHost {
             Remembers::Nothing => None,
         };
         Self {
+            mcp,
             store: parts.store,
             environment,
             places: Arc::new(places),
@@ -305,10 +319,6 @@ impl AgentHost for ProductHost {
 
     /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
     async fn logout(&self) -> Result<(), HostError> {
-        let refused = |error: CliError| HostError::Refused {
-            message: error.message,
-            hint: error.hint.unwrap_or_default(),
-        };
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
     }
@@ -325,6 +335,11 @@ pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {
         message: error.to_string(),
         hint: "`crow-agent models` shows them".to_owned(),
     })
+}
+
+/// What a file of the user's says is wrong.
+pub(super) fn refused(error: CliError) -> HostError {
+    HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
 }
 
 /// Does what blocks on a thread of its own.

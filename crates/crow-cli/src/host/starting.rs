@@ -6,8 +6,10 @@ use crow_agent::{Assembled, Surroundings, serve_latest};
 use crow_core::{
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
+    mcp::McpServerConfig,
     model::{Abilities, ModelRef},
     permission::PermissionMode,
+    tool::ToolSource as _,
 };
 use crow_runtime::{
     AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
@@ -21,7 +23,7 @@ use super::{
     directory::{additional, resolved, still_there},
     opened::OpenSession,
     places::Place,
-    product_host::{ProductHost, blocking, parse_model},
+    product_host::{ProductHost, blocking, parse_model, refused},
 };
 use crate::trust::project_root;
 
@@ -70,7 +72,7 @@ impl ProductHost {
         };
         let config = Arc::clone(self.runtime().config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        self.start(session, ready).await
+        self.start(session, ready, setup.mcp_servers).await
     }
 
     /// Puts the agent of a new session together: as it is asked for, else as the user chose it last in the project, else as
@@ -175,7 +177,7 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        self.start(session, Ready { with, made, place }).await
+        self.start(session, Ready { with, made, place }, setup.mcp_servers).await
     }
 
     /// Sets in a session whose agent runs what `setup` says, as far as that can be.
@@ -226,8 +228,12 @@ impl ProductHost {
         &self,
         mut session: AgentSession,
         ready: Ready,
+        servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
         let Ready { with, made, place } = ready;
+        let crow = session.metadata().crow();
+        let roots = std::iter::once(crow.cwd).chain(crow.additional_directories).collect();
+        let tools = self.mcp.tools(roots, &place.project, servers).map_err(refused)?;
         let id = session.id().clone();
         let crow = session.metadata().crow();
         let rules = place.project.rules.clone();
@@ -247,7 +253,13 @@ impl ProductHost {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
-            serve_latest(agents, surroundings, internals).await
+            let Some(tools) = tools else {
+                return serve_latest(agents, surroundings, internals).await;
+            };
+            internals.offer_tools(Arc::clone(&tools) as _);
+            let served = serve_latest(agents, surroundings, internals).await;
+            tools.close().await;
+            served
         });
         let warnings = made.warnings.into_iter().chain(place.prompts.warnings.clone()).collect();
         let standing = made.standing;

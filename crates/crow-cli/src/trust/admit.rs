@@ -1,6 +1,6 @@
 //! Whether a project's configuration counts.
 
-use std::{fmt::Write as _, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use crow_agent::layers::Layer;
 use crow_core::permission::RuleSet;
@@ -12,7 +12,9 @@ use super::{
     project::{ProjectConfig, folder_of, layer, powers},
     store::{TrustError, TrustStore, name},
 };
-use crate::{CliError, Environment, confirm::confirm, render::exact_line, run::Audience};
+use crate::{
+    CliError, Environment, confirm::confirm, mcp::ServerTable, render::exact_line, run::Audience,
+};
 
 /// What a project adds to the user's own configuration: nothing, unless it is trusted.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Project {
     pub(crate) providers: Vec<ProviderConfig>,
     /// Its agents, prompts and settings.
     pub(crate) layer: Option<Layer>,
+    /// Servers of its `.mcp.json`.
+    pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
     /// What the user is to know of it.
     pub(crate) notice: Option<String>,
 }
@@ -141,8 +145,10 @@ impl Project {
     }
 
     fn trusted(contents: &Contents) -> Result<Self, CliError> {
-        let ProjectConfig { rules, providers } = ProjectConfig::parse(contents)?;
-        Ok(Self { rules, providers, layer: Some(layer(contents)), notice: None })
+        let ProjectConfig { rules, providers, mcp_servers, faults } =
+            ProjectConfig::parse(contents)?;
+        let notice = (!faults.is_empty()).then(|| faults.join("\n"));
+        Ok(Self { rules, providers, layer: Some(layer(contents)), mcp_servers, notice })
     }
 
     fn without(notice: String) -> Self {
