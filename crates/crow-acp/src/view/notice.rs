@@ -172,9 +172,8 @@ impl View {
             InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
             InputSource::Prompt | InputSource::Steering => {
                 for block in blocks {
-                    let chunk = ContentChunk::new(block)
-                        .message_id(MessageId::new(id.as_str()))
-                        .meta(at.who.meta());
+                    let id = MessageId::new(id.as_str());
+                    let chunk = ContentChunk::new(block).message_id(id);
                     at.send(acp_id(&self.root), SessionUpdate::UserMessageChunk(chunk));
                 }
             }
