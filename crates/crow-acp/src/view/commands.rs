@@ -22,13 +22,17 @@ pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
 /// Reads a prompt as a command: its name and what follows it. Only a prompt of text and links can be one, which stand in
 /// the argument as paths or addresses; whether there is such a command is for the caller to see.
 pub(crate) fn as_command(prompt: &[ContentBlock]) -> Option<(String, String)> {
-    let mut text = String::new();
+    let (mut text, mut is_link) = (String::new(), false);
     for (index, block) in prompt.iter().enumerate() {
+        let follows_link =
+            std::mem::replace(&mut is_link, matches!(block, ContentBlock::ResourceLink(_)));
         match block {
-            ContentBlock::Text(more) if index > 0 && !text.ends_with(char::is_whitespace) => {
-                text = format!("{text}\n{}", more.text);
+            ContentBlock::Text(more) => {
+                if index > 0 && !follows_link && !text.ends_with(char::is_whitespace) {
+                    text.push('\n');
+                }
+                text.push_str(&more.text);
             }
-            ContentBlock::Text(more) => text.push_str(&more.text),
             ContentBlock::ResourceLink(link) => match file_path(&link.uri) {
                 Some(path) => text.push_str(&path.to_string_lossy()),
                 None => text.push_str(&link.uri),
