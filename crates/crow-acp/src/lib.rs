@@ -1,1 +1,10 @@
-//! The Agent Client Protocol over any product.
+//! The Agent Client Protocol over any product: sessions, events and questions as editors know them.
+//!
+//! [`AcpServer`] serves clients with what an [`AgentHost`](crow_runtime::AgentHost) gives out. It translates and nothing
+//! else: history, snapshots, permission and cancellation are the runtime's, and a session that is seen here is the one
+//! that every other adapter sees.
+
+mod server;
+mod view;
+
+pub use server::{AcpError, AcpIdentity, AcpServer, TerminalLogin};

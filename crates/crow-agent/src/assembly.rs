@@ -9,15 +9,15 @@ use std::{
 
 use crow_core::{
     control::{ControlFlow, OwnerOfTheEnd},
-    model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel},
+    model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking},
     tool::{ToolRegistry, Typed, TypedTool as _},
 };
 use crow_runtime::Reach;
 
 use crate::{
-    AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Checks, Coagent, CompositionError, EndTools,
-    Handoff, PromptContext, Subagent, Subagents, SubmitForReview, Task, TaskCancel, TaskComplete,
-    TaskOutput, TemplateError,
+    AcpAgent, AcpAgentParts, AgentChoice, AgentConfig, BaseAgent, Checks, Coagent,
+    CompositionError, DEFAULT_REVIEWER, EndTools, Handoff, PromptContext, Standing, Subagent,
+    Subagents, SubmitForReview, Task, TaskCancel, TaskComplete, TaskOutput, TemplateError,
     definition::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
         HandoffDefinition, ModelChoice,
@@ -37,39 +37,13 @@ pub struct Assembly {
     pub checks: Checks,
 }
 
-/// What is chosen for one agent, over what its files say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentChoice {
-    /// The model of every agent that no file and no choice gives one, if there is any.
-    pub default_model: Option<ModelRef>,
-    /// The model of every agent.
-    pub model: Option<ModelRef>,
-    /// The model of those that look at the work of others.
-    pub reviewer_model: Option<ModelRef>,
-    /// The most model calls of a turn.
-    pub max_steps: Option<u32>,
-    /// The most rounds of a run.
-    pub max_rounds: Option<u32>,
-}
-
-impl AgentChoice {
-    /// Chooses nothing but the model to ask where no other one is named.
-    pub fn new(default_model: ModelRef) -> Self {
-        Self {
-            default_model: Some(default_model),
-            model: None,
-            reviewer_model: None,
-            max_steps: None,
-            max_rounds: None,
-        }
-    }
-}
-
 /// An agent that can be run.
 #[derive(Debug, Clone)]
 pub struct Assembled {
     /// The agent.
     pub agent: AcpAgent,
+    /// What comes after its turns, and who looks at its work.
+    pub standing: Standing,
     /// What its author or its user should know.
     pub warnings: Vec<String>,
 }
@@ -139,6 +113,8 @@ struct Work<'a> {
     bases: BTreeMap<String, BaseDefinition>,
     /// The agents that may be started by those at work here; none below a subagent.
     subagents: Option<Subagents>,
+    /// How much the model of the agent thinks that does the work; none where its file says it.
+    thinking: Option<Thinking>,
     warnings: Vec<String>,
 }
 
@@ -151,15 +127,19 @@ impl Assembly {
         name: &str,
         choice: &AgentChoice,
     ) -> Result<Assembled, AssemblyError> {
-        let definition = self.registry.composition(name)?;
+        let (definition, standing) = choice.over(self.registry.composition(name)?);
         let mut work = Work::new(self, choice);
         if work.may_delegate(&definition) {
-            work.subagents = Some(work.all_subagents().await?);
+            work.subagents = Some(work.all_subagents(&standing).await?);
         }
+        work.thinking = choice.thinking;
         let mut agent = work.composition(definition, Part::Worker).await?;
         work.write_prompts(&mut agent)?;
+        if let Some(prompt) = &choice.system_prompt {
+            agent.change_system_prompt(prompt);
+        }
         let agent = agent.with_subagents(work.subagents.unwrap_or_default());
-        Ok(Assembled { agent, warnings: work.warnings })
+        Ok(Assembled { agent, standing, warnings: work.warnings })
     }
 }
 
@@ -171,7 +151,7 @@ impl<'a> Work<'a> {
             submit_for_review: Arc::new(Typed::new(SubmitForReview)),
         };
         let (bases, warnings) = (BTreeMap::new(), Vec::new());
-        Self { assembly, choice, end_tools, bases, subagents: None, warnings }
+        Self { assembly, choice, end_tools, bases, subagents: None, thinking: None, warnings }
     }
 
     /// Returns whether an agent of the composition has the tool that starts others. One that cannot be read is told of
@@ -185,7 +165,7 @@ impl<'a> Work<'a> {
     }
 
     /// Makes the agents that others start. One that cannot be made is left out, and said so.
-    async fn all_subagents(&mut self) -> Result<Subagents, AssemblyError> {
+    async fn all_subagents(&mut self, standing: &Standing) -> Result<Subagents, AssemblyError> {
         let registry = &self.assembly.registry;
         let names = registry.subagent_names();
         // What is a part of one that is listed is not started by itself.
@@ -213,7 +193,24 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        Ok(Subagents::new(subagents, ""))
+        let reviewer = self.reviewer(standing, &subagents).await;
+        Ok(Subagents::new(subagents, "").with_unlisted(reviewer))
+    }
+
+    /// Makes the agent that looks at the work when the user asks for it. It only reads. Where it cannot be made, nobody is
+    /// asked: whoever chooses it as a coagent is told why.
+    async fn reviewer(&self, standing: &Standing, others: &[Subagent]) -> Option<Subagent> {
+        let name = standing.reviewers.first().or(standing.own_reviewers.first());
+        let name = name.map_or(DEFAULT_REVIEWER, String::as_str);
+        if others.iter().any(|other| other.agent.name() == name) {
+            return None;
+        }
+        let mut work = Work::new(self.assembly, self.choice);
+        let definition = self.assembly.registry.composition(name).ok()?;
+        let mut agent = work.composition(definition, Part::Reviewer).await.ok()?;
+        agent.only_read();
+        work.write_prompts(&mut agent).ok()?;
+        Some(Subagent { agent, reach: Reach::ReadOnly })
     }
 
     fn composition(&mut self, definition: CompositionDefinition, part: Part) -> Made<'_> {
@@ -293,11 +290,14 @@ impl<'a> Work<'a> {
         if let Some(most) = self.choice.max_steps {
             limits.max_steps = most;
         }
-        let config = AgentConfig {
+        let mut config = AgentConfig {
             system_prompt: String::new(),
             model: definition.model.config.clone(),
             limits,
         };
+        if part == Part::Worker && model.info.abilities.thinking {
+            config.model.thinking = self.thinking.or(config.model.thinking);
+        }
         let agent = BaseAgent::new(name, config, model, tools).with_fallbacks(fallbacks);
         self.bases.insert(name.to_owned(), definition);
         Ok(agent)

@@ -66,6 +66,11 @@ impl BaseAgent {
         self
     }
 
+    /// Returns how it works.
+    pub fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
     /// Gives it its system prompt.
     pub(crate) fn set_system_prompt(&mut self, prompt: String) {
         self.config.system_prompt = prompt;

@@ -31,6 +31,7 @@ mod acp_agent;
 mod assembly;
 mod base_agent;
 mod checks;
+mod choice;
 pub mod definition;
 mod fallback;
 mod handoff;
@@ -45,9 +46,10 @@ mod turn_result;
 pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
 };
-pub use assembly::{AgentChoice, Assembled, Assembly, AssemblyError};
+pub use assembly::{Assembled, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
+pub use choice::{AgentChoice, DEFAULT_REVIEWER, Standing};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate};
 pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};

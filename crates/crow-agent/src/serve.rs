@@ -33,6 +33,7 @@ pub async fn serve_latest(
 ) -> Result<(), AgentError> {
     internals.close_open_calls().await?;
     let surroundings = surroundings.to_text();
+    let mut opened_with = internals.metadata().crow().opened_with;
     let mut session = AcpSession::new(internals, surroundings.as_str());
     loop {
         let internals = session.primary_mut();
@@ -54,6 +55,11 @@ pub async fn serve_latest(
             Err(error) => return Err(error),
         };
         let agent = agents.borrow_and_update().clone();
+        let with = internals.metadata().crow().opened_with;
+        let switches = opened_with.as_ref().zip(with.as_ref());
+        let switches = switches.map(|(before, after)| before.switches(after)).unwrap_or_default();
+        internals.switch_agent(agent.primary().name(), switches).await?;
+        opened_with = with;
         internals.switch_model(&agent.model().info).await?;
         if !agent.subagents().is_empty() {
             let subagents = agent.subagents().clone().in_place(surroundings.as_str());

@@ -76,6 +76,7 @@ fn converse(
 fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(args) => block_on(command::run(args, environment)),
+        Command::Acp(args) => block_on(command::acp(args, environment)),
         Command::Demo(args) => block_on(command::demo(&args, environment)),
         Command::Models(args) => block_on(command::models(&args, environment)),
         Command::Undo(args) => command::undo(&args, environment),
@@ -144,7 +145,8 @@ fn output_form(command: &Command) -> OutputForm {
             options: RunOptions { output, .. }, ..
         }) => *output,
         // These print no result line: what they list is their output.
-        Command::Models(_)
+        Command::Acp(_)
+        | Command::Models(_)
         | Command::Sessions(_)
         | Command::Permissions(_)
         | Command::Config(_)

@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Watch a recorded conversation drive the real agent; needs no model
     Demo(DemoArgs),
+    /// Serve an editor: the Agent Client Protocol over standard input and output
+    Acp(AcpArgs),
     /// List, show, continue and remove sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -136,6 +138,19 @@ pub(crate) struct RunOptions {
     /// What stdout gets: the answer, or one JSON event per line and a final result
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+}
+
+/// Arguments of `acp`.
+#[derive(Debug, Args)]
+pub(crate) struct AcpArgs {
+    #[command(flatten)]
+    pub agent: AgentOptions,
+    /// The most model calls of a turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_steps: Option<u32>,
+    /// The most rounds of a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_rounds: Option<u32>,
 }
 
 /// Arguments of `demo`.

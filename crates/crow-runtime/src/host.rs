@@ -43,7 +43,7 @@ pub struct SessionSetup {
 }
 
 /// What becomes of a system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", content = "text", rename_all = "snake_case")]
 pub enum SystemPrompt {
     /// This stands after it.

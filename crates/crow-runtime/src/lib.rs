@@ -84,9 +84,9 @@ pub use sandbox::{
     SandboxProfile,
 };
 pub use session::{
-    AgentSession, CrowMetadata, FileStore, MemoryStore, OpenedSession, OpenedWith, ReservedKey,
-    RootSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionSpec,
-    SessionStore, StoredSession,
+    AgentSession, CrowMetadata, FileStore, ListPlace, MemoryStore, OpenedSession, OpenedWith,
+    ReservedKey, RootSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionSpec, SessionStore, StoredSession,
 };
 pub use snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,

@@ -1,11 +1,14 @@
 //! What all agents of one root session share while they run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
 use crow_core::{
     capability::{PermissionRequest, QuestionRequest},
     ids::SessionId,
+    model::ModelRef,
     permission::PermissionPolicy,
+    tool::ToolSource,
+    usage::TokenUsage,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -26,11 +29,27 @@ pub(crate) struct Tree {
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Whether the user was told what holds processes.
     pub(crate) told_of_sandbox: AtomicBool,
+    /// Where its agents take tools from beside their own.
+    pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     policy: RwLock<PermissionPolicy>,
+    spent: Mutex<Spent>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
     /// The places of spawned agents below the root. Who waits for one gets it in its turn.
     seats: Arc<Semaphore>,
+}
+
+/// What each model was asked for. There are a few of them at most.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spent(Vec<(ModelRef, TokenUsage)>);
+
+impl Spent {
+    pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
+        match self.0.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, sum)) => *sum += usage,
+            None => self.0.push((model, usage)),
+        }
+    }
 }
 
 /// A session of the tree.
@@ -51,6 +70,7 @@ impl Tree {
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
         seats: usize,
+        spent: Spent,
     ) -> Self {
         Self {
             root,
@@ -60,7 +80,9 @@ impl Tree {
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),
+            tool_source: OnceLock::new(),
             policy: RwLock::new(policy),
+            spent: Mutex::new(spent),
             sessions: Mutex::default(),
             seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),
         }
@@ -95,6 +117,16 @@ impl Tree {
 
     fn known(&self) -> MutexGuard<'_, Vec<KnownSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what a model was asked for.
+    pub(crate) fn spend(&self, model: ModelRef, usage: TokenUsage) {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(model, usage);
+    }
+
+    /// Returns what each model was asked for.
+    pub(crate) fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Counts a spawned agent in, unless as many run as may.

@@ -6,7 +6,7 @@ use crow_core::{
     tool::{Tool, ToolCategory, ToolRegistry},
     turn::RunLimits,
 };
-use crow_runtime::Reach;
+use crow_runtime::{Reach, SystemPrompt};
 
 use super::{CompositionError, EndTools};
 use crate::{BaseAgent, Handoff, Subagents};
@@ -182,6 +182,23 @@ impl AcpAgent {
         self
     }
 
+    /// Takes away what changes anything; its ends of turns stay.
+    pub(crate) fn only_read(&mut self) {
+        let rights = Allowed { tools: CoagentTools::ReadOnly, primary: &ToolRegistry::new() };
+        self.retain_tools(&|tool| is_end(tool) || rights.permits(tool));
+    }
+
+    /// Changes the system prompt of the agent that does the work.
+    pub(crate) fn change_system_prompt(&mut self, change: &SystemPrompt) {
+        let prompt = match change {
+            SystemPrompt::Append(text) => {
+                format!("{}\n\n{text}", self.primary.config().system_prompt.trim_end())
+            }
+            SystemPrompt::Replace(text) => text.clone(),
+        };
+        self.primary.set_system_prompt(prompt);
+    }
+
     /// Does something with each of its base agents.
     pub(crate) fn each_base(&mut self, work: &mut dyn FnMut(&mut BaseAgent)) {
         work(&mut self.primary);
@@ -237,7 +254,10 @@ impl Allowed<'_> {
             CoagentTools::ReadOnly => match tool.category() {
                 // Commands are held by the kernel; where it cannot, the session takes them away.
                 ToolCategory::Read | ToolCategory::Execute | ToolCategory::Session => true,
-                ToolCategory::Write | ToolCategory::Network | ToolCategory::Agent => false,
+                ToolCategory::Write
+                | ToolCategory::Network
+                | ToolCategory::Agent
+                | ToolCategory::External => false,
             },
         }
     }

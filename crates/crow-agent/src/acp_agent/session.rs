@@ -23,6 +23,8 @@ pub struct AcpSession {
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) name: String,
+    /// How far it may go. A session keeps what it began with.
+    reach: Reach,
     pub(super) session: SeatSession,
     /// Whether the kernel holds its commands, where they must not change anything.
     pub(super) may_run_commands: bool,
@@ -62,11 +64,12 @@ impl AcpSession {
         self.seats.get_mut(place).map(Seat::internals_mut)
     }
 
-    /// Makes the sessions of the coagents that have none. Another agent at a place gets another session.
+    /// Makes the sessions of the coagents that have none. Another agent at a place gets another session, and so does one
+    /// that may go further than before, or less far.
     pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
         let reach = agent.reach_of_coagents();
         for (place, coagent) in agent.coagents.iter().enumerate() {
-            if self.seats.get(place).is_some_and(|seat| seat.name == coagent.name()) {
+            if self.seats.get(place).is_some_and(|seat| seat.serves(coagent, reach)) {
                 continue;
             }
             self.seats.truncate(place);
@@ -81,7 +84,7 @@ impl AcpSession {
                 }
             };
             let name = coagent.name().to_owned();
-            self.seats.push(Seat { name, session, may_run_commands });
+            self.seats.push(Seat { name, reach, session, may_run_commands });
         }
         self.seats.truncate(agent.coagents.len());
         Ok(())
@@ -105,6 +108,15 @@ impl AcpSession {
 }
 
 impl Seat {
+    fn serves(&self, coagent: &Coagent, reach: Reach) -> bool {
+        let is_kind = matches!(
+            (&self.session, coagent),
+            (SeatSession::Base(_), Coagent::Base(_))
+                | (SeatSession::Composition(_), Coagent::Composition(_))
+        );
+        is_kind && self.name == coagent.name() && self.reach == reach
+    }
+
     pub(super) fn internals(&self) -> &AgentInternals {
         match &self.session {
             SeatSession::Base(internals) => internals,

@@ -25,6 +25,8 @@ pub struct Subagent {
 #[derive(Debug, Clone, Default)]
 pub struct Subagents {
     agents: Arc<[Subagent]>,
+    /// One that a model is not told of, and that the user may have it start.
+    unlisted: Option<Arc<Subagent>>,
     surroundings: Arc<str>,
 }
 
@@ -34,7 +36,19 @@ impl Subagents {
         agents: impl IntoIterator<Item = Subagent>,
         surroundings: impl Into<Arc<str>>,
     ) -> Self {
-        Self { agents: agents.into_iter().collect(), surroundings: surroundings.into() }
+        let agents = agents.into_iter().collect();
+        Self { agents, unlisted: None, surroundings: surroundings.into() }
+    }
+
+    /// Adds one that the model is not told of: it is started where the user says so.
+    #[must_use]
+    pub fn with_unlisted(self, agent: Option<Subagent>) -> Self {
+        Self { unlisted: agent.map(Arc::new), ..self }
+    }
+
+    /// Returns the one that the model is not told of.
+    pub fn unlisted(&self) -> Option<&Subagent> {
+        self.unlisted.as_deref()
     }
 
     /// Opens the session of each agent with these surroundings instead.
@@ -56,7 +70,8 @@ impl Subagents {
     /// Finds an agent by its name, in small letters or large ones.
     pub(super) fn find(&self, name: &str) -> Result<&Subagent, ChildError> {
         let named = |wanted: &dyn Fn(&str) -> bool| {
-            self.agents.iter().find(|subagent| wanted(subagent.agent.name()))
+            let mut all = self.agents.iter().chain(self.unlisted.as_deref());
+            all.find(|subagent| wanted(subagent.agent.name()))
         };
         let found =
             named(&|own| own == name).or_else(|| named(&|own| own.eq_ignore_ascii_case(name)));

@@ -64,7 +64,9 @@ impl Tool for TestTool {
         let effects = match self.category {
             ToolCategory::Read => Effects::Paths(vec![PathEffect { path, access: Access::Read }]),
             ToolCategory::Write => Effects::Paths(vec![PathEffect { path, access: Access::Write }]),
-            ToolCategory::Execute | ToolCategory::Network => Effects::Unknown,
+            ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
+                Effects::Unknown
+            }
             ToolCategory::Session | ToolCategory::Agent => Effects::None,
         };
         Ok(CallPlan { title: self.name.to_owned(), effects, subject: Subject::Nothing })

@@ -1,5 +1,6 @@
 //! The commands.
 
+mod acp;
 mod demo;
 mod describe;
 mod models;
@@ -9,6 +10,7 @@ mod sessions;
 mod trust;
 mod undo;
 
+pub(crate) use acp::acp;
 pub(crate) use demo::demo;
 pub(crate) use describe::{completions, man, write_out};
 pub(crate) use models::models;

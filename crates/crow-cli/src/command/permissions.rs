@@ -202,7 +202,7 @@ fn plan(tool: &str, category: ToolCategory, path: &str, workspace: &Workspace) -
         ToolCategory::Read => Access::Read,
         ToolCategory::Write => Access::Write,
         ToolCategory::Session | ToolCategory::Agent => return CallPlan::inert(tool),
-        ToolCategory::Execute | ToolCategory::Network => {
+        ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
             let (title, effects) = (tool.to_owned(), Effects::Unknown);
             return CallPlan { title, effects, subject: Subject::Nothing };
         }

@@ -21,7 +21,8 @@ use crate::{
 pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
     let limit = Some(args.limit).filter(|limit| *limit > 0);
-    let sessions = product::session_store(environment)?.list(&SessionFilter { cwd, limit })?;
+    let sessions =
+        product::session_store(environment)?.list(&SessionFilter { cwd, limit, after: None })?;
     match args.output {
         OutputForm::Json => {
             let lines: Result<Vec<String>, _> =

@@ -68,6 +68,10 @@ impl Agents {
             reviewer_model: with.reviewer_model.clone(),
             max_steps: self.limits.max_steps,
             max_rounds: self.limits.max_rounds,
+            mode: with.mode,
+            reviewers: with.reviewers.clone(),
+            thinking: with.thinking,
+            system_prompt: with.system_prompt.clone(),
         };
         match (self.assembly.assemble(&with.agent, &choice).await, missing) {
             (Ok(made), _) => Ok((made.agent, made.warnings)),

@@ -262,7 +262,7 @@ impl AgentHost for ProductHost {
         };
         let agent = setup.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
         let reviewer_model = self.reviewer_model.clone();
-        let with = OpenedWith { agent, model, reviewer_model };
+        let with = OpenedWith { agent, model, reviewer_model, ..OpenedWith::default() };
         let (agent, warnings) = self.agents.assemble(&with, default).await?;
         let (reference, abilities) = model_of(&agent);
         let spec = SessionSpec {
@@ -389,8 +389,11 @@ impl AgentHost for ProductHost {
         let handle = self.running(id)?;
         let shown = match (name, argument.trim()) {
             ("sessions", _) => {
-                let filter =
-                    SessionFilter { cwd: Some(handle.metadata().crow().cwd), limit: Some(LISTED) };
+                let filter = SessionFilter {
+                    cwd: Some(handle.metadata().crow().cwd),
+                    limit: Some(LISTED),
+                    after: None,
+                };
                 let sessions = self.list(filter).await?;
                 Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
@@ -446,7 +449,7 @@ fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
     metadata.crow().opened_with.unwrap_or_else(|| OpenedWith {
         agent: metadata.agent_type.clone(),
         model: Some(metadata.model_ref()),
-        reviewer_model: None,
+        ..OpenedWith::default()
     })
 }
 

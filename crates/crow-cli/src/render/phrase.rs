@@ -40,12 +40,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             session(style, envelope.session_id.as_str(), model, &cwd.to_string_lossy())
         }
         AgentEvent::UserInput { source, content, .. } if is_root(envelope) => {
-            let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
-            if is_typed && style.prompts == Visibility::Hide {
-                String::new()
-            } else {
-                input(style, &envelope.agent, *source, content)
-            }
+            input(style, &envelope.agent, *source, content)
         }
         AgentEvent::Handoff { from, to, .. } => passed_on(style, from, to, ""),
         AgentEvent::SubagentStart { parent, subagent, task, .. } => {
@@ -68,7 +63,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::Rewind { .. } => {
             remark(style, "the conversation goes on from an earlier point")
         }
-        AgentEvent::QuestionAnswered { answer, .. } if style.questions == Visibility::Show => {
+        AgentEvent::QuestionAnswered { answer, .. } => {
             user_answer(style, &who(style, envelope), answer)
         }
         AgentEvent::PermissionWithdrawn { .. } | AgentEvent::QuestionWithdrawn { .. }
@@ -111,7 +106,6 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }
         | AgentEvent::QuestionAsked { .. }
-        | AgentEvent::QuestionAnswered { .. }
         | AgentEvent::QuestionWithdrawn { .. }
         | AgentEvent::Plan { .. }
         | AgentEvent::CoagentStart { .. }
@@ -173,6 +167,10 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
 
 /// Writes the words that an input brought.
 fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Block]) -> String {
+    let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
+    if is_typed && style.prompts == Visibility::Hide {
+        return String::new();
+    }
     let (prefix, paint) = match source {
         InputSource::Prompt | InputSource::Steering => ("> ", Paint::Cyan),
         InputSource::ControlFlow => (style.glyphs.pick("↪ ", "+> "), Paint::Dim),

@@ -61,32 +61,35 @@ pub(crate) enum Audience {
     Nobody,
 }
 
-/// Starts the agent: makes or opens the session, and spawns.
-pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch {
-        request,
-        cwd,
-        project,
-        audience,
-        environment,
-        store,
-        models,
-        providers,
-        fallback,
-        rules,
-        snapshots,
-    } = launch;
-    let answerer: Arc<dyn Answerer> = match audience {
-        Audience::Person => Arc::new(HandleAnswerer),
-        Audience::Nobody => Arc::new(HeadlessAnswerer),
-    };
+/// What a host is made from.
+pub(crate) struct HostLaunch<'a> {
+    pub request: &'a AgentRequest,
+    /// The directory in which sessions work at first.
+    pub cwd: PathBuf,
+    /// What the project there adds.
+    pub project: Project,
+    pub answerer: Arc<dyn Answerer>,
+    pub environment: &'a Environment,
+    pub store: Arc<dyn SessionStore>,
+    pub models: Arc<dyn Models>,
+    /// The configured providers, where there are any.
+    pub providers: Option<Arc<ProviderModels>>,
+    pub rules: StoredRules,
+    /// Where the states of files are kept that calls changed.
+    pub snapshots: Arc<SnapshotStores>,
+    /// The model to ask where nobody names one.
+    pub fallback: Option<ModelRef>,
+}
+
+/// Makes the product behind an adapter.
+pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
+    let HostLaunch { request, environment, project, fallback, .. } = &launch;
     let configuration = if fallback.is_some() {
         // Whoever brings a model is on its own: what the user configured has no say.
         Configuration::shipped()
     } else {
-        Configuration::load(environment, &project)?
+        Configuration::load(environment, project)?
     };
-    let fallback = fallback.or_else(|| configuration.settings.model.clone());
     let reviewer_model = match &request.reviewer_model {
         Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
             CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
@@ -97,21 +100,44 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
     }
-    let host = ProductHost::new(HostParts {
-        environment: environment.clone(),
-        store: Arc::clone(&store),
-        models,
-        providers,
-        fallback,
-        answerer,
+    Ok(ProductHost::new(HostParts {
+        environment: (*environment).clone(),
+        fallback: fallback.clone().or_else(|| configuration.settings.model.clone()),
         permissions: request.permissions.into(),
-        sandbox,
-        rules,
-        project: (cwd.clone(), project),
-        snapshots,
         agents: configuration.agents(request.limits),
+        sandbox,
         reviewer_model,
-    });
+        store: launch.store,
+        models: launch.models,
+        providers: launch.providers,
+        answerer: launch.answerer,
+        rules: launch.rules,
+        project: (launch.cwd, launch.project),
+        snapshots: launch.snapshots,
+    }))
+}
+
+/// Starts the agent: makes or opens the session, and spawns.
+pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
+    let Launch { request, cwd, audience, .. } = launch;
+    let store = Arc::clone(&launch.store);
+    let answerer: Arc<dyn Answerer> = match audience {
+        Audience::Person => Arc::new(HandleAnswerer),
+        Audience::Nobody => Arc::new(HeadlessAnswerer),
+    };
+    let host = host(HostLaunch {
+        request,
+        cwd: cwd.clone(),
+        project: launch.project,
+        answerer,
+        environment: launch.environment,
+        store: launch.store,
+        models: launch.models,
+        providers: launch.providers,
+        rules: launch.rules,
+        snapshots: launch.snapshots,
+        fallback: launch.fallback,
+    })?;
     let handle = match &request.resume {
         Some(prefix) => {
             let id = store.find(prefix)?;

@@ -15,7 +15,7 @@ mod user_question;
 
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_end, learn_prices, say};
 pub(crate) use keyboard::Keyboard;
-pub(crate) use launch::{Audience, Launch, Launched, launch};
+pub(crate) use launch::{Audience, HostLaunch, Launch, Launched, host, launch};
 pub(crate) use questions::{Answered, Effect, Question, Questions};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::Screen;

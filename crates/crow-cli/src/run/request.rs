@@ -9,7 +9,7 @@ use crow_runtime::SessionStore;
 
 use crate::{
     CliError, Environment,
-    args::{AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
+    args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     host::{AgentLimits, working_directory},
     sandbox::SandboxOptions,
 };
@@ -67,6 +67,13 @@ impl AgentRequest {
             Some(prefix) => Ok(store.read(&store.find(prefix)?)?.metadata.crow().cwd),
             None => working_directory(self.cwd.as_deref(), environment),
         }
+    }
+}
+
+impl From<AcpArgs> for AgentRequest {
+    fn from(args: AcpArgs) -> Self {
+        let AcpArgs { agent, max_steps, max_rounds } = args;
+        Self { limits: AgentLimits { max_steps, max_rounds }, ..Self::new(agent) }
     }
 }
 

@@ -4,8 +4,10 @@ mod answerer;
 mod children;
 mod clock;
 mod containment;
+mod http;
 mod jobs;
 mod outside;
+mod piped;
 mod processes;
 mod question;
 mod snapshots;
@@ -16,8 +18,10 @@ pub use children::{
 };
 pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
+pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
 pub use outside::OutsideCalls;
+pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};
 pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,
     ProcessSpec, Processes,

@@ -6,6 +6,7 @@
 
 mod flow;
 mod machine;
+mod preset;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -14,4 +15,5 @@ pub use flow::{
     CONTINUE, CRITERIA_PROMPT, CoagentTools, ControlFlow, EndTool, OwnerOfTheEnd, UnknownLevel,
 };
 pub use machine::{ControlMachine, NextAction, RunFinish, TurnFacts};
+pub use preset::{Preset, UnknownPreset};
 pub use review::{Consensus, Review};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
+    matcher::names_tool,
     part::{Match, Part, parts},
     policy::Containment,
     reach::{RUNS_A_COMMAND, Reach, by_mode},
@@ -275,7 +276,7 @@ fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
 fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<Match> {
     match &rule.matcher {
         RuleMatcher::All => Some(Match::Yes),
-        RuleMatcher::ToolName(name) => Some(name.eq_ignore_ascii_case(facts.tool).into()),
+        RuleMatcher::ToolName(name) => Some(names_tool(name, facts.tool).into()),
         RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),
         RuleMatcher::CommandPrefix(_) | RuleMatcher::Regex(_) | RuleMatcher::Path { .. } => None,

@@ -21,7 +21,8 @@ use crate::tool::{Access, ToolCategory};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RuleMatcher {
-    /// Every call of this tool. Upper and lower case are one.
+    /// Every call of this tool, or of all tools whose names begin with what stands before a `*` at the end:
+    /// `mcp__github__*`. Upper and lower case are one.
     #[serde(alias = "ToolName")]
     ToolName(String),
     /// Every call of tools of this category.
@@ -57,13 +58,19 @@ impl RuleMatcher {
         match self {
             Self::All => (0, 0),
             Self::ToolCategory(_) => (1, 0),
-            Self::ToolName(_) => (2, 0),
+            Self::ToolName(name) => (2, name.strip_suffix('*').map_or(usize::MAX, str::len)),
             Self::Custom(_) => (3, 0),
             Self::Regex(_) => (4, 0),
             Self::CommandPrefix(words) => (5, words.len()),
             Self::Path { path, .. } => (5, path.components().count()),
         }
     }
+}
+
+/// Returns whether a tool is the one that is named, or one of those that `name*` stands for.
+pub(super) fn names_tool(pattern: &str, tool: &str) -> bool {
+    let Some(start) = pattern.strip_suffix('*') else { return pattern.eq_ignore_ascii_case(tool) };
+    tool.as_bytes().get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
 }
 
 /// A pattern of a rule. Its size and the text that it is held against are bounded, and with them the time.

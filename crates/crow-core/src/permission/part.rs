@@ -97,7 +97,8 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Par
             | ToolCategory::Execute
             | ToolCategory::Network
             | ToolCategory::Session
-            | ToolCategory::Agent => Access::Write,
+            | ToolCategory::Agent
+            | ToolCategory::External => Access::Write,
         };
         parts.push(Part::Call);
         parts.push(Part::Subject { place: Place::new(path, workspace), access });

@@ -46,12 +46,18 @@ impl Reach {
                 (Effects::Paths(_) | Effects::Unknown, _)
                 | (
                     Effects::None,
-                    ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network,
+                    ToolCategory::Write
+                    | ToolCategory::Execute
+                    | ToolCategory::Network
+                    | ToolCategory::External,
                 ) => Self::Anything,
             };
         };
         // Paths say nothing about what a program does, or what is sent elsewhere.
-        if matches!(facts.category, ToolCategory::Execute | ToolCategory::Network) {
+        if matches!(
+            facts.category,
+            ToolCategory::Execute | ToolCategory::Network | ToolCategory::External
+        ) {
             return Self::Anything;
         }
         let inside =
@@ -153,6 +159,9 @@ pub(super) fn by_mode(
         (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
         (_, Reach::Anything) if facts.category == ToolCategory::Network => {
             ask("it uses the network")
+        }
+        (_, Reach::Anything) if facts.category == ToolCategory::External => {
+            ask("a server outside of the sandbox does it")
         }
         (_, Reach::Anything) => ask(RUNS_A_COMMAND),
     }

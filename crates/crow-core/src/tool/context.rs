@@ -29,7 +29,7 @@ pub struct AgentContext {
     /// The root session, whose id the user knows.
     pub root_id: SessionId,
     /// The agent's name.
-    pub agent_name: String,
+    pub agent_name: CurrentName,
     /// The model that the agent talks to.
     pub model: CurrentModel,
     /// Where the agent works.
@@ -60,6 +60,33 @@ pub struct AgentContext {
     pub questions: Option<Arc<dyn UserQuestions>>,
     /// Whatever else the program gave to its tools.
     pub resources: ResourceMap,
+}
+
+/// The name of the agent that works in a session. Another one may go on with it between runs.
+#[derive(Debug)]
+pub struct CurrentName(RwLock<Arc<str>>);
+
+impl CurrentName {
+    /// Names an agent.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(RwLock::new(name.into()))
+    }
+
+    /// Returns the name.
+    pub fn get(&self) -> Arc<str> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Names another agent.
+    pub fn set(&self, name: impl Into<Arc<str>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = name.into();
+    }
+}
+
+impl<T: Into<Arc<str>>> From<T> for CurrentName {
+    fn from(name: T) -> Self {
+        Self::new(name)
+    }
 }
 
 /// The model that an agent talks to. It may change between turns.

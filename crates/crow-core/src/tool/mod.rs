@@ -44,6 +44,7 @@ mod patch;
 mod plan;
 mod registry;
 mod result;
+mod source;
 #[cfg(test)]
 mod tests;
 mod traits;
@@ -52,11 +53,12 @@ mod typed;
 pub use command_line::{
     CommandLine, CommandMeaning, Depth, Extent, Redirect, SimpleCommand, Touch, Word,
 };
-pub use context::{AgentContext, CurrentModel, Progress, ToolContext};
+pub use context::{AgentContext, CurrentModel, CurrentName, Progress, ToolContext};
 pub use outside::OutsideTool;
 pub use patch::{FileChange, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;
 pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};
+pub use source::{SourceNews, SourcedTools, ToolSource};
 pub use traits::{Tool, ToolCategory, ToolError};
 pub use typed::{Typed, TypedTool};

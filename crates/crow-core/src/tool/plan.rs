@@ -20,11 +20,13 @@ pub struct CallPlan {
 }
 
 impl CallPlan {
-    /// Plans a call of which no more is known than what kind of thing its tool does: what writes or runs programs may
-    /// touch anything, all else nothing.
+    /// Plans a call of which no more is known than what kind of thing its tool does: what writes, runs programs or is done
+    /// elsewhere may touch anything, all else nothing.
     pub fn of_category(title: impl Into<String>, category: ToolCategory) -> Self {
         let effects = match category {
-            ToolCategory::Write | ToolCategory::Execute => Effects::Unknown,
+            ToolCategory::Write | ToolCategory::Execute | ToolCategory::External => {
+                Effects::Unknown
+            }
             ToolCategory::Read
             | ToolCategory::Network
             | ToolCategory::Session

@@ -26,6 +26,8 @@ pub enum ToolCategory {
     Session,
     /// Starts other agents.
     Agent,
+    /// Is done by a server outside of the agent: nobody here sees what it reads, sends or changes.
+    External,
 }
 
 impl fmt::Display for ToolCategory {
@@ -37,6 +39,7 @@ impl fmt::Display for ToolCategory {
             Self::Network => "network",
             Self::Session => "session",
             Self::Agent => "agent",
+            Self::External => "external",
         })
     }
 }

@@ -155,7 +155,7 @@ impl ChildAgents {
         let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
         let info = &spec.model.info;
         let id = SessionId::new(self.config.ids.next_id());
-        let cwd = self.shared.metadata().crow().cwd;
+        let crow = self.shared.metadata().crow();
         let session = SessionSpec {
             id: Some(id.clone()),
             abilities: info.abilities,
@@ -165,7 +165,8 @@ impl ChildAgents {
                 call_id: spec.call_id.clone(),
             }),
             root: Some(self.shared.tree.root.clone()),
-            ..SessionSpec::new(spec.agent.clone(), info.reference.clone(), cwd)
+            additional_directories: crow.additional_directories,
+            ..SessionSpec::new(spec.agent.clone(), info.reference.clone(), crow.cwd)
         };
         let room = self.shared.tree.outlet.room(&self.shared.run_token()).await;
         // A crash may leave an id without a session, but never a session that nobody knows.

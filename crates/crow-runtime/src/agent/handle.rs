@@ -8,6 +8,7 @@ use crow_core::{
     history::History,
     ids::{CallId, RequestId, RunId, SessionId},
     message::Block,
+    model::ModelRef,
     permission::{PermissionMode, PermissionPolicy},
     tool::ToolResult,
     usage::TokenUsage,
@@ -17,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, RuntimeConfig, SessionError, SessionMetadata, UndoError,
-    UndoJournal,
+    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
+    SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
@@ -125,6 +126,17 @@ impl AgentHandle {
         }
     }
 
+    /// Cancels one run, under way or in the queue, and no other. Returns whether there is such a run.
+    pub fn cancel_run(&self, id: &RunId) -> bool {
+        let cancelled = self.shared.runs().cancel(id);
+        if cancelled == Some(true)
+            && let Some(recorder) = self.shared.recorder.upgrade()
+        {
+            recorder.tell_now(AgentEvent::Cancelling);
+        }
+        cancelled.is_some()
+    }
+
     /// Cancels the run under way and ends the agent.
     pub fn shutdown(&self) {
         self.shared.session_token.cancel();
@@ -167,6 +179,11 @@ impl AgentHandle {
         self.observe(ObserveFrom::After(seq))
     }
 
+    /// Returns the number of the last durable event of the root session.
+    pub fn last_seq(&self) -> u64 {
+        self.shared.tree.root.between(|now| now)
+    }
+
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
@@ -207,6 +224,26 @@ impl AgentHandle {
             metadata.set_crow(&crow);
             Ok(())
         })
+    }
+
+    /// Keeps in the session's header with what its agent is opened again. Blocks.
+    pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
+        self.change_metadata(|metadata| {
+            let mut crow = metadata.crow();
+            crow.opened_with = Some(with);
+            metadata.set_crow(&crow);
+            Ok(())
+        })
+    }
+
+    /// Returns how many tokens the model of this agent was sent last; 0 before the first time.
+    pub fn context_tokens(&self) -> u64 {
+        self.shared.outcome().context_tokens
+    }
+
+    /// Returns what each model was asked for by all agents of this root session, also in earlier processes.
+    pub fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.shared.tree.spent()
     }
 
     /// Keeps a value of the program's own in the session's header. Blocks.
@@ -274,6 +311,12 @@ impl AgentHandle {
     /// for its turn to change files, and the agent is told before its model is asked again. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
         UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
+    }
+
+    /// Returns the store of what the files of the session's project were; none if nothing is captured. Blocks.
+    pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
+        let Some(stores) = &self.config.snapshots else { return Ok(None) };
+        stores.of(&self.metadata().crow().cwd).map(Some)
     }
 
     /// Wakes the agent, so that it tells of what was undone.

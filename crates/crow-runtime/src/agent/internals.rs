@@ -8,9 +8,8 @@ use crow_core::{
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
-    model::{Abilities, Conversation, ModelInfo, ModelRef},
+    model::{Abilities, Conversation, ModelRef},
     tool::{AgentContext, CurrentModel, ToolResult},
-    workspace::Workspace,
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -33,7 +32,7 @@ use crate::{
     changes::{Leases, ToolSnapshots},
     events::Recorder,
     process::AgentJobs,
-    session::{ToolState, model_switch},
+    session::ToolState,
 };
 
 /// Longest title that is made of a prompt, in characters.
@@ -136,9 +135,9 @@ impl AgentInternals {
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
-            agent_name: metadata.agent_type.clone(),
+            agent_name: metadata.agent_type.as_str().into(),
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
-            workspace: Workspace::new(crow.cwd),
+            workspace: crow.workspace(),
             scratch,
             temp,
             file_views,
@@ -366,23 +365,6 @@ impl AgentInternals {
     /// Returns what the agent is doing.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
-    }
-
-    /// Goes on with another model from the next model call on. The switch is recorded, and the header names the new model.
-    pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
-        let before = self.shared.metadata().model_ref();
-        let reference = &info.reference;
-        self.context.model.set(reference.clone(), info.abilities);
-        if before == *reference {
-            return Ok(());
-        }
-        self.emit(AgentEvent::Switch { change: model_switch(&before, reference) }).await?;
-        {
-            let mut metadata = self.shared.metadata();
-            metadata.model.clone_from(&reference.model);
-            metadata.provider.clone_from(&reference.provider);
-        }
-        self.save_metadata()
     }
 
     /// Answers every open call, as after a crash or a cancel, so that the model can be asked again.

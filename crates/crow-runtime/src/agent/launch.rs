@@ -68,6 +68,7 @@ impl Launch {
         let shared = Arc::new(Shared::new(shared::Parts {
             metadata: session.metadata,
             torn_bytes,
+            context_tokens: session.history.last_usage().map_or(0, |usage| usage.input_tokens),
             depth,
             spawned,
             reach,
@@ -240,7 +241,7 @@ async fn seal(
 
 impl AgentEnd {
     fn new(shared: &Shared, result: Result<(), String>) -> Self {
-        let Outcome { text, files_modified, usage, run } = shared.outcome().clone();
+        let Outcome { text, files_modified, usage, run, .. } = shared.outcome().clone();
         Self { session_id: shared.id.clone(), result, run, text, files_modified, usage }
     }
 

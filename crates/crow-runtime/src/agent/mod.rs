@@ -15,6 +15,7 @@ mod questions;
 mod runtime;
 mod shared;
 mod subagents;
+mod switches;
 mod undone;
 mod user_processes;
 

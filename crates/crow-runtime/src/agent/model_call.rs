@@ -16,6 +16,7 @@ use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{AgentError, AgentInternals};
+use crate::session::model_of;
 
 /// What the model is asked with, beside the history.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +109,7 @@ impl AgentInternals {
             .ok_or(AgentError::Cancelled)??;
         make_call_ids_unique(&mut reply.blocks);
         self.draw(reply.usage, price);
+        self.shared.tree.spend(model_of(&reply.origin), reply.usage);
         self.record_reply(open, &reply).await?;
         Ok((id, reply))
     }

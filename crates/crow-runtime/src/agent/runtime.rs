@@ -75,11 +75,12 @@ impl AgentRuntime {
     {
         let config = &self.inner.config;
         let sandbox = config.sandbox.clone().map(|config| {
-            let root = session.metadata.crow().cwd;
-            Arc::new(Sandbox::new(config, session.root.id().as_str(), vec![root]))
+            let roots = session.metadata.crow().workspace().roots().to_vec();
+            Arc::new(Sandbox::new(config, session.root.id().as_str(), roots))
         });
         let seats = config.children.running;
-        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox, seats);
+        let spent = session.family.spent.clone();
+        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox, seats, spent);
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;

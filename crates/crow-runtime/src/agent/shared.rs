@@ -68,6 +68,8 @@ struct Budgets {
 pub(super) struct Runs {
     /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
     current: Option<CancellationToken>,
+    /// The run whose token that is.
+    current_id: Option<RunId>,
     /// A run began and has not ended.
     is_under_way: bool,
     /// Runs that were asked for and did not begin, the oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as
@@ -99,6 +101,20 @@ impl Runs {
         self.held = self.steering.len();
     }
 
+    /// Cancels one run. Returns whether it is under way; none where it is neither that nor asked for.
+    pub(super) fn cancel(&self, id: &RunId) -> Option<bool> {
+        if self.is_under_way
+            && self.current_id.as_ref() == Some(id)
+            && let Some(token) = &self.current
+        {
+            token.cancel();
+            return Some(true);
+        }
+        let (_, token) = self.waiting.iter().find(|(run, _)| run == id)?;
+        token.cancel();
+        Some(false)
+    }
+
     /// Returns whether no run is under way and none is asked for.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_under_way && self.waiting.is_empty()
@@ -123,6 +139,8 @@ pub(super) struct Outcome {
     pub(super) text: String,
     pub(super) files_modified: Vec<PathBuf>,
     pub(super) usage: TokenUsage,
+    /// What its own model was sent last.
+    pub(super) context_tokens: u64,
     /// How its last run ended.
     pub(super) run: Option<RunOutcome>,
 }
@@ -131,6 +149,7 @@ pub(super) struct Outcome {
 pub(super) struct Parts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
+    pub context_tokens: u64,
     pub depth: usize,
     pub spawned: usize,
     pub reach: Reach,
@@ -147,6 +166,7 @@ impl Shared {
         let Parts {
             metadata,
             torn_bytes,
+            context_tokens,
             depth,
             spawned,
             reach,
@@ -177,6 +197,7 @@ impl Shared {
             abort_token,
             runs: Mutex::new(Runs {
                 current,
+                current_id: None,
                 is_under_way: false,
                 waiting: VecDeque::new(),
                 steering: VecDeque::new(),
@@ -184,7 +205,7 @@ impl Shared {
             }),
             steered: Notify::new(),
             children: Mutex::default(),
-            outcome: Mutex::default(),
+            outcome: Mutex::new(Outcome { context_tokens, ..Outcome::default() }),
             budget: Mutex::new(budget),
         }
     }
@@ -220,7 +241,7 @@ impl Shared {
         let token = place
             .and_then(|place| runs.waiting.remove(place))
             .map_or_else(|| base.child_token(), |(_, token)| token);
-        runs.current = Some(token.clone());
+        (runs.current, runs.current_id) = (Some(token.clone()), Some(id.clone()));
         runs.is_under_way = true;
         token
     }
@@ -314,6 +335,9 @@ impl Shared {
             if !text.is_empty() {
                 self.outcome().text = text;
             }
+        }
+        if let AgentEvent::Usage { usage, .. } = event {
+            self.outcome().context_tokens = usage.input_tokens;
         }
         if let AgentEvent::RunEnd { result, .. } = event {
             self.runs().is_under_way = false;

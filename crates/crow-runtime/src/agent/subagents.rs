@@ -6,6 +6,7 @@ use crow_core::{
     capability::{BackgroundChild, BackgroundState, ChildEnd, Children as _},
     history::History,
     model::{ModelRef, Price},
+    tool::ToolSource,
     turn::{Budget, BudgetLimits, LimitKind},
     usage::TokenUsage,
 };
@@ -16,6 +17,17 @@ impl AgentInternals {
     /// Lets the calls of this agent start children by name. Those that it drives itself may, too, if they are made later.
     pub fn offer_children(&self, factory: Arc<dyn ChildFactory>) {
         self.children.set_factory(factory);
+    }
+
+    /// Gives this agent, and all agents of its tree, tools that come and go. The first source stays: whoever offers another
+    /// one is told no.
+    pub fn offer_tools(&self, source: Arc<dyn ToolSource>) -> bool {
+        self.shared.tree.tool_source.set(source).is_ok()
+    }
+
+    /// Returns where the agents of the tree take tools from beside their own.
+    pub fn tool_source(&self) -> Option<Arc<dyn ToolSource>> {
+        self.shared.tree.tool_source.get().cloned()
     }
 
     /// Bounds what is used from here on, by this agent and by all that it starts, within what it was given itself.

@@ -10,6 +10,7 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, ParentCall},
     ids::SessionId,
     redact::Redactor,
+    tool::CurrentName,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,7 @@ use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::Tree
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session_id: SessionId,
-    agent: String,
+    agent: CurrentName,
     role: AgentRole,
     parent: Option<ParentCall>,
     round: AtomicU32,
@@ -53,7 +54,7 @@ impl Recorder {
     ) -> Self {
         Self {
             session_id: metadata.session_id.clone(),
-            agent: metadata.agent_type.clone(),
+            agent: metadata.agent_type.as_str().into(),
             role: metadata.crow().role,
             parent: metadata.parent(),
             round: AtomicU32::new(0),
@@ -125,7 +126,7 @@ impl Recorder {
             time: self.clock.now(),
             session_id: self.session_id.clone(),
             root_id: self.tree.root.id().clone(),
-            agent: self.agent.clone(),
+            agent: self.agent.get().to_string(),
             role: self.role,
             parent: self.parent.clone(),
             round: self.round(),
@@ -141,6 +142,11 @@ impl Recorder {
     /// Returns work that makes the log outlive a power cut.
     pub(crate) fn sync(&self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).sync()
+    }
+
+    /// Gives events from here on to another agent.
+    pub(crate) fn set_agent(&self, name: &str) {
+        self.agent.set(name);
     }
 
     pub(crate) fn next_round(&self) {

@@ -154,7 +154,8 @@ impl Understood {
             ToolCategory::Write
             | ToolCategory::Execute
             | ToolCategory::Network
-            | ToolCategory::Session => None,
+            | ToolCategory::Session
+            | ToolCategory::External => None,
         }
     }
 }

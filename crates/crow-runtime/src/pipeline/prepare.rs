@@ -112,7 +112,10 @@ impl AgentInternals {
     /// Whether a call would put the mark where a secret is. The model never saw that secret and cannot mean it.
     fn would_write_mark(&self, resolved: &ResolvedCall) -> bool {
         let writes = match resolved.tool.category() {
-            ToolCategory::Write | ToolCategory::Execute | ToolCategory::Network => true,
+            ToolCategory::Write
+            | ToolCategory::Execute
+            | ToolCategory::Network
+            | ToolCategory::External => true,
             ToolCategory::Read | ToolCategory::Session | ToolCategory::Agent => false,
         };
         writes && self.config.redactor.is_active() && Redactor::holds_mark(&resolved.input)
@@ -130,10 +133,11 @@ impl AgentInternals {
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
         }
+        let agent = self.context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
             session_id: &self.context.root_id,
-            agent: &self.context.agent_name,
+            agent: &agent,
             input: &resolved.input,
             tool: tool.name(),
             category: tool.category(),
@@ -197,7 +201,7 @@ impl AgentInternals {
         let mut request = PermissionRequest {
             id: RequestId::new(self.config.ids.next_id()),
             session_id: self.session_id().clone(),
-            agent: self.context.agent_name.clone(),
+            agent: self.context.agent_name.get().to_string(),
             call_id: ctx.call_id.clone(),
             tool: resolved.tool.name().to_owned(),
             title: plan.title.clone(),

@@ -10,6 +10,7 @@ mod job;
 mod jobs;
 mod orphans;
 mod output;
+mod piped;
 mod ring;
 mod runner;
 mod running;

@@ -35,8 +35,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Starts processes with an environment of its own and nothing of the agent's.
 #[derive(Debug, Clone)]
 pub struct ProcessRunner {
-    env: ChildEnvironment,
-    sandbox: Option<Arc<Sandbox>>,
+    pub(super) env: ChildEnvironment,
+    pub(super) sandbox: Option<Arc<Sandbox>>,
     /// Whether processes may change no files of the workspace.
     is_read_only: Arc<AtomicBool>,
 }
@@ -150,7 +150,10 @@ pub(super) fn start<S: Sink>(
             started
         }
         confined => {
-            let start = || spawn(launch, &spec.cwd, confined.as_mut()).map(Child::Own);
+            let start = || {
+                let streams = Streams::only_output(&launch)?;
+                spawn(launch, streams, &spec.cwd, confined.as_mut()).map(Child::Own)
+            };
             mark.start(start, Child::id, true)
         }
     };
@@ -187,14 +190,27 @@ fn start_held(mark: &mut Mark, confined: &mut Confined, launch: &Launch<'_>) -> 
     second
 }
 
+/// What a process reads from and prints to, beside what takes its output.
+pub(super) struct Streams {
+    pub input: Stdio,
+    pub output: Stdio,
+}
+
+impl Streams {
+    /// There is nothing to read, and errors and output go the same way.
+    fn only_output(launch: &Launch<'_>) -> io::Result<Self> {
+        Ok(Self { input: Stdio::null(), output: Stdio::from(launch.output.try_clone()?) })
+    }
+}
+
 /// Starts a process that nothing but itself ends, perhaps held by what there is.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
-fn spawn(
+pub(super) fn spawn(
     launch: Launch<'_>,
+    streams: Streams,
     cwd: &Path,
     confined: Option<&mut Confined>,
 ) -> io::Result<tokio::process::Child> {
-    let second = launch.output.try_clone()?;
     let name = launch.argv.first().map_or_else(|| launch.path.into(), OsString::from);
     let arguments = launch.argv.iter().skip(1).map(OsString::from).collect();
     let mut program = Program { path: launch.path.to_owned(), name, arguments };
@@ -208,9 +224,9 @@ fn spawn(
         .current_dir(cwd)
         .env_clear()
         .envs(launch.env)
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(launch.output))
-        .stderr(Stdio::from(second))
+        .stdin(streams.input)
+        .stdout(streams.output)
+        .stderr(Stdio::from(launch.output))
         .kill_on_drop(true);
     match confined {
         // It becomes the leader of a session, and thereby of a group.
@@ -224,7 +240,7 @@ fn spawn(
 
 /// Looks a program up in the children's `PATH`. Given a whole path the standard library can start it without copying this
 /// process first, which is most of what a start costs.
-fn find(env: &BTreeMap<String, String>, program: &str) -> Option<PathBuf> {
+pub(super) fn find(env: &BTreeMap<String, String>, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));
     }

@@ -1,9 +1,6 @@
 //! A session that an agent works in.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     capability::PermissionAnswer,
@@ -13,7 +10,6 @@ use crow_core::{
     model::{Abilities, ModelRef},
     permission::{PermissionMode, PermissionPolicy, RuleSet},
     usage::TokenUsage,
-    workspace::Workspace,
 };
 use serde_json::Map;
 
@@ -34,6 +30,8 @@ pub struct SessionSpec {
     pub abilities: Abilities,
     /// The working directory, absolute and resolved.
     pub cwd: PathBuf,
+    /// The folders beside it in which the agent works as well, absolute and resolved.
+    pub additional_directories: Vec<PathBuf>,
     /// An id of the caller's choice, or a new one.
     pub id: Option<SessionId>,
     /// What the agent is to the others.
@@ -56,6 +54,7 @@ impl SessionSpec {
             model,
             abilities: Abilities::default(),
             cwd: cwd.into(),
+            additional_directories: Vec::new(),
             id: None,
             role: AgentRole::Primary,
             parent: None,
@@ -108,11 +107,12 @@ impl AgentSession {
             updated_at: now,
             metadata: Map::new(),
         };
-        metadata.set_crow(&CrowMetadata {
+        let crow = CrowMetadata {
             format_version: FORMAT_VERSION,
             root_id: root.id().clone(),
             role: spec.role,
             cwd: spec.cwd.clone(),
+            additional_directories: spec.additional_directories,
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
@@ -121,8 +121,9 @@ impl AgentSession {
             grants_forgotten: 0,
             permissions: spec.permissions,
             opened_with: spec.opened_with,
-        });
-        let policy = policy(config, &spec.cwd);
+        };
+        metadata.set_crow(&crow);
+        let policy = policy(config, &crow);
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
             format_version: FORMAT_VERSION,
@@ -228,8 +229,20 @@ impl AgentSession {
         let StoredSession { metadata, events } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
-        let policy = policy(config, &metadata.crow().cwd);
+        let policy = policy(config, &metadata.crow());
         Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools, policy })
+    }
+
+    /// Gives a root session a title in which no agent runs. Blocks.
+    pub fn rename(config: &RuntimeConfig, id: &SessionId, title: &str) -> Result<(), SessionError> {
+        let OpenedSession { mut stored, mut log, .. } = config.store.open(id)?;
+        let mut crow = stored.metadata.crow();
+        if stored.metadata.parent_session_id.is_some() {
+            return Err(SessionError::IsChild { id: id.clone(), root: crow.root_id });
+        }
+        title.clone_into(&mut crow.title);
+        stored.metadata.set_crow(&crow);
+        log.save_metadata(&stored.metadata)
     }
 
     /// Returns the session's id.
@@ -255,7 +268,7 @@ impl AgentSession {
     /// Adds rules that hold in this session, beside those of the configuration. They are not kept: whoever opens the
     /// session again adds them again. Blocks.
     pub fn add_rules(&mut self, rules: RuleSet) {
-        let workspace = Workspace::new(self.metadata.crow().cwd);
+        let workspace = self.metadata.crow().workspace();
         self.policy = add_resolved(std::mem::take(&mut self.policy), rules, &workspace);
     }
 
@@ -271,7 +284,25 @@ impl AgentSession {
         self.log.save_metadata(&self.metadata)
     }
 
-    /// Sets the agent that the session goes on with. Another one than before is recorded as a switch. Blocks.
+    /// Sets the folders beside the working directory in which the agent works as well, absolute and resolved, before any
+    /// rule is added. Blocks.
+    pub fn set_additional_directories(
+        &mut self,
+        config: &RuntimeConfig,
+        directories: Vec<PathBuf>,
+    ) -> Result<(), SessionError> {
+        let mut crow = self.metadata.crow();
+        if crow.additional_directories == directories {
+            return Ok(());
+        }
+        crow.additional_directories = directories;
+        self.policy = policy(config, &crow);
+        self.metadata.set_crow(&crow);
+        self.log.save_metadata(&self.metadata)
+    }
+
+    /// Sets the agent that the session goes on with, and what was chosen for it. What differs from before is recorded as
+    /// switches. Blocks.
     pub fn set_agent(
         &mut self,
         config: &RuntimeConfig,
@@ -279,9 +310,10 @@ impl AgentSession {
         opened_with: OpenedWith,
     ) -> Result<(), SessionError> {
         let mut crow = self.metadata.crow();
-        let before = crow.opened_with.as_ref().map_or(&self.metadata.agent_type, |it| &it.agent);
-        if *before != opened_with.agent {
-            self.record_switch(config, format!("agent: {before} -> {}", opened_with.agent))?;
+        let before = crow.opened_with.take();
+        let before = before.unwrap_or_else(|| OpenedWith::new(&self.metadata.agent_type));
+        for switch in before.switches(&opened_with) {
+            self.record_switch(config, switch)?;
         }
         agent_type.clone_into(&mut self.metadata.agent_type);
         crow.opened_with = Some(opened_with);
@@ -356,7 +388,7 @@ pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
 }
 
-/// The policy as it holds in a working directory.
-fn policy(config: &RuntimeConfig, cwd: &Path) -> PermissionPolicy {
-    resolve_rules(config.policy.clone(), &Workspace::new(cwd))
+/// The policy as it holds in the folders of a session.
+fn policy(config: &RuntimeConfig, crow: &CrowMetadata) -> PermissionPolicy {
+    resolve_rules(config.policy.clone(), &crow.workspace())
 }

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
-    StoredSession,
+    ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionStore, StoredSession,
     log_file::{LogFile, read_log},
     undo_file,
 };
@@ -140,7 +140,8 @@ impl SessionStore for FileStore {
             roots.extend(other.join().unwrap_or_default());
             roots
         });
-        roots.sort_by(|a, b| b.cmp(a));
+        roots.retain(|(place, _)| filter.is_behind(place));
+        roots.sort_by(|(a, _), (b, _)| b.cmp(a));
         // Only what is listed is read whole. What is gone by now is not listed.
         Ok(filter.apply(roots.into_iter().filter_map(|(_, folder)| read_metadata(folder).ok())))
     }
@@ -221,13 +222,15 @@ struct Heading {
 }
 
 /// Finds root sessions and when they were last updated. A folder without a header is not a session yet.
-fn read_headings(folders: &[PathBuf]) -> Vec<(Timestamp, &Path)> {
+fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
     let mut buffer = vec![0; HEADER_CHUNK];
     let headings = folders.iter().filter_map(|folder| {
         let len = read_whole(&folder.join(METADATA), &mut buffer).ok()?;
         let parsed = serde_json::from_slice::<Heading>(buffer.get(..len)?);
         let heading = parsed.inspect_err(|error| tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read"));
-        heading.ok().filter(|heading| heading.parent_session_id.is_none()).map(|heading| (heading.updated_at, folder.as_path()))
+        let heading = heading.ok().filter(|heading| heading.parent_session_id.is_none())?;
+        let id = SessionId::new(folder.file_name()?.to_str()?);
+        Some((ListPlace { updated_at: heading.updated_at, id }, folder.as_path()))
     });
     headings.collect()
 }

@@ -9,8 +9,8 @@ use std::{
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
-    OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionStore,
-    StoredSession,
+    ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionStore, StoredSession,
 };
 use crate::UndoRecord;
 
@@ -87,9 +87,10 @@ impl SessionStore for MemoryStore {
         let roots = sessions
             .values()
             .map(|kept| &kept.metadata)
-            .filter(|metadata| metadata.parent_session_id.is_none());
+            .filter(|metadata| metadata.parent_session_id.is_none())
+            .filter(|metadata| filter.is_behind(&ListPlace::of(metadata)));
         let mut list: Vec<_> = roots.cloned().collect();
-        list.sort_by_key(|metadata| std::cmp::Reverse(metadata.updated_at));
+        list.sort_by_key(|metadata| std::cmp::Reverse(ListPlace::of(metadata)));
         Ok(filter.apply(list.into_iter()))
     }
 

@@ -8,10 +8,13 @@ use crow_core::{
     model::ModelRef,
     permission::PermissionMode,
     usage::TokenUsage,
+    workspace::Workspace,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::OpenedWith;
 
 /// A session's header: exactly the keys of `metadata.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +52,9 @@ pub struct CrowMetadata {
     pub role: AgentRole,
     /// The working directory.
     pub cwd: PathBuf,
+    /// The folders beside it in which the agent works as well, absolute and resolved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_directories: Vec<PathBuf>,
     /// A few words for lists: the beginning of the first prompt.
     #[serde(default)]
     pub title: String,
@@ -75,25 +81,20 @@ pub struct CrowMetadata {
     pub opened_with: Option<OpenedWith>,
 }
 
-/// The agent that a session was opened with, and the models that the user chose for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenedWith {
-    /// The agent's name: that of a composition, or of a base agent that works alone.
-    pub agent: String,
-    /// The model that all of its agents ask; none where each asks its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelRef>,
-    /// The model that those ask which look at the work of others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reviewer_model: Option<ModelRef>,
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
 const CROW: &str = "crow";
+
+impl CrowMetadata {
+    /// Returns the folders that the session works in: its working directory first.
+    pub fn workspace(&self) -> Workspace {
+        let main = Workspace::new(&self.cwd);
+        self.additional_directories.iter().fold(main, Workspace::with_root)
+    }
+}
 
 /// The key `crow` of a session's metadata is not for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +111,7 @@ impl SessionMetadata {
             root_id: self.session_id.clone(),
             role: AgentRole::Primary,
             cwd: PathBuf::new(),
+            additional_directories: Vec::new(),
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
@@ -166,6 +168,7 @@ impl SessionMetadata {
             root_id: first.root_id.clone(),
             role: first.role,
             cwd: cwd.clone(),
+            additional_directories: Vec::new(),
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),

@@ -7,6 +7,8 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     file_views::FileViews,
     history::History,
+    message::Origin,
+    model::ModelRef,
     permission::Grant,
     resource_map::ResourceMap,
     todo::TodoList,
@@ -15,7 +17,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::SessionMetadata;
-use crate::{RuntimeConfig, session::RootSession};
+use crate::{RuntimeConfig, session::RootSession, tree::Spent};
 
 /// The state of a session's tools, as their results tell it.
 #[derive(Debug, Default)]
@@ -48,6 +50,11 @@ impl ToolState {
     }
 }
 
+/// Returns the model that a reply came from.
+pub(crate) fn model_of(origin: &Origin) -> ModelRef {
+    ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
+}
+
 /// What the sessions of one root know that holds for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
@@ -55,6 +62,8 @@ pub(crate) struct Family {
     pub(crate) descendants: Vec<crow_core::ids::SessionId>,
     /// What the user allowed for the rest of the session.
     pub(crate) grants: Vec<Grant>,
+    /// What their models were asked for.
+    pub(crate) spent: Spent,
     /// The last number that one of the logs holds: the count is shared by all.
     last_seq: u64,
     /// Up to this event nothing that was allowed holds any more.
@@ -93,8 +102,18 @@ impl Family {
     }
 
     fn take(&mut self, events: &[Envelope]) {
+        let mut model = None;
         for event in events {
             self.last_seq = self.last_seq.max(event.seq.unwrap_or(0));
+            // The usage of a reply stands right behind it.
+            if let AgentEvent::Reply { origin, .. } = &event.event {
+                model = Some(model_of(origin));
+            }
+            if let AgentEvent::Usage { usage, .. } = &event.event
+                && let Some(model) = model.take()
+            {
+                self.spent.add(model, *usage);
+            }
             let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
             if let PermissionAnswer::AllowSession { grants } = answer
                 && event.seq > Some(self.forgotten)

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use crow_core::{event::Envelope, ids::SessionId};
+use jiff::Timestamp;
 
 use super::{SessionError, SessionMetadata};
 use crate::UndoRecord;
@@ -47,9 +48,32 @@ pub struct SessionFilter {
     pub cwd: Option<PathBuf>,
     /// At most this many.
     pub limit: Option<usize>,
+    /// Only those that stand behind this place, which is that of the last one of the list before.
+    pub after: Option<ListPlace>,
+}
+
+/// The place of a session in a list: the last updated first, and of those of one moment the one with the highest id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListPlace {
+    /// When the session was updated.
+    pub updated_at: Timestamp,
+    /// The session.
+    pub id: SessionId,
+}
+
+impl ListPlace {
+    /// Returns the place of a session.
+    pub fn of(metadata: &SessionMetadata) -> Self {
+        Self { updated_at: metadata.updated_at, id: metadata.session_id.clone() }
+    }
 }
 
 impl SessionFilter {
+    /// Returns whether a session at that place may be in the list.
+    pub(super) fn is_behind(&self, place: &ListPlace) -> bool {
+        self.after.as_ref().is_none_or(|after| place < after)
+    }
+
     /// Takes the first sessions that fit.
     pub(super) fn apply(
         &self,
@@ -73,7 +97,7 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Reads a session, also while another process writes it.
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
 
-    /// Returns the headers of root sessions, the last updated first.
+    /// Returns the headers of root sessions in the order of their [`ListPlace`].
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError>;
 
     /// Removes a session and its children. Refused while one is in use.

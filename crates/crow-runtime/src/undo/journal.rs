@@ -44,6 +44,8 @@ pub struct UndoJournal {
     ids: Arc<dyn IdSource>,
     id: SessionId,
     root: PathBuf,
+    /// The folders in which the agents of the session work.
+    roots: Vec<PathBuf>,
     told: Told,
     records: Vec<UndoRecord>,
     /// The agent of the session, if it runs in this process.
@@ -54,7 +56,8 @@ impl UndoJournal {
     /// Reads the journal of a root session. Somebody may work in it meanwhile.
     pub fn open(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
         let stores = config.snapshots.as_ref().ok_or(UndoError::Unavailable)?;
-        let root = config.store.read(id)?.metadata.crow().cwd;
+        let crow = config.store.read(id)?.metadata.crow();
+        let (roots, root) = (crow.workspace().roots().to_vec(), crow.cwd);
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
             store: stores.of(&root)?,
@@ -63,6 +66,7 @@ impl UndoJournal {
             ids: Arc::clone(&config.ids),
             id: id.clone(),
             root,
+            roots,
             told: Told::default(),
             records: Vec::new(),
             agent: None,
@@ -215,7 +219,7 @@ impl UndoJournal {
     /// Waits for the turn to change files, and reads what happened until then. Who only looks may do so where nothing can be
     /// written.
     fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Option<File>), UndoError> {
-        let roots = std::slice::from_ref(&self.root);
+        let roots = &self.roots;
         let lease = match &self.agent {
             None => None,
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),

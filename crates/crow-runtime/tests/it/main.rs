@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     clippy::indexing_slicing,
     reason = "helpers of tests fail loudly, too"
 )]
@@ -15,6 +16,7 @@ mod login_shell;
 mod observers;
 mod orphans;
 mod outside;
+mod piped;
 mod processes;
 mod questions;
 mod rule_links;

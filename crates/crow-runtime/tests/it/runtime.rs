@@ -160,6 +160,36 @@ async fn an_interrupt_of_an_earlier_run_does_not_touch_the_next_one() {
 }
 
 #[tokio::test]
+async fn one_run_is_cancelled_and_no_other() {
+    let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        let mut begun = Vec::new();
+        for _ in 0..3 {
+            let InputMessage::UserInput { run_id, .. } = internals.receive().await? else {
+                panic!("no input")
+            };
+            begun.push(internals.start_run(run_id).await?);
+        }
+        let cancelled: Vec<_> = begun.iter().map(|run| run.cancel.is_cancelled()).collect();
+        assert_eq!(cancelled, [false, true, false]);
+        let last = begun.pop().unwrap();
+        last.cancel.cancelled().await;
+        Ok(())
+    });
+    let mut events = handle.stream().unwrap();
+    let runs: Vec<_> = (0..3).map(|_| handle.send_input(Vec::new()).unwrap()).collect();
+    assert!(handle.cancel_run(&runs[1]), "one that waits in the queue");
+    assert!(!handle.cancel_run(&RunId::new("no such run")));
+    loop {
+        let event = events.next().await.unwrap();
+        if matches!(&event.event, AgentEvent::RunStart { run_id } if *run_id == runs[2]) {
+            break;
+        }
+    }
+    assert!(handle.cancel_run(&runs[2]), "the one under way");
+    assert_eq!(handle.ended().await.result, Ok(()));
+}
+
+#[tokio::test]
 async fn values_of_the_program_are_kept_in_the_header_and_ours_are_not_overwritten() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         internals.set_metadata("ticket", 7.into())?;

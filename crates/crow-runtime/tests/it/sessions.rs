@@ -292,7 +292,10 @@ fn a_list_can_be_bounded_and_of_one_directory() {
         sessions.into_iter().map(|metadata| metadata.session_id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(list(SessionFilter { limit: Some(2), ..SessionFilter::default() }), ["c", "b"]);
-    assert_eq!(list(SessionFilter { cwd: Some("/p".into()), limit: None }), ["c", "a"]);
+    assert_eq!(
+        list(SessionFilter { cwd: Some("/p".into()), ..SessionFilter::default() }),
+        ["c", "a"]
+    );
 }
 
 #[test]

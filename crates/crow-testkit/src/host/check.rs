@@ -118,5 +118,7 @@ async fn assert_not_open(host: &dyn AgentHost, id: &SessionId) {
 }
 
 async fn listed(host: &dyn AgentHost, cwd: &Path) -> Vec<SessionMetadata> {
-    host.list(SessionFilter { cwd: Some(cwd.to_path_buf()), limit: None }).await.unwrap()
+    host.list(SessionFilter { cwd: Some(cwd.to_path_buf()), ..SessionFilter::default() })
+        .await
+        .unwrap()
 }

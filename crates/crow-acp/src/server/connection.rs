@@ -1,0 +1,273 @@
+//! A connection: the sessions that it shows, whatever version of the protocol it speaks.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use agent_client_protocol::{
+    Error,
+    v1::schema::{SessionConfigOption, SessionModeState},
+};
+use crow_core::ids::SessionId;
+use crow_runtime::{AgentHandle, NewSession, SessionSetup};
+use futures_util::future::join_all;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    attached::{Attached, WAITING_REQUESTS},
+    fault::{host_error, invalid, not_open},
+    peer::Peer,
+    published::Published,
+    pump::{Begin, Pump, PumpParts, Replay},
+    requests::Request,
+    serve::Shared,
+    setup::{Setup, absolute},
+};
+use crate::view::ClientAbilities;
+
+/// How many requests beside those of attached sessions may be under way.
+const REQUESTS: usize = 128;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub shared: Arc<Shared>,
+    attached: Mutex<HashMap<SessionId, Attached>>,
+    abilities: OnceLock<ClientAbilities>,
+    /// What is done for requests that no session's task does.
+    pub tasks: TaskTracker,
+    pub ended: CancellationToken,
+}
+
+/// A session that the client comes to know.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub id: SessionId,
+    pub options: Vec<SessionConfigOption>,
+    pub modes: Option<SessionModeState>,
+    /// To be told when the client knows the session.
+    pub known: Option<oneshot::Sender<()>>,
+}
+
+/// How much of a session that is opened is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Showing {
+    /// All that happened before.
+    Everything,
+    /// What comes from here on.
+    FromHereOn,
+}
+
+impl Connection {
+    pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            attached: Mutex::default(),
+            abilities: OnceLock::new(),
+            tasks: TaskTracker::new(),
+            ended: CancellationToken::new(),
+        })
+    }
+
+    /// Keeps what the client can do. The first word counts.
+    pub(super) fn knows(&self, abilities: ClientAbilities) {
+        // A client that introduces itself twice changes nothing for its sessions.
+        drop(self.abilities.set(abilities));
+    }
+
+    /// Returns whether the client said what it can do.
+    pub(super) fn is_introduced(&self) -> bool {
+        self.abilities.get().is_some()
+    }
+
+    /// Does something on the side. What is under way is dropped when the connection ends.
+    pub(super) fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        if self.tasks.len() >= REQUESTS {
+            let message = format!("{REQUESTS} requests are under way; wait for their answers");
+            return Err(invalid(message));
+        }
+        let ended = self.ended.clone();
+        self.tasks.spawn(async move {
+            // What waits for an answer is answered by the library.
+            let _ = ended.run_until_cancelled(work).await;
+        });
+        Ok(())
+    }
+
+    pub(super) async fn create(
+        &self,
+        peer: Arc<dyn Peer>,
+        cwd: PathBuf,
+        setup: Setup,
+    ) -> Result<Shown, Error> {
+        absolute(&cwd, "cwd")?;
+        let setup = setup.over(&self.shared.identity.setup)?;
+        let new = NewSession { cwd, setup, ..NewSession::default() };
+        let created = self.shared.host()?.create(new).await;
+        let handle = created.map_err(|error| host_error(&error))?;
+        self.attach(peer, handle, Showing::FromHereOn).await
+    }
+
+    pub(super) async fn open(
+        &self,
+        peer: Arc<dyn Peer>,
+        id: SessionId,
+        setup: Setup,
+        showing: Showing,
+    ) -> Result<Shown, Error> {
+        let setup = setup.over(&SessionSetup::default())?;
+        let opened = self.shared.host()?.open(&id, setup).await;
+        let handle = opened.map_err(|error| host_error(&error))?;
+        self.attach(peer, handle, showing).await
+    }
+
+    pub(super) async fn fork(
+        &self,
+        peer: Arc<dyn Peer>,
+        id: SessionId,
+        setup: Setup,
+    ) -> Result<Shown, Error> {
+        let setup = setup.over(&SessionSetup::default())?;
+        let forked = self.shared.host()?.fork(&id, setup).await;
+        let handle = forked.map_err(|error| host_error(&error))?;
+        self.attach(peer, handle, Showing::FromHereOn).await
+    }
+
+    /// Ends the agent of a session.
+    pub(super) async fn close(&self, id: &SessionId) -> Result<(), Error> {
+        let attached = self.attached().remove(id);
+        let closed = self.shared.host()?.close(id).await;
+        if let Some(attached) = attached {
+            attached.leave().await;
+            self.shared.detached(id);
+        }
+        closed.map(drop).map_err(|error| host_error(&error))
+    }
+
+    /// Removes a session for good.
+    pub(super) async fn delete(&self, id: &SessionId) -> Result<(), Error> {
+        let attached = self.attached().remove(id);
+        let deleted = self.shared.host()?.delete(id).await;
+        if let Some(attached) = attached {
+            attached.leave().await;
+            self.shared.detached(id);
+        }
+        deleted.map_err(|error| host_error(&error))
+    }
+
+    pub(super) async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), Error> {
+        let titled = self.shared.host()?.set_title(id, title).await;
+        titled.map_err(|error| host_error(&error))?;
+        if let Some(attached) = self.attached().get(id) {
+            // A session with a full queue tells its title at the end of its run.
+            drop(attached.request(Request::Refresh));
+        }
+        Ok(())
+    }
+
+    /// Cancels what the agent of a session does and what waits for it.
+    pub(super) fn cancel(&self, id: &SessionId) {
+        if let Some(attached) = self.attached().get(id) {
+            attached.handle.interrupt();
+        }
+    }
+
+    /// Returns the agent of a session that is attached.
+    pub(super) fn handle(&self, id: &SessionId) -> Result<AgentHandle, Error> {
+        let attached = self.attached();
+        attached.get(id).map(|attached| attached.handle.clone()).ok_or_else(|| not_open(id))
+    }
+
+    /// Puts a request into the queue of its session, or answers why not.
+    pub(super) fn request(&self, id: &SessionId, request: Request) {
+        let refused = match self.attached().get(id) {
+            Some(attached) => attached.request(request).map_err(|request| (request, full())),
+            None => Err((request, not_open(id))),
+        };
+        if let Err((request, error)) = refused {
+            request.refuse(error);
+        }
+    }
+
+    async fn attach(
+        &self,
+        peer: Arc<dyn Peer>,
+        handle: AgentHandle,
+        showing: Showing,
+    ) -> Result<Shown, Error> {
+        let id = handle.session_id().clone();
+        let before = self.attached().remove(&id);
+        if let Some(before) = before {
+            before.leave().await;
+            self.shared.detached(&id);
+        }
+        let abilities = self.abilities.get().cloned().unwrap_or_default();
+        let host = Arc::clone(self.shared.host()?);
+        let mut published = Published::new(Arc::clone(&host), &handle, abilities.clone());
+        let (options, modes) = published.options().await.map_err(|error| host_error(&error))?;
+        let (known, begin, replayed, observer) = match showing {
+            Showing::FromHereOn => {
+                let (known, when) = oneshot::channel();
+                (Some(known), Begin::When(when), None, handle.subscribe())
+            }
+            Showing::Everything => {
+                let (done, replayed) = oneshot::channel();
+                let replay = Replay { until: handle.last_seq(), done };
+                (None, Begin::Replay(replay), Some(replayed), handle.subscribe_after(0))
+            }
+        };
+        let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
+        let leave = self.ended.child_token();
+        let pump = Pump::new(PumpParts {
+            peer,
+            host,
+            handle: handle.clone(),
+            observer,
+            abilities,
+            published,
+            requests,
+            leave: leave.clone(),
+            begin,
+        });
+        let pump = tokio::spawn(pump.run());
+        self.attached().insert(id.clone(), Attached::new(handle, sender, leave, pump));
+        self.shared.attached(&id);
+        if let Some(replayed) = replayed {
+            // The session's task ended instead: there is nothing more to show.
+            let _ = replayed.await;
+        }
+        Ok(Shown { id, options, modes, known })
+    }
+
+    /// Leaves all sessions, and ends the agents that no other connection shows.
+    pub(super) async fn end(&self) {
+        self.ended.cancel();
+        self.tasks.close();
+        let all: Vec<_> = self.attached().drain().collect();
+        join_all(all.into_iter().map(|(id, attached)| async move {
+            if self.shared.detached(&id)
+                && let Ok(host) = self.shared.host()
+            {
+                // It may have ended by itself.
+                drop(host.close(&id).await);
+            }
+            attached.leave().await;
+        }))
+        .await;
+        self.tasks.wait().await;
+    }
+
+    fn attached(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn full() -> Error {
+    invalid("too many requests of this session wait; wait for their answers")
+}

@@ -1,0 +1,98 @@
+//! What the agent says of itself. No file is read for it.
+
+use std::collections::HashMap;
+
+use agent_client_protocol::{
+    schema::ProtocolVersion,
+    v1::schema::{
+        AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodId,
+        AuthMethodTerminal, Implementation, InitializeRequest, InitializeResponse,
+        LogoutCapabilities, McpCapabilities, PromptCapabilities,
+        SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+        SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
+        SessionResumeCapabilities, SessionSystemPromptCapabilities,
+        SessionSystemPromptModeCapabilities, SessionSystemPromptOverrideCapabilities,
+        SessionTitleCapabilities,
+    },
+};
+use serde_json::json;
+
+use super::identity::{AcpIdentity, TerminalLogin};
+
+/// The way to authenticate that looks for what is configured.
+const CONFIGURED: &str = "configured";
+/// The way to authenticate in a terminal.
+const LOGIN: &str = "login";
+
+/// Answers `initialize`. Version 1 is answered to whatever the client asks for.
+pub(super) fn initialize(
+    identity: &AcpIdentity,
+    request: &InitializeRequest,
+) -> InitializeResponse {
+    let info = Implementation::new(&identity.name, &identity.version).title(identity.title.clone());
+    let meta = json!({ "steering": { "supported": true }, "crow": { "promptQueueing": true } });
+    InitializeResponse::new(ProtocolVersion::V1)
+        .agent_info(info)
+        .agent_capabilities(capabilities())
+        .auth_methods(auth_methods(identity, request))
+        .meta(meta.as_object().cloned())
+}
+
+/// Returns whether a method to authenticate exists.
+pub(super) fn is_method(identity: &AcpIdentity, id: &AuthMethodId) -> bool {
+    *id.0 == *CONFIGURED || (*id.0 == *LOGIN && identity.login.is_some())
+}
+
+fn capabilities() -> AgentCapabilities {
+    let system_prompt = SessionSystemPromptCapabilities::new().mode(
+        SessionSystemPromptModeCapabilities::new()
+            .override_(SessionSystemPromptOverrideCapabilities::new()),
+    );
+    let sessions = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new())
+        .delete(SessionDeleteCapabilities::new())
+        .fork(SessionForkCapabilities::new())
+        .title(SessionTitleCapabilities::new())
+        .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
+        .system_prompt(system_prompt);
+    AgentCapabilities::new()
+        .load_session(true)
+        .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+        .mcp_capabilities(McpCapabilities::new().http(true))
+        .session_capabilities(sessions)
+        .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()))
+}
+
+fn auth_methods(identity: &AcpIdentity, request: &InitializeRequest) -> Vec<AuthMethod> {
+    let configured = AuthMethodAgent::new(CONFIGURED, "Configured keys")
+        .description("Use the API key in the environment or the configuration".to_owned());
+    let mut methods = vec![AuthMethod::Agent(configured)];
+    let client = &request.client_capabilities;
+    let in_terminal = client.auth.terminal
+        || client
+            .meta
+            .as_ref()
+            .and_then(|meta| meta.get("terminal-auth"))
+            .is_some_and(|value| value == true);
+    if let Some(login) = identity.login.as_ref().filter(|_| in_terminal) {
+        methods.push(terminal(login));
+    }
+    methods
+}
+
+/// The method in both its forms: as the protocol has it, and as clients of before knew it.
+fn terminal(login: &TerminalLogin) -> AuthMethod {
+    let meta = json!({ "terminal-auth": {
+        "command": login.program,
+        "args": login.args,
+        "label": login.name,
+    } });
+    let method = AuthMethodTerminal::new(LOGIN, &login.name)
+        .description(login.description.clone())
+        .args(login.args.clone())
+        .env(HashMap::new())
+        .meta(meta.as_object().cloned());
+    AuthMethod::Terminal(method)
+}

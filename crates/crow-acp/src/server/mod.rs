@@ -1,0 +1,21 @@
+//! Sessions over a connection.
+
+mod attached;
+mod connection;
+mod fault;
+mod identity;
+mod initialize;
+mod list;
+mod merge;
+mod peer;
+mod published;
+mod pump;
+mod question;
+mod requests;
+mod serve;
+mod setup;
+mod v1;
+mod wire;
+
+pub use identity::{AcpIdentity, TerminalLogin};
+pub use serve::{AcpError, AcpServer};

@@ -1,0 +1,56 @@
+//! The client, as a session sees it whatever version of the protocol it speaks.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use agent_client_protocol::{
+    Error,
+    v1::schema::{
+        CreateElicitationRequest, CreateElicitationResponse, RequestPermissionRequest,
+        RequestPermissionResponse,
+    },
+};
+
+use crate::view::Outgoing;
+
+/// Something that is waited for.
+pub(super) type Waited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The client, as a session sees it.
+pub(super) trait Peer: Send + Sync + fmt::Debug {
+    /// Waits until one more update may be sent.
+    fn room(&self) -> Waited<'_, ()>;
+
+    /// Sends an update. What a client that is gone does not get is lost: the log has it.
+    fn update(&self, update: Outgoing);
+
+    /// Asks the user about a call. Dropping the future withdraws the question.
+    fn ask(
+        &self,
+        request: RequestPermissionRequest,
+    ) -> Waited<'static, Result<RequestPermissionResponse, Error>>;
+
+    /// Has the user fill in a form. Dropping the future withdraws it.
+    fn elicit(
+        &self,
+        request: CreateElicitationRequest,
+    ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
+}
+
+/// The answer that a request waits for.
+pub(super) struct Reply<T>(Box<dyn FnOnce(Result<T, Error>) + Send>);
+
+impl<T> Reply<T> {
+    pub(super) fn new(answer: impl FnOnce(Result<T, Error>) + Send + 'static) -> Self {
+        Self(Box::new(answer))
+    }
+
+    pub(super) fn give(self, result: Result<T, Error>) {
+        (self.0)(result);
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}

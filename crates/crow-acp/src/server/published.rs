@@ -1,0 +1,99 @@
+//! What a client was told of a session beside its events: only changes are told again.
+
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption,
+    SessionModeState, SessionUpdate,
+};
+use crow_core::ids::SessionId;
+use crow_runtime::{AgentHandle, AgentHost, HostError, SessionUsage};
+
+use crate::view::{self, ClientAbilities, Outgoing};
+
+/// What a client was told of a session.
+#[derive(Debug)]
+pub(super) struct Published {
+    host: Arc<dyn AgentHost>,
+    id: SessionId,
+    abilities: ClientAbilities,
+    options: Vec<SessionConfigOption>,
+    modes: Option<SessionModeState>,
+    commands: Option<AvailableCommandsUpdate>,
+    title: String,
+    usage: Option<SessionUsage>,
+}
+
+impl Published {
+    pub(super) fn new(
+        host: Arc<dyn AgentHost>,
+        handle: &AgentHandle,
+        abilities: ClientAbilities,
+    ) -> Self {
+        let id = handle.session_id().clone();
+        let title = handle.metadata().crow().title;
+        let (options, modes, commands, usage) = (Vec::new(), None, None, None);
+        Self { host, id, abilities, options, modes, commands, title, usage }
+    }
+
+    /// Reads the options as they are, for an answer that carries them: the client knows them then.
+    pub(super) async fn options(
+        &mut self,
+    ) -> Result<(Vec<SessionConfigOption>, Option<SessionModeState>), HostError> {
+        let options = self.host.options(&self.id).await?;
+        self.options = view::config_options(&options, &self.abilities);
+        self.modes = view::modes(&options);
+        Ok((self.options.clone(), self.modes.clone()))
+    }
+
+    /// Tells what changed of the options.
+    pub(super) async fn tell_options(&mut self, out: &mut Vec<Outgoing>) {
+        let (before, mode) = (self.options.clone(), self.modes.clone());
+        let Ok((options, modes)) = self.options().await else { return };
+        if options != before {
+            self.tell(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)), out);
+        }
+        if let Some(modes) = modes
+            && mode.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id)
+        {
+            let update = CurrentModeUpdate::new(modes.current_mode_id);
+            self.tell(SessionUpdate::CurrentModeUpdate(update), out);
+        }
+    }
+
+    /// Tells which commands there are, if that changed.
+    pub(super) async fn tell_commands(&mut self, out: &mut Vec<Outgoing>) {
+        let Ok(commands) = self.host.commands(&self.id).await else { return };
+        let update = view::commands(&commands);
+        if self.commands.as_ref() != Some(&update) {
+            self.commands = Some(update.clone());
+            self.tell(SessionUpdate::AvailableCommandsUpdate(update), out);
+        }
+    }
+
+    /// Tells the title, if it changed.
+    pub(super) fn tell_title(&mut self, handle: &AgentHandle, out: &mut Vec<Outgoing>) {
+        let metadata = handle.metadata();
+        let title = metadata.crow().title;
+        if title != self.title {
+            self.title = title;
+            let update = view::session_info_update(&metadata);
+            self.tell(SessionUpdate::SessionInfoUpdate(update), out);
+        }
+    }
+
+    /// Tells how full the window is and what it cost, if that changed.
+    pub(super) async fn tell_usage(&mut self, out: &mut Vec<Outgoing>) {
+        let Ok(usage) = self.host.usage(&self.id).await else { return };
+        if self.usage != Some(usage) {
+            self.usage = Some(usage);
+            if let Some(update) = view::usage_update(&usage) {
+                self.tell(SessionUpdate::UsageUpdate(update), out);
+            }
+        }
+    }
+
+    fn tell(&self, update: SessionUpdate, out: &mut Vec<Outgoing>) {
+        out.push(Outgoing { session_id: self.id.as_str().to_owned().into(), update });
+    }
+}

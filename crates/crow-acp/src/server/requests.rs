@@ -1,0 +1,50 @@
+//! What a client asks of a session that is attached, in the order in which it asks.
+
+use agent_client_protocol::{
+    Error, RequestCancellation,
+    v1::schema::{ContentBlock, PromptResponse, SessionConfigOption},
+};
+use crow_runtime::OptionKind;
+
+use super::peer::Reply;
+
+/// What a client asks of a session.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// To say something to the agent.
+    Prompt {
+        content: Vec<ContentBlock>,
+        /// Tells that the client gave up this one prompt.
+        withdrawn: Option<RequestCancellation>,
+        reply: Reply<PromptResponse>,
+    },
+    /// To set an option.
+    Set { option: OptionName, value: OptionValue, reply: Reply<Vec<SessionConfigOption>> },
+    /// To say how a title was changed, and what else may have changed.
+    Refresh,
+}
+
+/// What an option is set to.
+#[derive(Debug)]
+pub(super) enum OptionValue {
+    Named(String),
+    Switched(bool),
+}
+
+/// Which option.
+#[derive(Debug)]
+pub(super) enum OptionName {
+    Named(String),
+    OfKind(OptionKind),
+}
+
+impl Request {
+    /// Answers that it cannot be done.
+    pub(super) fn refuse(self, error: Error) {
+        match self {
+            Self::Prompt { reply, .. } => reply.give(Err(error)),
+            Self::Set { reply, .. } => reply.give(Err(error)),
+            Self::Refresh => {}
+        }
+    }
+}

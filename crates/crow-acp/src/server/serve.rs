@@ -1,0 +1,149 @@
+//! Serving clients.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use agent_client_protocol::Error;
+use crow_core::ids::SessionId;
+use crow_runtime::AgentHost;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use super::{
+    connection::Connection,
+    identity::AcpIdentity,
+    v1,
+    wire::{Wire, lines},
+};
+
+/// How long a client that said its last word may take to read what it is told.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long what was sent may take to be written, where the client goes on.
+const FLUSH: Duration = Duration::from_millis(100);
+
+/// Why a connection broke down.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to the client broke down: {message}")]
+pub struct AcpError {
+    message: String,
+}
+
+/// Serves a product to clients. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct AcpServer {
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    host: Result<Arc<dyn AgentHost>, String>,
+    pub identity: AcpIdentity,
+    /// How many connections show a session.
+    shown: Mutex<HashMap<SessionId, usize>>,
+}
+
+impl AcpServer {
+    /// Makes a server of a product.
+    pub fn new(host: Arc<dyn AgentHost>, identity: AcpIdentity) -> Self {
+        Self::of(Ok(host), identity)
+    }
+
+    /// Makes a server that says why there is nothing to serve whenever a client wants a session: an editor shows what an
+    /// answer says, and not what a program said before it ended.
+    pub fn unusable(reason: impl Into<String>, identity: AcpIdentity) -> Self {
+        Self::of(Err(reason.into()), identity)
+    }
+
+    fn of(host: Result<Arc<dyn AgentHost>, String>, identity: AcpIdentity) -> Self {
+        let shown = Mutex::default();
+        Self { shared: Arc::new(Shared { host, identity, shown }) }
+    }
+
+    /// Serves one client until it is gone: one message per line. The sessions that it opened are closed then, unless
+    /// another client shows them. A client that takes nothing any more is not waited for: when it has said its last word,
+    /// or `stop` is there, what it did not take within two seconds is lost.
+    pub async fn serve(
+        &self,
+        incoming: impl AsyncRead + Send + Unpin + 'static,
+        outgoing: impl AsyncWrite + Send + Unpin + 'static,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), AcpError> {
+        let connection = Connection::new(Arc::clone(&self.shared));
+        let wire = Arc::new(Wire::default());
+        let transport = lines(incoming, outgoing, Arc::clone(&wire));
+        let mut served = pin!(v1::serve(Arc::clone(&connection), Arc::clone(&wire), transport));
+        let early = tokio::select! {
+            result = &mut served => Some(result),
+            () = wire.ended() => None,
+            () = stop => None,
+        };
+        // A task, since it may not be left half done when the last word is written meanwhile.
+        let mut closing = tokio::spawn(async move { connection.end().await });
+        let result = match early {
+            Some(result) => result,
+            None => {
+                tokio::select! {
+                    result = &mut served => result,
+                    () = last_words(&mut closing, &wire) => Ok(()),
+                }
+            }
+        };
+        if !closing.is_finished() {
+            // What broke down there has nothing more to say.
+            drop(closing.await);
+        }
+        match result {
+            // It could not be told its last answers.
+            Err(_) if wire.has_ended() => Ok(()),
+            result => result.map_err(|error| AcpError { message: error.message }),
+        }
+    }
+}
+
+/// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
+async fn last_words(closing: &mut JoinHandle<()>, wire: &Wire) {
+    // As below.
+    drop(closing.await);
+    sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
+}
+
+impl Shared {
+    /// Returns the product.
+    pub(super) fn host(&self) -> Result<&Arc<dyn AgentHost>, Error> {
+        self.host.as_ref().map_err(|reason| {
+            let mut error = Error::internal_error();
+            error.message.clone_from(reason);
+            error
+        })
+    }
+
+    /// Counts a connection that shows a session.
+    pub(super) fn attached(&self, id: &SessionId) {
+        *self.shown().entry(id.clone()).or_default() += 1;
+    }
+
+    /// Counts a connection that shows a session no more. Returns whether it was the last one.
+    pub(super) fn detached(&self, id: &SessionId) -> bool {
+        let mut shown = self.shown();
+        let Some(count) = shown.get_mut(id) else { return true };
+        *count = count.saturating_sub(1);
+        let is_last = *count == 0;
+        if is_last {
+            shown.remove(id);
+        }
+        is_last
+    }
+
+    fn shown(&self) -> MutexGuard<'_, HashMap<SessionId, usize>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

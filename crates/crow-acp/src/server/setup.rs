@@ -1,0 +1,92 @@
+//! What a client says of a session, in words of the product.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::{
+    Error,
+    v1::schema::{ContentBlock, McpServer, SystemPrompt as PromptOfClient, SystemPromptMode},
+};
+use crow_core::mcp::{McpServerConfig, McpTransport};
+use crow_runtime::{SessionSetup, SystemPrompt};
+
+use super::fault::invalid;
+
+/// What a client says of a session that it makes or opens.
+pub(super) struct Setup {
+    pub additional_directories: Vec<PathBuf>,
+    pub mcp_servers: Vec<McpServer>,
+    pub system_prompt: Option<PromptOfClient>,
+}
+
+impl Setup {
+    /// Puts it into words of the product, over what holds for all sessions.
+    pub(super) fn over(self, defaults: &SessionSetup) -> Result<SessionSetup, Error> {
+        let Self { additional_directories, mcp_servers, system_prompt } = self;
+        for folder in &additional_directories {
+            absolute(folder, "additionalDirectories")?;
+        }
+        let mut setup = defaults.clone();
+        setup.additional_directories = Some(additional_directories);
+        for server in mcp_servers {
+            setup.mcp_servers.push(mcp_server(server)?);
+        }
+        if let Some(prompt) = system_prompt {
+            setup.system_prompt = Some(text_of(prompt)?);
+        }
+        Ok(setup)
+    }
+}
+
+/// Refuses a path that depends on where the program runs.
+pub(super) fn absolute(path: &Path, field: &str) -> Result<(), Error> {
+    if path.is_absolute() {
+        return Ok(());
+    }
+    Err(invalid(format!("{field}: {} is not an absolute path", path.display())))
+}
+
+fn mcp_server(server: McpServer) -> Result<McpServerConfig, Error> {
+    match server {
+        McpServer::Stdio(stdio) => {
+            let env = stdio.env.into_iter().map(|variable| (variable.name, variable.value));
+            let command = stdio.command.to_str().ok_or_else(|| {
+                invalid(format!("mcpServers: the command of {} is no text", stdio.name))
+            })?;
+            let transport = McpTransport::Stdio {
+                command: command.to_owned(),
+                args: stdio.args,
+                env: env.collect(),
+                cwd: None,
+            };
+            Ok(McpServerConfig { name: stdio.name, transport })
+        }
+        McpServer::Http(http) => {
+            let headers = http.headers.into_iter().map(|header| (header.name, header.value));
+            let transport = McpTransport::Http { url: http.url, headers: headers.collect() };
+            Ok(McpServerConfig { name: http.name, transport })
+        }
+        McpServer::Sse(sse) => Err(invalid(format!(
+            "mcpServers: {} speaks the old SSE transport; only stdio and streamable HTTP are supported",
+            sse.name
+        ))),
+        _ => Err(invalid("mcpServers: only stdio and streamable HTTP are supported")),
+    }
+}
+
+fn text_of(prompt: PromptOfClient) -> Result<SystemPrompt, Error> {
+    let mut text = String::new();
+    for block in prompt.content {
+        let ContentBlock::Text(block) = block else {
+            return Err(invalid("systemPrompt: only text is supported"));
+        };
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&block.text);
+    }
+    match prompt.mode {
+        SystemPromptMode::Append => Ok(SystemPrompt::Append(text)),
+        SystemPromptMode::Override => Ok(SystemPrompt::Replace(text)),
+        mode => Err(invalid(format!("systemPrompt: {mode:?} is not supported"))),
+    }
+}

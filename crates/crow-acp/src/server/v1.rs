@@ -1,0 +1,334 @@
+//! Version 1 of the protocol.
+
+use std::sync::Arc;
+
+use agent_client_protocol::{
+    Agent, Client, ConnectTo, Error,
+    v1::{
+        ConnectionTo, Responder,
+        schema::{
+            self as schema, AgentResponse, AuthenticateResponse, ClientNotification, ClientRequest,
+            CloseSessionResponse, ContentBlock, CreateElicitationRequest,
+            CreateElicitationResponse, DeleteSessionResponse, ExtResponse, ForkSessionResponse,
+            LoadSessionResponse, LogoutResponse, NewSessionResponse, PromptRequest,
+            RequestPermissionRequest, RequestPermissionResponse, ResumeSessionResponse,
+            SessionConfigOptionValue, SessionNotification, SetSessionConfigOptionRequest,
+            SetSessionConfigOptionResponse, SetSessionModeResponse, SetSessionTitleResponse,
+        },
+    },
+};
+use crow_core::{event::AgentState, ids::SessionId};
+use crow_runtime::OptionKind;
+use serde::Deserialize;
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::{
+    connection::{Connection, Showing},
+    fault::{handle_error, host_error, invalid, prompt_fault},
+    initialize,
+    list::list,
+    peer::{Peer, Reply, Waited},
+    requests::{OptionName, OptionValue, Request},
+    setup::Setup,
+    wire::Wire,
+};
+use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
+
+/// A client that speaks version 1.
+#[derive(Debug)]
+struct PeerV1 {
+    to: ConnectionTo<Client>,
+    wire: Arc<Wire>,
+}
+
+impl Peer for PeerV1 {
+    fn room(&self) -> Waited<'_, ()> {
+        Box::pin(self.wire.room())
+    }
+
+    fn update(&self, update: Outgoing) {
+        let Outgoing { session_id, update } = update;
+        if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
+            self.wire.sent();
+        }
+    }
+
+    fn ask(
+        &self,
+        request: RequestPermissionRequest,
+    ) -> Waited<'static, Result<RequestPermissionResponse, Error>> {
+        // Sent now, so that it stands behind what was sent before.
+        let sent = self.to.send_request(request);
+        Box::pin(sent.block_task())
+    }
+
+    fn elicit(
+        &self,
+        request: CreateElicitationRequest,
+    ) -> Waited<'static, Result<CreateElicitationResponse, Error>> {
+        let sent = self.to.send_request(request);
+        Box::pin(sent.block_task())
+    }
+}
+
+/// Serves a client until it is gone.
+pub(super) async fn serve(
+    connection: Arc<Connection>,
+    wire: Arc<Wire>,
+    transport: impl ConnectTo<Agent> + 'static,
+) -> Result<(), Error> {
+    let told = Arc::clone(&connection);
+    let name = connection.shared.identity.name.clone();
+    Agent
+        .v1()
+        .name(name)
+        .on_receive_request(
+            async move |request: ClientRequest, responder, to: ConnectionTo<Client>| {
+                let peer = Arc::new(PeerV1 { to, wire: Arc::clone(&wire) });
+                request_of(&connection, peer, request, responder.cast())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |notification: ClientNotification, _| {
+                if let ClientNotification::CancelNotification(cancel) = notification {
+                    told.cancel(&id_of(&cancel.session_id));
+                }
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .connect_to(transport)
+        .await
+}
+
+/// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
+fn request_of(
+    connection: &Arc<Connection>,
+    peer: Arc<dyn Peer>,
+    request: ClientRequest,
+    responder: Responder<AgentResponse>,
+) -> Result<(), Error> {
+    match request {
+        ClientRequest::InitializeRequest(request) => {
+            connection.knows(ClientAbilities::from(&request));
+            let answer = initialize::initialize(&connection.shared.identity, &request);
+            responder.respond(AgentResponse::InitializeResponse(answer))
+        }
+        _ if !connection.is_introduced() => {
+            let mut error = Error::invalid_request();
+            error.message = "initialize comes first".to_owned();
+            responder.respond_with_error(error)
+        }
+        ClientRequest::PromptRequest(request) => {
+            prompt(connection, request, responder);
+            Ok(())
+        }
+        ClientRequest::SetSessionModeRequest(request) => {
+            let reply = reply(responder, |_| {
+                AgentResponse::SetSessionModeResponse(SetSessionModeResponse::new())
+            });
+            let option = OptionName::OfKind(OptionKind::ControlFlow);
+            let value = OptionValue::Named(request.mode_id.0.to_string());
+            connection.request(&id_of(&request.session_id), Request::Set { option, value, reply });
+            Ok(())
+        }
+        ClientRequest::SetSessionConfigOptionRequest(request) => {
+            set_option(connection, request, responder)
+        }
+        other => {
+            let work = answer_of(Arc::clone(connection), peer, other, responder);
+            connection.spawn(work)
+        }
+    }
+}
+
+fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<AgentResponse>) {
+    let withdrawn = Some(responder.cancellation());
+    let reply = reply(responder, AgentResponse::PromptResponse);
+    let id = id_of(&request.session_id);
+    connection.request(&id, Request::Prompt { content: request.prompt, withdrawn, reply });
+}
+
+fn set_option(
+    connection: &Connection,
+    request: SetSessionConfigOptionRequest,
+    responder: Responder<AgentResponse>,
+) -> Result<(), Error> {
+    let value = match request.value {
+        SessionConfigOptionValue::Boolean { value } => OptionValue::Switched(value),
+        SessionConfigOptionValue::ValueId { value } => OptionValue::Named(value.0.to_string()),
+        _ => return responder.respond_with_error(invalid("the value is of no known kind")),
+    };
+    let option = OptionName::Named(request.config_id.0.to_string());
+    let reply = reply(responder, |options| {
+        AgentResponse::SetSessionConfigOptionResponse(SetSessionConfigOptionResponse::new(options))
+    });
+    connection.request(&id_of(&request.session_id), Request::Set { option, value, reply });
+    Ok(())
+}
+
+/// Answers what takes a while.
+async fn answer_of(
+    connection: Arc<Connection>,
+    peer: Arc<dyn Peer>,
+    request: ClientRequest,
+    responder: Responder<AgentResponse>,
+) {
+    let mut known = None;
+    let answer = session(&connection, peer, request, &mut known).await;
+    // A client that is gone needs no answer.
+    drop(responder.respond_with_result(answer));
+    if let Some(known) = known {
+        // The session's task may have ended.
+        let _: Result<(), ()> = tokio::sync::oneshot::Sender::send(known, ());
+    }
+}
+
+async fn session(
+    connection: &Connection,
+    peer: Arc<dyn Peer>,
+    request: ClientRequest,
+    known: &mut Option<tokio::sync::oneshot::Sender<()>>,
+) -> Result<AgentResponse, Error> {
+    let mut shown = |shown: super::connection::Shown| {
+        *known = shown.known;
+        (shown.id.as_str().to_owned(), shown.options, shown.modes)
+    };
+    Ok(match request {
+        ClientRequest::NewSessionRequest(request) => {
+            let setup = Setup {
+                additional_directories: request.additional_directories,
+                mcp_servers: request.mcp_servers,
+                system_prompt: request.system_prompt,
+            };
+            let (id, options, modes) = shown(connection.create(peer, request.cwd, setup).await?);
+            let answer = NewSessionResponse::new(id).modes(modes).config_options(options);
+            AgentResponse::NewSessionResponse(answer)
+        }
+        ClientRequest::LoadSessionRequest(request) => {
+            let setup = Setup {
+                additional_directories: request.additional_directories,
+                mcp_servers: request.mcp_servers,
+                system_prompt: request.system_prompt,
+            };
+            let id = id_of(&request.session_id);
+            let opened = connection.open(peer, id, setup, Showing::Everything).await?;
+            let (_, options, modes) = shown(opened);
+            let answer = LoadSessionResponse::new().modes(modes).config_options(options);
+            AgentResponse::LoadSessionResponse(answer)
+        }
+        ClientRequest::ResumeSessionRequest(request) => {
+            let setup = Setup {
+                additional_directories: request.additional_directories,
+                mcp_servers: request.mcp_servers,
+                system_prompt: request.system_prompt,
+            };
+            let id = id_of(&request.session_id);
+            let opened = connection.open(peer, id, setup, Showing::FromHereOn).await?;
+            let (_, options, modes) = shown(opened);
+            let answer = ResumeSessionResponse::new().modes(modes).config_options(options);
+            AgentResponse::ResumeSessionResponse(answer)
+        }
+        ClientRequest::ForkSessionRequest(request) => {
+            let setup = Setup {
+                additional_directories: request.additional_directories,
+                mcp_servers: request.mcp_servers,
+                system_prompt: request.system_prompt,
+            };
+            let id = id_of(&request.session_id);
+            let (id, options, modes) = shown(connection.fork(peer, id, setup).await?);
+            let answer = ForkSessionResponse::new(id).modes(modes).config_options(options);
+            AgentResponse::ForkSessionResponse(answer)
+        }
+        other => stored(connection, other).await?,
+    })
+}
+
+/// Answers what concerns sessions that need not be open, and who uses the agent.
+async fn stored(connection: &Connection, request: ClientRequest) -> Result<AgentResponse, Error> {
+    let host = connection.shared.host()?;
+    Ok(match request {
+        ClientRequest::ListSessionsRequest(request) => {
+            AgentResponse::ListSessionsResponse(list(host.as_ref(), request).await?)
+        }
+        ClientRequest::CloseSessionRequest(request) => {
+            connection.close(&id_of(&request.session_id)).await?;
+            AgentResponse::CloseSessionResponse(CloseSessionResponse::new())
+        }
+        ClientRequest::DeleteSessionRequest(request) => {
+            connection.delete(&id_of(&request.session_id)).await?;
+            AgentResponse::DeleteSessionResponse(DeleteSessionResponse::new())
+        }
+        ClientRequest::SetSessionTitleRequest(request) => {
+            connection.set_title(&id_of(&request.session_id), &request.title).await?;
+            let answer = SetSessionTitleResponse::new(request.title);
+            AgentResponse::SetSessionTitleResponse(answer)
+        }
+        ClientRequest::AuthenticateRequest(request) => {
+            if !initialize::is_method(&connection.shared.identity, &request.method_id) {
+                return Err(invalid(format!("there is no method {}", request.method_id.0)));
+            }
+            host.authenticate().await.map_err(|error| host_error(&error))?;
+            AgentResponse::AuthenticateResponse(AuthenticateResponse::new())
+        }
+        ClientRequest::LogoutRequest(_) => {
+            host.logout().await.map_err(|error| host_error(&error))?;
+            AgentResponse::LogoutResponse(LogoutResponse::new())
+        }
+        ClientRequest::ExtMethodRequest(request) => {
+            let params = request.params.get();
+            let answer = extension(connection, &request.method, params)?;
+            let answer = to_raw_value(&answer).map_err(Error::into_internal_error)?;
+            AgentResponse::ExtMethodResponse(ExtResponse::new(answer.into()))
+        }
+        other => {
+            let mut error = Error::method_not_found();
+            error.message = format!("{} is not supported", other.method());
+            return Err(error);
+        }
+    })
+}
+
+fn extension(connection: &Connection, method: &str, params: &str) -> Result<Value, Error> {
+    // The library takes the underscore away.
+    match method.trim_start_matches('_') {
+        "session/steering" => {
+            let asked: Steering =
+                serde_json::from_str(params).map_err(|error| invalid(error.to_string()))?;
+            steer(connection, asked)
+        }
+        _ => Err(Error::method_not_found()),
+    }
+}
+
+/// Words in the middle of a run: an extension that several agents and clients have.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Steering {
+    session_id: schema::SessionId,
+    prompt: Vec<ContentBlock>,
+}
+
+fn steer(connection: &Connection, asked: Steering) -> Result<Value, Error> {
+    let handle = connection.handle(&id_of(&asked.session_id))?;
+    let cwd = handle.metadata().crow().cwd;
+    let blocks = prompt_blocks(asked.prompt, &cwd).map_err(|fault| prompt_fault(&fault))?;
+    let outcome = if handle.state() == AgentState::Idle { "startedNewTurn" } else { "injected" };
+    handle.steer(blocks).map_err(|error| handle_error(&error))?;
+    Ok(json!({ "outcome": outcome }))
+}
+
+fn reply<T: 'static>(
+    responder: Responder<AgentResponse>,
+    answer: impl FnOnce(T) -> AgentResponse + Send + 'static,
+) -> Reply<T> {
+    Reply::new(move |result: Result<T, Error>| {
+        // A client that is gone needs no answer.
+        drop(responder.respond_with_result(result.map(answer)));
+    })
+}
+
+fn id_of(id: &schema::SessionId) -> SessionId {
+    SessionId::new(id.0.to_string())
+}

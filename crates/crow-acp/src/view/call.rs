@@ -1,0 +1,376 @@
+//! Tool calls, from the first word of them to their end.
+
+use std::collections::{HashMap, HashSet};
+
+use agent_client_protocol::v1::schema::{
+    MessageId, SessionUpdate, ToolCall, ToolCallContent, ToolCallId, ToolCallStatus,
+    ToolCallUpdateFields,
+};
+use crow_core::{
+    event::AgentEvent,
+    ids::{CallId, SessionId},
+    tool::Patch,
+};
+use serde_json::{Map, Value};
+
+use super::{
+    child::{Stage, acp_id},
+    content::{fenced, prose, raw},
+    diff::of_preview,
+    event::{At, View},
+    kind::{Body, Rank, Showing, showing},
+    location,
+    open_call::{Key, OpenCall},
+    outgoing::Outgoing,
+    terminal,
+    text::title,
+    who::only,
+};
+
+/// The calls of all agents of a session.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    open: Vec<OpenCall>,
+    /// How many calls were shown for each key: models may use an id again.
+    count: HashMap<Key, u32>,
+    /// Calls that were ended for the client before they ended.
+    settled: HashSet<Key>,
+    /// Calls that are shown although others of their kind are not: the user was asked.
+    asked_about: HashSet<Key>,
+}
+
+/// What is known of a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) tool: &'a str,
+    pub(super) title: &'a str,
+    pub(super) arguments: &'a Value,
+}
+
+impl Calls {
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut OpenCall> {
+        self.open.iter_mut().find(|call| call.key == *key)
+    }
+
+    pub(super) fn is_open(&self, key: &Key) -> bool {
+        self.open.iter().any(|call| call.key == *key)
+    }
+
+    pub(super) fn open_keys(&self) -> impl Iterator<Item = &Key> {
+        self.open.iter().map(|call| &call.key)
+    }
+
+    pub(super) fn take(&mut self, key: &Key) -> Option<OpenCall> {
+        let index = self.open.iter().position(|call| call.key == *key)?;
+        Some(self.open.remove(index))
+    }
+
+    pub(super) fn push(&mut self, call: OpenCall) {
+        self.open.push(call);
+    }
+
+    /// Returns whether a call was ended for the client already, and forgets it.
+    pub(super) fn was_settled(&mut self, key: &Key) -> bool {
+        self.settled.remove(key)
+    }
+
+    pub(super) fn is_asked_about(&self, key: &Key) -> bool {
+        self.asked_about.contains(key)
+    }
+
+    pub(super) fn ask_about(&mut self, key: Key) {
+        self.asked_about.insert(key);
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.asked_about.remove(key);
+    }
+
+    pub(super) fn open_id(&self, session: &SessionId, call: &CallId) -> Option<ToolCallId> {
+        let is_it = |open: &&OpenCall| open.key.0 == *session && open.key.1 == *call;
+        self.open.iter().find(is_it).map(|call| call.id.clone())
+    }
+
+    pub(super) fn title(&self, session: &SessionId, call: &CallId) -> Option<String> {
+        let is_it = |open: &&OpenCall| open.key.0 == *session && open.key.1 == *call;
+        self.open.iter().find(is_it).map(|call| call.title.clone())
+    }
+
+    /// Returns the id under which a call was shown last.
+    pub(super) fn last_id(&self, session: &SessionId, call: &CallId) -> Option<ToolCallId> {
+        let key = (session.clone(), call.clone());
+        let shown = self.open.iter().find(|open| open.key == key).map(|open| open.id.clone());
+        shown.or_else(|| self.count.get(&key).map(|count| name(&key.1, *count)))
+    }
+
+    /// Gives a call an id that no other call of the client's session has, and that is the same in a replay.
+    ///
+    /// Calls of agents that the client does not know as sessions bear the session in their id.
+    pub(super) fn new_id(&mut self, key: &Key, stage: &Stage) -> ToolCallId {
+        let count = self.count.entry(key.clone()).or_insert(0);
+        *count += 1;
+        match stage {
+            Stage::Session(_) => name(&key.1, *count),
+            Stage::Below(_) => ToolCallId::new(format!("{}/{}", key.0, name(&key.1, *count))),
+        }
+    }
+
+    pub(super) fn says(&mut self, anchor: &ToolCallId, message: &MessageId, text: &str) {
+        if let Some(call) = self.open.iter_mut().find(|call| call.id == *anchor) {
+            call.hear(message, text);
+        }
+    }
+
+    pub(super) fn step(&mut self, anchor: &ToolCallId, step: String) {
+        if let Some(call) = self.open.iter_mut().find(|call| call.id == *anchor) {
+            call.step(step);
+        }
+    }
+
+    pub(super) fn is_behind(&self) -> bool {
+        self.open.iter().any(OpenCall::is_behind)
+    }
+
+    pub(super) fn catch_up(&mut self, out: &mut Vec<Outgoing>) {
+        out.extend(self.open.iter_mut().filter_map(OpenCall::catch_up));
+    }
+
+    /// Ends all calls that `which` names.
+    fn settle(&mut self, which: impl Fn(&OpenCall) -> bool, why: &str, out: &mut Vec<Outgoing>) {
+        let (ended, open) = std::mem::take(&mut self.open).into_iter().partition(which);
+        self.open = open;
+        for call in Vec::<OpenCall>::into_iter(ended) {
+            settle(call, why, &mut self.settled, out);
+        }
+    }
+}
+
+fn name(call: &CallId, count: u32) -> ToolCallId {
+    match count {
+        0 | 1 => ToolCallId::new(call.as_str()),
+        more => ToolCallId::new(format!("{call}#{more}")),
+    }
+}
+
+fn settle(mut call: OpenCall, why: &str, settled: &mut HashSet<Key>, out: &mut Vec<Outgoing>) {
+    out.extend(call.catch_up());
+    let mut content = call.content.clone();
+    content.push(prose(why));
+    let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
+    let mut meta = call.who.meta_with(only("cancelled", true));
+    if call.in_terminal {
+        meta = terminal::output(&call.id, &format!("\n[{why}]\n"), meta);
+        meta = terminal::exit(&call.id, None, meta);
+    } else {
+        fields = fields.content(content);
+    }
+    out.push(call.update_with(fields, meta));
+    settled.insert(call.key);
+}
+
+impl View {
+    /// Returns whether [`View::flush`] has something to tell.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.calls.is_behind()
+    }
+
+    /// Tells what is shown as a whole each time: what runs printed and agents below calls said since the last time. The
+    /// caller does so as often as it wants it to be seen; ends of calls tell it all the same.
+    pub(crate) fn flush(&mut self, out: &mut Vec<Outgoing>) {
+        self.calls.catch_up(out);
+    }
+
+    /// Ends every call that is open for the client, so that nothing is shown as under way that is not. What comes of
+    /// them later is not shown.
+    pub(crate) fn settle(&mut self, out: &mut Vec<Outgoing>, why: &str) {
+        self.calls.settle(|_| true, why, out);
+    }
+
+    /// Ends the open calls of one agent.
+    pub(super) fn settle_session(&mut self, at: &mut At<'_>, why: &str) {
+        let session = &at.who.session;
+        self.calls.settle(|call| call.key.0 == *session, why, at.out);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
+    pub(super) fn show_call(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+        match event {
+            AgentEvent::CallPending { call_id, tool, title, arguments, preview } => {
+                let facts = Facts { tool, title, arguments };
+                self.on_pending(at, call_id, facts, preview.as_ref());
+            }
+            AgentEvent::CallStart { call_id, tool, title, arguments, .. } => {
+                self.on_start(at, call_id, Facts { tool, title, arguments });
+            }
+            AgentEvent::CallWait { call_id, reason } => {
+                let key = (at.who.session.clone(), call_id.clone());
+                if let Some(call) = self.calls.get_mut(&key) {
+                    let meta = only("waitsFor", reason.as_str());
+                    at.out.push(call.update(ToolCallUpdateFields::new(), meta));
+                }
+            }
+            AgentEvent::CallProgress { call_id, output } => {
+                let key = (at.who.session.clone(), call_id.clone());
+                if let Some(call) = self.calls.get_mut(&key) {
+                    at.out.extend(call.print(output));
+                }
+            }
+            AgentEvent::CallEnd { call_id, tool, result, denial, .. } => {
+                self.on_end(at, (call_id, tool), result, denial.as_ref());
+            }
+            AgentEvent::PermissionRequest { call_id, tool, title, .. } => {
+                self.on_question(at, call_id, (tool, title));
+                self.child_asks(at);
+            }
+            AgentEvent::PermissionWithdrawn { .. } => self.child_works(at),
+            AgentEvent::PermissionDecision { call_id, .. } => {
+                self.calls.ask_about((at.who.session.clone(), call_id.clone()));
+                self.child_works(at);
+            }
+            // The end of the call told of its files.
+            _ => {}
+        }
+    }
+
+    fn on_pending(
+        &mut self,
+        at: &mut At<'_>,
+        call_id: &CallId,
+        facts: Facts<'_>,
+        preview: Option<&Patch>,
+    ) {
+        let key = (at.who.session.clone(), call_id.clone());
+        if !self.is_shown(at, &key, facts.tool) || self.calls.is_open(&key) {
+            return;
+        }
+        self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
+    }
+
+    fn on_start(&mut self, at: &mut At<'_>, call_id: &CallId, facts: Facts<'_>) {
+        let key = (at.who.session.clone(), call_id.clone());
+        self.note_step(at, facts.title);
+        if !self.is_shown(at, &key, facts.tool) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(&key) else {
+            return self.open_call(at, key, facts, (ToolCallStatus::InProgress, None));
+        };
+        if call.status == ToolCallStatus::Pending {
+            call.status = ToolCallStatus::InProgress;
+            let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+            at.out.push(call.update(fields, Map::new()));
+        }
+    }
+
+    /// Shows the call that a question is about, whatever it is.
+    fn on_question(&mut self, at: &mut At<'_>, call_id: &CallId, (tool, title): (&str, &str)) {
+        let key = (at.who.session.clone(), call_id.clone());
+        self.calls.ask_about(key.clone());
+        if !self.calls.is_open(&key) {
+            let arguments = self.arguments(&key);
+            let facts = Facts { tool, title, arguments: &arguments };
+            self.open_call(at, key, facts, (ToolCallStatus::Pending, None));
+        }
+    }
+
+    pub(super) fn arguments(&self, key: &Key) -> Value {
+        self.asked.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
+    }
+
+    /// Returns whether the client is shown a call as such.
+    pub(super) fn is_shown(&self, at: &At<'_>, key: &Key, tool: &str) -> bool {
+        if self.calls.is_asked_about(key) {
+            return true;
+        }
+        match (showing(tool).rank, at.stage) {
+            (Rank::Hidden, _) | (Rank::Minor, Stage::Below(_)) => false,
+            (Rank::Minor, Stage::Session(_)) | (Rank::Major, _) => true,
+        }
+    }
+
+    /// Shows a call for the first time.
+    pub(super) fn open_call(
+        &mut self,
+        at: &mut At<'_>,
+        key: Key,
+        facts: Facts<'_>,
+        (status, preview): (ToolCallStatus, Option<&Patch>),
+    ) {
+        let showing = showing(facts.tool);
+        let command = facts.arguments.get("command").and_then(Value::as_str);
+        let command = command.filter(|_| showing.body == Body::Command);
+        let words = title(command.unwrap_or(facts.title));
+        let head = command.filter(|command| words != command.trim());
+        let prefix = match at.stage {
+            Stage::Session(_) => String::new(),
+            Stage::Below(_) => at.who.prefix(),
+        };
+        let mut call = self.new_call(at, key, (format!("{prefix}{words}"), showing));
+        call.status = status;
+        call.head = head.map(|command| fenced(command, "sh"));
+        let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
+        call.content.extend(call.head.clone());
+        if let Some(patch) = preview {
+            let shown = of_preview(self.contents.as_ref(), &self.cwd, patch);
+            call.content.extend(shown.content);
+            if !shown.locations.is_empty() {
+                locations = shown.locations;
+            }
+        }
+        let mut meta = call.who.meta();
+        if command.is_some() && self.runs_here(facts.arguments) {
+            call.in_terminal = true;
+            call.content.insert(0, terminal::content(&call.id));
+            meta = terminal::info(&call.id, &self.cwd, meta);
+        }
+        let shown = ToolCall::new(call.id.clone(), call.title.clone())
+            .name(facts.tool)
+            .kind(showing.kind)
+            .status(status)
+            .content(call.content.clone())
+            .locations(locations)
+            .raw_input((!facts.arguments.is_null()).then(|| raw(facts.arguments)))
+            .meta(meta);
+        at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
+        self.calls.push(call);
+    }
+
+    /// Makes a call that the client is to be told of.
+    pub(super) fn new_call(
+        &mut self,
+        at: &At<'_>,
+        key: Key,
+        (title, showing): (String, Showing),
+    ) -> OpenCall {
+        let id = self.calls.new_id(&key, at.stage);
+        OpenCall::new(key, id, self.session_of(at.stage), at.who.clone(), (title, showing))
+    }
+
+    /// Returns whether a command is shown in a terminal: one in the background prints nothing into its call.
+    fn runs_here(&self, arguments: &Value) -> bool {
+        let background = arguments.get("run_in_background").and_then(Value::as_bool);
+        self.abilities.terminals.is_yes() && background != Some(true)
+    }
+
+    /// Shows a call that is over when it is first heard of.
+    pub(super) fn done_call(
+        &mut self,
+        at: &mut At<'_>,
+        id: &str,
+        (title, name): (String, &str),
+        (showing, status): (Showing, ToolCallStatus),
+        content: Vec<ToolCallContent>,
+    ) {
+        let session = match at.stage {
+            Stage::Session(session) => session.clone(),
+            Stage::Below(_) => acp_id(&self.root),
+        };
+        let call = ToolCall::new(ToolCallId::new(id), title)
+            .name(name)
+            .kind(showing.kind)
+            .status(status)
+            .content(content)
+            .meta(at.who.meta());
+        at.send(session, SessionUpdate::ToolCall(call));
+    }
+}

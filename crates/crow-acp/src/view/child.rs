@@ -1,0 +1,258 @@
+//! Agents beside the primary: as sessions of their own where the client shows them, else below a call.
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
+    RunningStateUpdate, SessionCancelCapabilities, SessionId as AcpSessionId, SessionMessage,
+    SessionUpdate, StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCallId,
+};
+use crow_core::{
+    event::{AgentEvent, AgentRole, Envelope},
+    ids::{CallId, SessionId},
+    turn::TurnEnd,
+};
+
+use super::{
+    event::{At, View},
+    outgoing::Outgoing,
+    text::title,
+    who::Who,
+};
+
+/// Where an agent's words are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// As the words of a session that the client knows.
+    Session(AcpSessionId),
+    /// In this call, if it is open.
+    Below(Option<ToolCallId>),
+}
+
+/// An agent that is not the primary.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) parent: SessionId,
+    /// The call that started it.
+    call: Option<CallId>,
+    role: AgentRole,
+    state: State,
+    /// How many messages went between it and its parent.
+    messages: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Running,
+    Asking,
+    Idle,
+}
+
+/// Who sends a message to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    ToChild,
+    ToParent,
+}
+
+pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
+    AcpSessionId::new(session.as_str())
+}
+
+impl View {
+    /// Returns where an event is shown. The first one of an agent announces the agent.
+    pub(super) fn stage(&mut self, envelope: &Envelope, out: &mut Vec<Outgoing>) -> Stage {
+        if envelope.session_id == self.root {
+            return Stage::Session(acp_id(&self.root));
+        }
+        if !self.children.contains_key(&envelope.session_id) {
+            self.announce(envelope, out);
+        }
+        self.stage_at(&envelope.session_id, &envelope.agent, envelope.role)
+    }
+
+    pub(super) fn stage_of(&self, who: &Who) -> Stage {
+        self.stage_at(&who.session, &who.agent, who.role)
+    }
+
+    fn stage_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> Stage {
+        if *session == self.root || self.abilities.subagents.is_yes() {
+            return Stage::Session(acp_id(session));
+        }
+        let Some(child) = self.children.get(session) else { return Stage::Below(None) };
+        Stage::Below(match role {
+            AgentRole::Coagent => self.calls.open_review(&child.parent, agent),
+            AgentRole::Primary | AgentRole::Subagent => {
+                child.call.as_ref().and_then(|call| self.calls.open_id(&child.parent, call))
+            }
+        })
+    }
+
+    /// Returns the call below which the agent works, open or not.
+    pub(super) fn parent_call(&self, envelope: &Envelope, stage: &Stage) -> Option<ToolCallId> {
+        if let Stage::Below(Some(anchor)) = stage {
+            return Some(anchor.clone());
+        }
+        let child = self.children.get(&envelope.session_id)?;
+        match &child.call {
+            Some(call) => self.calls.last_id(&child.parent, call),
+            None => self.calls.open_review(&child.parent, &envelope.agent),
+        }
+    }
+
+    /// The session in which an agent's calls are shown.
+    pub(super) fn session_of(&self, stage: &Stage) -> AcpSessionId {
+        match stage {
+            Stage::Session(session) => session.clone(),
+            Stage::Below(_) => acp_id(&self.root),
+        }
+    }
+
+    fn announce(&mut self, envelope: &Envelope, out: &mut Vec<Outgoing>) {
+        let parent = envelope.parent.as_ref();
+        let child = Child {
+            parent: parent.map_or_else(|| self.root.clone(), |parent| parent.session_id.clone()),
+            call: parent.and_then(|parent| parent.call_id.clone()),
+            role: envelope.role,
+            state: State::Unknown,
+            messages: 0,
+        };
+        if self.abilities.subagents.is_yes() {
+            let task = child.call.as_ref().and_then(|call| self.calls.title(&child.parent, call));
+            let cancel =
+                SubagentSessionCapabilities::new().cancel(SessionCancelCapabilities::new());
+            let update = SubagentUpdate::new(acp_id(&envelope.session_id))
+                .title(envelope.agent.as_str())
+                .description(task)
+                .capabilities((child.role == AgentRole::Subagent).then_some(cancel))
+                .meta(Who::new(envelope, None).meta());
+            let (session_id, update) =
+                (acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
+            out.push(Outgoing { session_id, update });
+        }
+        self.children.insert(envelope.session_id.clone(), child);
+    }
+
+    /// Shows what becomes of other agents than the one whose event it is.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
+    pub(super) fn show_others(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+        match event {
+            AgentEvent::Handoff { to, prompt, .. } => self.begin_review(at, to, Some(prompt)),
+            AgentEvent::CoagentStart { coagent, .. } => self.begin_review(at, coagent, None),
+            AgentEvent::ReviewVerdict { reviewer, verdict } => {
+                self.end_review(at, reviewer, Some(*verdict));
+            }
+            AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
+            AgentEvent::SubagentEnd { child_id, result, .. } => {
+                self.message(at, child_id, Direction::ToParent, vec![result.as_str().into()]);
+                self.set_child_state(at, child_id, State::Idle, None);
+            }
+            // The first event of the subagent itself announces it: that stands in the log, too.
+            _ => {}
+        }
+    }
+
+    pub(super) fn child_works(&mut self, at: &mut At<'_>) {
+        self.set_child_state(at, &at.who.session.clone(), State::Running, None);
+    }
+
+    pub(super) fn child_asks(&mut self, at: &mut At<'_>) {
+        self.set_child_state(at, &at.who.session.clone(), State::Asking, None);
+    }
+
+    pub(super) fn child_rests(&mut self, at: &mut At<'_>, end: Option<&TurnEnd>) {
+        self.set_child_state(at, &at.who.session.clone(), State::Idle, end);
+    }
+
+    fn set_child_state(
+        &mut self,
+        at: &mut At<'_>,
+        session: &SessionId,
+        state: State,
+        end: Option<&TurnEnd>,
+    ) {
+        if !self.abilities.subagents.is_yes() {
+            return;
+        }
+        let Some(child) = self.children.get_mut(session).filter(|child| child.state != state)
+        else {
+            return;
+        };
+        child.state = state;
+        let told = match state {
+            State::Unknown => return,
+            State::Running => StateUpdate::Running(RunningStateUpdate::new()),
+            State::Asking => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
+            State::Idle => {
+                StateUpdate::Idle(IdleStateUpdate::new().stop_reason(end.map(stop_reason)))
+            }
+        };
+        let update = SubagentUpdate::new(acp_id(session)).state(told);
+        at.send(acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
+    }
+
+    /// Shows a message between a child and its parent in the transcripts of both.
+    pub(super) fn message(
+        &mut self,
+        at: &mut At<'_>,
+        session: &SessionId,
+        direction: Direction,
+        content: Vec<ContentBlock>,
+    ) {
+        if !self.abilities.subagents.is_yes() || content.is_empty() {
+            return;
+        }
+        let Some(child) = self.children.get_mut(session) else { return };
+        child.messages += 1;
+        let id = |side: &str| MessageId::new(format!("{session}.{}.{side}", child.messages));
+        let (sent, received) = (id("sent"), id("received"));
+        let (above, below) = (acp_id(&child.parent), acp_id(session));
+        let (sender, recipient) = match direction {
+            Direction::ToChild => (above, below),
+            Direction::ToParent => (below, above),
+        };
+        let meta = at.who.meta();
+        let between = |id: &MessageId| {
+            SessionMessage::new(id.clone())
+                .sender_session_id(sender.clone())
+                .recipient_session_id(recipient.clone())
+                .content(content.clone())
+                .meta(meta.clone())
+        };
+        let outgoing = between(&sent).recipient_message_id(received.clone());
+        let incoming = between(&received).sender_message_id(sent.clone());
+        at.send(sender.clone(), SessionUpdate::SessionMessage(outgoing));
+        at.send(recipient.clone(), SessionUpdate::SessionMessage(incoming));
+    }
+
+    /// Returns the coagent that looked at a session last, if there is but one.
+    pub(super) fn only_coagent(&self, parent: &SessionId) -> Option<SessionId> {
+        let mut coagents = self
+            .children
+            .iter()
+            .filter(|(_, child)| child.parent == *parent && child.role == AgentRole::Coagent);
+        let (session, _) = coagents.next()?;
+        coagents.next().is_none().then(|| session.clone())
+    }
+
+    /// Tells in the progress of an agent's work that it makes a call.
+    pub(super) fn note_step(&mut self, at: &At<'_>, step: &str) {
+        if let Stage::Below(Some(anchor)) = at.stage {
+            self.calls.step(anchor, title(step));
+        }
+    }
+}
+
+fn stop_reason(end: &TurnEnd) -> IdleStopReason {
+    match end {
+        TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => {
+            IdleStopReason::EndTurn
+        }
+        TurnEnd::OutputLimit => IdleStopReason::MaxTokens,
+        TurnEnd::MaxSteps { .. } | TurnEnd::DoomLoop { .. } | TurnEnd::Budget { .. } => {
+            IdleStopReason::MaxTurnRequests
+        }
+        TurnEnd::Refusal => IdleStopReason::Refusal,
+        TurnEnd::Cancelled => IdleStopReason::Cancelled,
+        TurnEnd::InvalidCalls | TurnEnd::Error { .. } => IdleStopReason::EndTurn,
+    }
+}

@@ -1,0 +1,114 @@
+//! What goes wrong, as the protocol says it.
+
+use agent_client_protocol::v1::schema::{Error, StopReason};
+use crow_core::{
+    event::RunOutcome,
+    model::ModelsError,
+    turn::{LimitKind, TurnEnd},
+};
+use crow_runtime::{HandleError, HostError, SessionError};
+use serde_json::json;
+
+use super::text::{bounded, plain};
+
+/// The longest message, in bytes.
+const MOST_MESSAGE: usize = 4096;
+
+/// Returns what a client is told of a host's refusal.
+pub(crate) fn host_error(error: &HostError) -> Error {
+    let text = error.to_string();
+    match error {
+        HostError::Session(error) => session_error(error),
+        HostError::Models(error) => models_error(error),
+        HostError::Handle(error) => handle_error(error),
+        HostError::NotOpen { id } => unknown_session(&text, id.as_str()),
+        HostError::NoCredentials { hint, .. } => hinted(Error::auth_required(), &text, hint),
+        HostError::Refused { hint, .. } => hinted(Error::invalid_params(), &text, hint),
+        HostError::Unsupported { .. } => with_text(Error::method_not_found(), &text),
+        _ => with_text(Error::internal_error(), &text),
+    }
+}
+
+/// Returns what a client is told when an agent takes nothing more.
+pub(crate) fn handle_error(error: &HandleError) -> Error {
+    let text = error.to_string();
+    match error {
+        HandleError::Full { .. } | HandleError::CallNotOpen { .. } => {
+            with_text(Error::invalid_request(), &text)
+        }
+        HandleError::Ended { id } => unknown_session(&text, id.as_str()),
+        _ => with_text(Error::internal_error(), &text),
+    }
+}
+
+/// Returns why a prompt's run stopped, or the error that it ended with.
+pub(crate) fn run_end(outcome: &RunOutcome) -> Result<StopReason, Error> {
+    match outcome {
+        RunOutcome::Completed { .. } | RunOutcome::NeedsInput => Ok(StopReason::EndTurn),
+        RunOutcome::Cancelled => Ok(StopReason::Cancelled),
+        RunOutcome::Stopped { reason } => turn_end(reason),
+        RunOutcome::Failed { error } => Err(with_text(Error::internal_error(), error)),
+    }
+}
+
+fn turn_end(end: &TurnEnd) -> Result<StopReason, Error> {
+    match end {
+        TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => {
+            Ok(StopReason::EndTurn)
+        }
+        TurnEnd::MaxSteps { .. } | TurnEnd::DoomLoop { .. } | TurnEnd::InvalidCalls => {
+            Ok(StopReason::MaxTurnRequests)
+        }
+        TurnEnd::OutputLimit | TurnEnd::Budget { limit: LimitKind::Tokens } => {
+            Ok(StopReason::MaxTokens)
+        }
+        TurnEnd::Budget {
+            limit: LimitKind::Rounds | LimitKind::Money | LimitKind::Time | LimitKind::Steps,
+        } => Ok(StopReason::MaxTurnRequests),
+        TurnEnd::Refusal => Ok(StopReason::Refusal),
+        TurnEnd::Cancelled => Ok(StopReason::Cancelled),
+        TurnEnd::Error { error } => Err(with_text(Error::internal_error(), error)),
+    }
+}
+
+fn session_error(error: &SessionError) -> Error {
+    let text = error.to_string();
+    match error {
+        SessionError::Unknown { id } => unknown_session(&text, id),
+        SessionError::Closed { id } => unknown_session(&text, id.as_str()),
+        SessionError::BadId { .. }
+        | SessionError::Ambiguous { .. }
+        | SessionError::Exists { .. }
+        | SessionError::IsChild { .. } => with_text(Error::invalid_params(), &text),
+        SessionError::Locked { .. } => with_text(Error::invalid_request(), &text),
+        _ => with_text(Error::internal_error(), &text),
+    }
+}
+
+fn models_error(error: &ModelsError) -> Error {
+    let text = error.to_string();
+    match error {
+        ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured => {
+            with_text(Error::auth_required(), &text)
+        }
+        ModelsError::UnknownProvider { .. } => with_text(Error::invalid_params(), &text),
+        ModelsError::Unusable { .. } | _ => with_text(Error::internal_error(), &text),
+    }
+}
+
+fn unknown_session(text: &str, id: &str) -> Error {
+    with_text(Error::resource_not_found(None), text).data(json!({ "sessionId": plain(id) }))
+}
+
+fn hinted(error: Error, text: &str, hint: &str) -> Error {
+    let error = with_text(error, text);
+    if hint.is_empty() {
+        error
+    } else {
+        error.data(json!({ "hint": bounded(&plain(hint), MOST_MESSAGE) }))
+    }
+}
+
+fn with_text(error: Error, text: &str) -> Error {
+    Error::new(error.code.into(), bounded(&plain(text), MOST_MESSAGE))
+}

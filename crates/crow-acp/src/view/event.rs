@@ -1,0 +1,207 @@
+//! From events to updates: which event goes where.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use agent_client_protocol::v1::schema as acp;
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::{CallId, SessionId},
+};
+use crow_runtime::{Observed, OpenReply};
+use serde_json::Value;
+
+use super::{
+    abilities::ClientAbilities,
+    call::Calls,
+    child::{Child, Stage},
+    contents::Contents,
+    outgoing::Outgoing,
+    reply::{Part, ShownReply},
+    who::Who,
+};
+
+/// Where an event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// It happened just now.
+    Live,
+    /// It stands in the log of a session that is shown again.
+    Replayed,
+}
+
+/// A root session, with all agents below it, as one client sees it.
+///
+/// Invariant: every call that is shown is shown as begun once and ended once, and no update names a call that the client
+/// was not told of.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(super) abilities: ClientAbilities,
+    pub(super) root: SessionId,
+    pub(super) cwd: PathBuf,
+    pub(super) contents: Arc<dyn Contents>,
+    /// Who was last heard of in each session.
+    pub(super) known: HashMap<SessionId, Who>,
+    pub(super) replies: HashMap<SessionId, ShownReply>,
+    pub(super) calls: Calls,
+    /// What models asked for and was not answered yet: the tool and its arguments.
+    pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
+    pub(super) children: HashMap<SessionId, Child>,
+    pub(super) plans: HashMap<SessionId, acp::Plan>,
+    /// The sessions whose agent said last that the task is done.
+    pub(super) completed: HashSet<SessionId>,
+    pub(super) messages: u64,
+}
+
+/// One event, and where it is shown.
+pub(super) struct At<'a> {
+    pub(super) who: &'a Who,
+    pub(super) stage: &'a Stage,
+    pub(super) source: Source,
+    pub(super) seq: Option<u64>,
+    pub(super) out: &'a mut Vec<Outgoing>,
+}
+
+impl At<'_> {
+    /// Sends an update for a session.
+    pub(super) fn send(&mut self, session_id: acp::SessionId, update: acp::SessionUpdate) {
+        self.out.push(Outgoing { session_id, update });
+    }
+}
+
+impl View {
+    /// Makes the view of a session of which nothing was shown yet. `cwd` is absolute.
+    pub(crate) fn new(
+        abilities: ClientAbilities,
+        root: SessionId,
+        cwd: PathBuf,
+        contents: Arc<dyn Contents>,
+    ) -> Self {
+        Self {
+            abilities,
+            root,
+            cwd,
+            contents,
+            known: HashMap::new(),
+            replies: HashMap::new(),
+            calls: Calls::default(),
+            asked: HashMap::new(),
+            children: HashMap::new(),
+            plans: HashMap::new(),
+            completed: HashSet::new(),
+            messages: 0,
+        }
+    }
+
+    /// Shows what an observer saw. [`Observed::Lagged`] shows nothing: what follows it completes what is open.
+    pub(crate) fn observed(&mut self, observed: &Observed, out: &mut Vec<Outgoing>) {
+        match observed {
+            Observed::Event(envelope) => self.event(envelope, Source::Live, out),
+            Observed::Lagged { .. } => {}
+            Observed::OpenReply(reply) => self.open_reply(reply, out),
+            Observed::Lost(error) => {
+                let text = format!("some of what happened cannot be shown: {error}");
+                self.warn(&text, out);
+            }
+        }
+    }
+
+    /// Returns whether showing an event may read files, for up to some milliseconds each.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events tell of no file")]
+    pub(crate) fn may_block(event: &AgentEvent) -> bool {
+        match event {
+            AgentEvent::CallPending { preview, .. } => preview.is_some(),
+            AgentEvent::CallEnd { result, .. } => !result.metadata.files_modified.is_empty(),
+            AgentEvent::JobChanges { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Shows an event. May read files, see [`View::may_block`].
+    pub(crate) fn event(&mut self, envelope: &Envelope, source: Source, out: &mut Vec<Outgoing>) {
+        let stage = self.stage(envelope, out);
+        let who = Who::new(envelope, self.parent_call(envelope, &stage));
+        self.known.insert(envelope.session_id.clone(), who.clone());
+        let at = At { who: &who, stage: &stage, source, seq: envelope.seq, out };
+        self.show(at, &envelope.event);
+    }
+
+    /// Completes what was shown of a reply with what came of it so far.
+    pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<Outgoing>) {
+        let OpenReply { session_id, reply_id, text, thinking } = reply;
+        let who = self.who(session_id);
+        let stage = self.stage_of(&who);
+        let mut at = At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        self.on_whole(&mut at, Part::Thought, reply_id, thinking);
+        self.on_whole(&mut at, Part::Text, reply_id, text);
+    }
+
+    pub(super) fn who(&self, session: &SessionId) -> Who {
+        self.known.get(session).cloned().unwrap_or_else(|| Who::unseen(session))
+    }
+
+    fn show(&mut self, mut at: At<'_>, event: &AgentEvent) {
+        let at = &mut at;
+        match event {
+            AgentEvent::TextDelta { reply_id, offset, delta } => {
+                self.on_delta(at, Part::Text, reply_id, (*offset, delta));
+            }
+            AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
+                self.on_delta(at, Part::Thought, reply_id, (*offset, delta));
+            }
+            AgentEvent::TextComplete { .. } | AgentEvent::ThinkingComplete { .. } => {}
+            AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms } => {
+                self.on_reset(at, reply_id, &error.to_string(), (*attempt, *wait_ms));
+            }
+            AgentEvent::ModelWait { reason, wait_ms, .. } => self.on_wait(at, reason, *wait_ms),
+            AgentEvent::Reply { reply_id, blocks, .. } => self.on_reply(at, reply_id, blocks),
+            AgentEvent::CallPending { .. }
+            | AgentEvent::CallStart { .. }
+            | AgentEvent::CallWait { .. }
+            | AgentEvent::CallProgress { .. }
+            | AgentEvent::CallEnd { .. }
+            | AgentEvent::FilesChanged { .. }
+            | AgentEvent::PermissionRequest { .. }
+            | AgentEvent::PermissionWithdrawn { .. }
+            | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
+            // The call that asks is shown; its result says what was answered.
+            AgentEvent::QuestionAsked { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. } => {}
+            AgentEvent::Plan { items } => self.on_plan(at, items),
+            AgentEvent::UserInput { message_id, source, content, .. } => {
+                self.on_input(at, message_id, *source, content);
+            }
+            AgentEvent::Handoff { .. }
+            | AgentEvent::CoagentStart { .. }
+            | AgentEvent::CoagentEnd { .. }
+            | AgentEvent::ReviewVerdict { .. }
+            | AgentEvent::SubagentStart { .. }
+            | AgentEvent::SubagentEnd { .. } => self.show_others(at, event),
+            AgentEvent::RunStart { .. }
+            | AgentEvent::RunEnd { .. }
+            | AgentEvent::RoundStart
+            | AgentEvent::RoundEnd
+            | AgentEvent::TurnStart { .. }
+            | AgentEvent::TurnComplete { .. }
+            | AgentEvent::StepComplete { .. }
+            | AgentEvent::Usage { .. }
+            | AgentEvent::SessionStart { .. }
+            | AgentEvent::StateChange { .. }
+            | AgentEvent::Cancelling
+            | AgentEvent::Cancelled => self.show_course(at, event),
+            AgentEvent::Checks { .. }
+            | AgentEvent::JobChanges { .. }
+            | AgentEvent::TaskComplete { .. }
+            | AgentEvent::Switch { .. }
+            | AgentEvent::FilesRestored { .. }
+            | AgentEvent::Rewind { .. }
+            | AgentEvent::Compaction { .. }
+            | AgentEvent::Notice { .. }
+            | AgentEvent::Error { .. } => self.show_notice(at, event),
+        }
+    }
+}

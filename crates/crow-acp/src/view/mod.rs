@@ -1,0 +1,47 @@
+//! Events as an ACP client sees them, and what a client says as the agent reads it.
+//!
+//! Nothing here talks to a client: values go in, values come out. What a file was before and after a call is asked of
+//! [`Contents`]; that alone may read a disk.
+
+mod abilities;
+mod call;
+mod child;
+mod commands;
+mod content;
+mod contents;
+mod diff;
+mod errors;
+mod event;
+mod kind;
+mod location;
+mod notice;
+mod open_call;
+mod options;
+mod outgoing;
+mod permission;
+mod plan;
+mod prompt;
+mod reply;
+mod result;
+mod review;
+mod sessions;
+mod terminal;
+mod text;
+mod uri;
+mod usage;
+mod who;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use abilities::ClientAbilities;
+pub(crate) use commands::{as_command, commands};
+pub(crate) use contents::StoredContents;
+pub(crate) use errors::{handle_error, host_error, run_end};
+pub(crate) use event::{Source, View};
+pub(crate) use options::{config_options, modes, switched};
+pub(crate) use outgoing::Outgoing;
+pub(crate) use permission::{PermissionReply, answer};
+pub(crate) use prompt::{PromptFault, prompt_blocks, prompt_error};
+pub(crate) use sessions::{replayable, session_info, session_info_update};
+pub(crate) use usage::{prompt_usage, usage_update};

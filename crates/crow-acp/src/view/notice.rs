@@ -1,0 +1,297 @@
+//! What is to be known beside words and calls: as a notice where the client takes notices, else among the thoughts or
+//! the words of the agent, or not at all.
+
+use agent_client_protocol::v1::schema::{
+    CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, MessageId, Notice,
+    NoticeSeverity, SessionId as AcpSessionId, SessionUpdate, ToolCallStatus, ToolKind,
+};
+use crow_core::{
+    event::{
+        AgentEvent, AgentRole, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome,
+    },
+    ids::MessageId as InputId,
+    message::Block,
+    turn::TurnEnd,
+};
+
+use super::{
+    child::{Direction, Stage, acp_id},
+    content::{fenced, image},
+    diff::{Known, of_change},
+    event::{At, Source, View},
+    kind::{Body, Rank, Showing},
+    outgoing::Outgoing,
+    text::{plain, title},
+};
+
+/// How much something matters, and where it is told if no notice is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// A notice or nothing.
+    Aside,
+    /// A notice or a thought.
+    Info,
+    /// A notice or a word.
+    Warning,
+    /// A notice or a word.
+    Error,
+}
+
+impl View {
+    /// Tells of something that passes: a thought where no notice is taken.
+    pub(super) fn remark(&mut self, at: &mut At<'_>, text: &str) {
+        self.tell(at, Weight::Info, text);
+    }
+
+    /// Says something that is no event, as the agent says its words.
+    pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<Outgoing>) {
+        let who = self.who(&self.root.clone());
+        let stage = Stage::Session(acp_id(&self.root));
+        let session = self.session_of(&stage);
+        let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &plain(text));
+    }
+
+    /// Tells the user of something that is no event.
+    pub(super) fn warn(&mut self, text: &str, out: &mut Vec<Outgoing>) {
+        let who = self.who(&self.root.clone());
+        let stage = Stage::Session(acp_id(&self.root));
+        let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        self.tell(at, Weight::Warning, text);
+    }
+
+    fn tell(&mut self, at: &mut At<'_>, weight: Weight, text: &str) {
+        let text = plain(text.trim());
+        if text.is_empty() {
+            return;
+        }
+        let session = self.session_of(at.stage);
+        let text = match at.stage {
+            Stage::Session(_) => text,
+            Stage::Below(_) => format!("{}{text}", at.who.prefix()),
+        };
+        if self.abilities.notices.is_yes() {
+            let severity = match weight {
+                Weight::Aside | Weight::Info => NoticeSeverity::Info,
+                Weight::Warning => NoticeSeverity::Warning,
+                Weight::Error => NoticeSeverity::Error,
+            };
+            let short = title(&text);
+            let more = (short != text).then_some(text);
+            let notice = Notice::new(severity, short).description(more).meta(at.who.meta());
+            at.send(session, SessionUpdate::Notice(notice));
+            return;
+        }
+        match weight {
+            Weight::Aside => {}
+            Weight::Info => self.chunk(at, session, SessionUpdate::AgentThoughtChunk, &text),
+            Weight::Warning | Weight::Error => {
+                self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
+            }
+        }
+    }
+
+    /// Says something in a message of its own.
+    fn chunk(
+        &mut self,
+        at: &mut At<'_>,
+        session: AcpSessionId,
+        form: fn(ContentChunk) -> SessionUpdate,
+        text: &str,
+    ) {
+        let id = self.message_id(at);
+        let chunk = ContentChunk::new(text.into()).message_id(id).meta(at.who.meta());
+        at.send(session, form(chunk));
+    }
+
+    /// Names a message that is no reply: by the event that it tells of, so that a replay names it alike.
+    fn message_id(&mut self, at: &At<'_>) -> MessageId {
+        self.messages += 1;
+        match at.seq {
+            Some(seq) => MessageId::new(format!("event-{seq}")),
+            None => MessageId::new(format!("passing-{}", self.messages)),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
+    pub(super) fn show_notice(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+        match event {
+            AgentEvent::Checks { checks, passed, unverified } => {
+                self.on_checks(at, checks, *passed, unverified.as_deref());
+            }
+            AgentEvent::JobChanges { .. } => self.on_job_changes(at, event),
+            AgentEvent::TaskComplete { summary, verified } => {
+                self.on_complete(at, summary, *verified);
+            }
+            AgentEvent::Switch { change } => self.tell(at, Weight::Aside, change),
+            AgentEvent::FilesRestored { text, .. } => self.tell(at, Weight::Info, text),
+            AgentEvent::Rewind { .. } => {
+                let text = "The conversation goes on from an earlier point.";
+                self.tell(at, Weight::Info, text);
+            }
+            AgentEvent::Compaction { summary, .. } => self.on_compaction(at, summary),
+            AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
+                let weight = match level {
+                    NoticeLevel::Info => Weight::Info,
+                    NoticeLevel::Warning => Weight::Warning,
+                };
+                self.tell(at, weight, text);
+            }
+            AgentEvent::Error { error, .. } => {
+                self.tell(at, Weight::Error, &format!("Error: {error}"));
+            }
+            // What the model alone reads.
+            _ => {}
+        }
+    }
+
+    /// Shows what an agent was told. What the user typed is on the screen already, unless this is a replay; what the
+    /// control flow or a reviewer said is never shown as the user's.
+    pub(super) fn on_input(
+        &mut self,
+        at: &mut At<'_>,
+        id: &InputId,
+        source: InputSource,
+        content: &[Block],
+    ) {
+        self.completed.remove(&at.who.session);
+        let blocks = content.iter().map(|block| match block {
+            Block::Text { text } => ContentBlock::from(text.as_str()),
+            Block::Image(shown) => image(shown),
+        });
+        let is_child = at.who.session != self.root;
+        match source {
+            _ if is_child => {
+                let session = at.who.session.clone();
+                self.message(at, &session, Direction::ToChild, blocks.collect());
+            }
+            InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
+            InputSource::Prompt | InputSource::Steering => {
+                for block in blocks {
+                    let chunk = ContentChunk::new(block)
+                        .message_id(MessageId::new(id.as_str()))
+                        .meta(at.who.meta());
+                    at.send(acp_id(&self.root), SessionUpdate::UserMessageChunk(chunk));
+                }
+            }
+            InputSource::ControlFlow => {
+                let text = Block::text_of(content);
+                self.tell(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
+            }
+            // Where reviews are calls, the words stand in them.
+            InputSource::Reviewer => {
+                if let Some(reviewer) = self.only_coagent(&at.who.session) {
+                    self.message(at, &reviewer, Direction::ToParent, blocks.collect());
+                }
+            }
+        }
+    }
+
+    fn on_complete(&mut self, at: &mut At<'_>, summary: &str, verified: bool) {
+        let Stage::Session(session) = at.stage else { return };
+        if summary.trim().is_empty() || !self.completed.insert(at.who.session.clone()) {
+            return;
+        }
+        let end = if verified { "\n\nThe checks bear it out." } else { "" };
+        let text = format!("{}{end}", plain(summary.trim()));
+        self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, &text);
+    }
+
+    fn on_compaction(&mut self, at: &mut At<'_>, summary: &str) {
+        let Stage::Session(session) = at.stage else { return };
+        if !self.abilities.compaction.is_yes() {
+            return self.tell(at, Weight::Aside, "The history was made shorter.");
+        }
+        let id = self.message_id(at);
+        let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)
+            .summary(vec![ContentBlock::from(plain(summary))])
+            .meta(at.who.meta());
+        at.send(session.clone(), SessionUpdate::CompactionUpdate(update));
+    }
+
+    fn on_checks(
+        &mut self,
+        at: &mut At<'_>,
+        checks: &[CheckRun],
+        passed: bool,
+        unverified: Option<&str>,
+    ) {
+        if checks.is_empty() {
+            return;
+        }
+        let showing = Showing { kind: ToolKind::Execute, body: Body::Command, rank: Rank::Major };
+        let failed = checks.iter().filter(|check| !check.passed()).count();
+        let title = match failed {
+            0 => format!("Checks: {} passed", checks.len()),
+            _ => format!("Checks: {failed} of {} failed", checks.len()),
+        };
+        let lines: Vec<_> = checks.iter().map(check_line).collect();
+        let text = match unverified {
+            Some(reason) => format!("{}\n{reason}", lines.join("\n")),
+            None => lines.join("\n"),
+        };
+        let status = if passed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
+        let id = format!("checks-{}", self.message_id(at).0);
+        self.done_call(at, &id, (title, "checks"), (showing, status), vec![fenced(&text, "")]);
+    }
+
+    fn on_job_changes(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+        let AgentEvent::JobChanges { files, before, after, changes, .. } = event else { return };
+        let known = Known {
+            patch: None,
+            files,
+            paths: changes.paths(),
+            before: Some(before),
+            after: Some(after),
+        };
+        let shown = of_change(self.contents.as_ref(), &self.cwd, known);
+        let showing = Showing { kind: ToolKind::Edit, body: Body::Change, rank: Rank::Major };
+        let title = format!("A background job changed {} files", changes.paths());
+        let id = format!("job-{}", self.message_id(at).0);
+        let named = (title, "job_changes");
+        self.done_call(at, &id, named, (showing, ToolCallStatus::Completed), shown.content);
+    }
+
+    /// Shows how runs, rounds and turns go on and end.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
+    pub(super) fn show_course(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+        match event {
+            AgentEvent::TurnStart { .. } => self.child_works(at),
+            AgentEvent::TurnComplete { end, .. } => {
+                self.forget_reply(at);
+                self.child_rests(at, Some(end));
+            }
+            AgentEvent::RoundEnd => self.end_reviews(at),
+            AgentEvent::RunEnd { result, .. } => self.on_run_end(at, result),
+            AgentEvent::Cancelled => self.forget_reply(at),
+            _ => {}
+        }
+    }
+
+    /// Nothing of a run goes on after its end. Agents in the background do: they have runs of their own.
+    fn on_run_end(&mut self, at: &mut At<'_>, result: &RunOutcome) {
+        self.forget_reply(at);
+        self.settle_session(at, "This ended with the run.");
+        let end = match result {
+            RunOutcome::Stopped { reason } => Some(reason.clone()),
+            RunOutcome::Cancelled => Some(TurnEnd::Cancelled),
+            RunOutcome::Failed { error } => Some(TurnEnd::Error { error: error.clone() }),
+            RunOutcome::Completed { .. } | RunOutcome::NeedsInput => None,
+        };
+        self.child_rests(at, end.as_ref());
+        if let RunOutcome::Stopped { reason } = result
+            && at.who.role == AgentRole::Primary
+        {
+            self.tell(at, Weight::Warning, &format!("Stopped: {reason}."));
+        }
+    }
+}
+
+fn check_line(check: &CheckRun) -> String {
+    let end = match (&check.error, check.fresh) {
+        (Some(error), _) => format!("failed: {error}"),
+        (None, true) => "passed before, nothing changed since".to_owned(),
+        (None, false) => format!("passed in {} ms", check.duration_ms),
+    };
+    format!("{}: {end}  ({})", title(&check.name), title(&check.command))
+}

@@ -1,0 +1,18 @@
+//! What is sent to a client.
+
+use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
+
+/// An update, and the session that it is sent for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outgoing {
+    /// The session as the client knows it.
+    pub(crate) session_id: SessionId,
+    /// What it is told.
+    pub(crate) update: SessionUpdate,
+}
+
+impl From<Outgoing> for SessionNotification {
+    fn from(outgoing: Outgoing) -> Self {
+        Self::new(outgoing.session_id, outgoing.update)
+    }
+}

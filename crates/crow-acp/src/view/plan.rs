@@ -1,0 +1,37 @@
+//! The todo list as a plan.
+
+use agent_client_protocol::v1::schema::{
+    Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate,
+};
+use crow_core::todo::{TodoItem, TodoStatus};
+
+use super::{
+    child::Stage,
+    event::{At, View},
+    text::plain,
+};
+
+impl View {
+    /// Shows the whole list. Those of agents that the client does not know as sessions are not shown: they would take
+    /// the place of the primary's.
+    pub(super) fn on_plan(&mut self, at: &mut At<'_>, items: &[TodoItem]) {
+        let Stage::Session(session) = at.stage else { return };
+        let plan = Plan::new(items.iter().map(entry).collect());
+        let shown = self.plans.get(&at.who.session);
+        let is_known = shown.map_or(items.is_empty(), |shown| *shown == plan);
+        if !is_known {
+            self.plans.insert(at.who.session.clone(), plan.clone());
+            at.send(session.clone(), SessionUpdate::Plan(plan.meta(at.who.meta())));
+        }
+    }
+}
+
+/// Todos have no priority; what is being done comes first.
+fn entry(item: &TodoItem) -> PlanEntry {
+    let (priority, status) = match item.status {
+        TodoStatus::Pending => (PlanEntryPriority::Medium, PlanEntryStatus::Pending),
+        TodoStatus::InProgress => (PlanEntryPriority::High, PlanEntryStatus::InProgress),
+        TodoStatus::Completed => (PlanEntryPriority::Medium, PlanEntryStatus::Completed),
+    };
+    PlanEntry::new(plain(&item.content), priority, status)
+}

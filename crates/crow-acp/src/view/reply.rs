@@ -1,0 +1,239 @@
+//! What models say: every byte once, whatever was missed and whatever comes twice.
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent,
+};
+use crow_core::{
+    ids::ReplyId,
+    message::{CallArguments, ReplyBlock, ReplyContent},
+};
+
+use super::{
+    child::Stage,
+    event::{At, View},
+};
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It is for the user.
+    Text,
+    /// It is the model's reasoning.
+    Thought,
+}
+
+/// What was shown of the reply that an agent is getting.
+#[derive(Debug)]
+pub(super) struct ShownReply {
+    id: ReplyId,
+    /// How often it was begun anew.
+    attempt: u32,
+    text: String,
+    thought: String,
+}
+
+impl ShownReply {
+    fn new(id: &ReplyId) -> Self {
+        Self { id: id.clone(), attempt: 1, text: String::new(), thought: String::new() }
+    }
+
+    fn part(&mut self, part: Part) -> &mut String {
+        match part {
+            Part::Text => &mut self.text,
+            Part::Thought => &mut self.thought,
+        }
+    }
+
+    fn shows_something(&self) -> bool {
+        !self.text.is_empty() || !self.thought.is_empty()
+    }
+
+    /// Begins anew: what was shown is void.
+    fn reset(&mut self) {
+        if self.shows_something() {
+            self.attempt += 1;
+            self.text.clear();
+            self.thought.clear();
+        }
+    }
+
+    fn message_id(&self, part: Part) -> MessageId {
+        let id = self.id.as_str();
+        let part = match part {
+            Part::Text => "",
+            Part::Thought => ".thought",
+        };
+        MessageId::new(match self.attempt {
+            1 => format!("{id}{part}"),
+            attempt => format!("{id}.{attempt}{part}"),
+        })
+    }
+}
+
+/// What a delta means beside what was shown.
+enum Meaning<'a> {
+    /// So much of it is new.
+    New(&'a str),
+    /// Something before it was missed. The whole follows.
+    Gap,
+    /// It belongs to another attempt.
+    Another,
+}
+
+fn meaning<'a>(shown: &str, offset: u64, delta: &'a str) -> Meaning<'a> {
+    let Some(known) = usize::try_from(offset).ok().and_then(|offset| shown.get(offset..)) else {
+        return Meaning::Gap;
+    };
+    if let Some(new) = delta.strip_prefix(known) {
+        Meaning::New(new)
+    } else if known.starts_with(delta) {
+        Meaning::New("")
+    } else {
+        Meaning::Another
+    }
+}
+
+impl View {
+    pub(super) fn on_delta(
+        &mut self,
+        at: &mut At<'_>,
+        part: Part,
+        reply: &ReplyId,
+        (offset, delta): (u64, &str),
+    ) {
+        let shown = self.reply_of(at, reply);
+        let new = match meaning(shown.part(part), offset, delta) {
+            Meaning::New(new) => new,
+            Meaning::Another if offset == 0 => {
+                shown.reset();
+                delta
+            }
+            Meaning::Gap | Meaning::Another => return,
+        };
+        shown.part(part).push_str(new);
+        let id = shown.message_id(part);
+        self.say(at, part, id, new);
+    }
+
+    /// Shows what is missing of a text of which the whole is known so far.
+    pub(super) fn on_whole(&mut self, at: &mut At<'_>, part: Part, reply: &ReplyId, whole: &str) {
+        let shown = self.reply_of(at, reply);
+        if !whole.starts_with(shown.part(part).as_str()) {
+            shown.reset();
+        }
+        let new = whole.strip_prefix(shown.part(part).as_str()).unwrap_or(whole);
+        shown.part(part).push_str(new);
+        let id = shown.message_id(part);
+        self.say(at, part, id, new);
+    }
+
+    pub(super) fn on_reply(&mut self, at: &mut At<'_>, reply: &ReplyId, blocks: &[ReplyBlock]) {
+        let (mut text, mut thought) = (String::new(), String::new());
+        for block in blocks {
+            match &block.content {
+                ReplyContent::Text { text: more } => text.push_str(more),
+                ReplyContent::Thinking { text: more } => thought.push_str(more),
+                ReplyContent::Call(_) | ReplyContent::Opaque => {}
+            }
+        }
+        let shown = self.reply_of(at, reply);
+        if !text.starts_with(&shown.text) || !thought.starts_with(&shown.thought) {
+            shown.reset();
+        }
+        let ids = [Part::Text, Part::Thought].map(|part| shown.message_id(part));
+        let [text_id, thought_id] = ids;
+        let (mut text_shown, mut thought_shown) = (shown.text.len(), shown.thought.len());
+        self.replies.remove(&at.who.session);
+        for block in blocks {
+            match &block.content {
+                ReplyContent::Text { text } => {
+                    let new = after(text, &mut text_shown);
+                    self.say(at, Part::Text, text_id.clone(), new);
+                }
+                ReplyContent::Thinking { text } => {
+                    let new = after(text, &mut thought_shown);
+                    self.say(at, Part::Thought, thought_id.clone(), new);
+                }
+                ReplyContent::Call(call) => {
+                    let arguments = match &call.arguments {
+                        CallArguments::Json(arguments) => arguments.clone(),
+                        CallArguments::Malformed(text) => text.clone().into(),
+                    };
+                    let key = (at.who.session.clone(), call.id.clone());
+                    self.asked.insert(key, (call.name.clone(), arguments));
+                }
+                ReplyContent::Opaque => {}
+            }
+        }
+    }
+
+    pub(super) fn on_reset(
+        &mut self,
+        at: &mut At<'_>,
+        reply: &ReplyId,
+        error: &str,
+        (attempt, wait_ms): (u32, u64),
+    ) {
+        let shown = self.reply_of(at, reply);
+        let void = if shown.shows_something() { " What came of the answer is void." } else { "" };
+        shown.reset();
+        let wait = seconds(wait_ms);
+        let text = format!("The model failed: {error}.{void} Retry {attempt} in {wait}.");
+        self.remark(at, &text);
+    }
+
+    pub(super) fn on_wait(&mut self, at: &mut At<'_>, reason: &str, wait_ms: Option<u64>) {
+        let wait = wait_ms.map(|wait| format!(" ({})", seconds(wait))).unwrap_or_default();
+        self.remark(at, &format!("Waiting for the model: {reason}{wait}"));
+    }
+
+    /// Forgets a reply that will not be completed.
+    pub(super) fn forget_reply(&mut self, at: &At<'_>) {
+        self.replies.remove(&at.who.session);
+    }
+
+    fn reply_of(&mut self, at: &At<'_>, reply: &ReplyId) -> &mut ShownReply {
+        let shown =
+            self.replies.entry(at.who.session.clone()).or_insert_with(|| ShownReply::new(reply));
+        if shown.id != *reply {
+            *shown = ShownReply::new(reply);
+        }
+        shown
+    }
+
+    fn say(&mut self, at: &mut At<'_>, part: Part, id: MessageId, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match at.stage {
+            Stage::Session(session) => {
+                let content = ContentBlock::Text(TextContent::new(text));
+                let chunk = ContentChunk::new(content).message_id(id).meta(at.who.meta());
+                let update = match part {
+                    Part::Text => SessionUpdate::AgentMessageChunk(chunk),
+                    Part::Thought => SessionUpdate::AgentThoughtChunk(chunk),
+                };
+                at.send(session.clone(), update);
+            }
+            Stage::Below(Some(anchor)) if part == Part::Text => {
+                self.calls.says(anchor, &id, text);
+            }
+            Stage::Below(_) => {}
+        }
+    }
+}
+
+/// Returns what is left of a text after so many bytes of it and of those that follow it were shown.
+fn after<'a>(text: &'a str, shown: &mut usize) -> &'a str {
+    let skipped = text.len().min(*shown);
+    *shown -= skipped;
+    text.get(skipped..).unwrap_or_default()
+}
+
+fn seconds(millis: u64) -> String {
+    match millis {
+        0 => "a moment".to_owned(),
+        1..1000 => format!("{millis} ms"),
+        _ => format!("{} s", millis.div_ceil(1000)),
+    }
+}

@@ -1,0 +1,179 @@
+//! Ends of calls.
+
+use agent_client_protocol::v1::schema::{ToolCallContent, ToolCallStatus, ToolCallUpdateFields};
+use crow_core::{
+    ids::CallId,
+    permission::{Denial, DenialSource},
+    todo::TodoItem,
+    tool::{ToolResult, ToolStatus},
+};
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::Facts,
+    content::{fenced, image, prose},
+    diff::{Known, Shown, of_change},
+    event::{At, View},
+    kind::Body,
+    open_call::OpenCall,
+    terminal,
+    text::{bounded, plain},
+};
+
+/// How many bytes of the output stand in the raw output.
+const RAW_OUTPUT: usize = 16 * 1024;
+
+impl View {
+    pub(super) fn on_end(
+        &mut self,
+        at: &mut At<'_>,
+        (call_id, tool): (&CallId, &str),
+        result: &ToolResult,
+        denial: Option<&Denial>,
+    ) {
+        let key = (at.who.session.clone(), call_id.clone());
+        self.plan_of_result(at, result);
+        let was_settled = self.calls.was_settled(&key);
+        if !was_settled && !self.calls.is_open(&key) && self.is_shown(at, &key, tool) {
+            let arguments = self.arguments(&key);
+            let facts = Facts { tool, title: tool, arguments: &arguments };
+            self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, None));
+        }
+        self.asked.remove(&key);
+        self.calls.forget(&key);
+        if let Some(call) = self.calls.take(&key) {
+            self.end_call(at, call, result, denial);
+        }
+    }
+
+    fn end_call(
+        &mut self,
+        at: &mut At<'_>,
+        mut call: OpenCall,
+        result: &ToolResult,
+        denial: Option<&Denial>,
+    ) {
+        let change = self.change(result);
+        let mut content = Vec::new();
+        if call.in_terminal {
+            content.push(terminal::content(&call.id));
+        }
+        content.extend(call.head.clone());
+        content.extend(body(&call, result, denial));
+        let is_previewed = change.content.is_empty() && call.showing.body == Body::Change;
+        if is_previewed {
+            // What would have been changed stays to be seen, also where nothing was.
+            let diffs = call.content.iter();
+            let diffs = diffs.filter(|shown| matches!(shown, ToolCallContent::Diff(_)));
+            content.splice(0..0, diffs.cloned());
+        } else {
+            content.extend(change.content);
+        }
+        content.extend(result.images.iter().map(|shown| ToolCallContent::from(image(shown))));
+        let status = match result.status {
+            ToolStatus::Success => ToolCallStatus::Completed,
+            ToolStatus::Error | ToolStatus::Cancelled => ToolCallStatus::Failed,
+        };
+        let mut fields = ToolCallUpdateFields::new().status(status).raw_output(raw_output(result));
+        if content != call.content {
+            fields = fields.content(content.clone());
+            call.content = content;
+        }
+        if !change.locations.is_empty() {
+            fields = fields.locations(change.locations);
+        }
+        let mut meta = call.who.meta_with(marks(result, denial));
+        if call.in_terminal {
+            let rest = match denial {
+                Some(denial) => refusal(denial),
+                None => terminal::rest(&call.output, &result.output),
+            };
+            if !rest.is_empty() {
+                meta = terminal::output(&call.id, &rest, meta);
+            }
+            let code = result.metadata.extra.get("exit_code").and_then(Value::as_i64);
+            meta = terminal::exit(&call.id, code, meta);
+        }
+        at.out.push(call.update_with(fields, meta));
+    }
+
+    fn change(&self, result: &ToolResult) -> Shown {
+        let metadata = &result.metadata;
+        let known = Known {
+            patch: metadata.diff.as_ref(),
+            files: &metadata.files_modified,
+            paths: metadata.changes.map_or(0, |changes| changes.paths()),
+            before: metadata.snapshot_before.as_ref(),
+            after: metadata.snapshot_after.as_ref(),
+        };
+        of_change(self.contents.as_ref(), &self.cwd, known)
+    }
+
+    /// Shows the plan that a call made. The event that tells of it is not in the log.
+    fn plan_of_result(&mut self, at: &mut At<'_>, result: &ToolResult) {
+        let todos = result.metadata.extra.get("todos");
+        if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
+            self.on_plan(at, &items);
+        }
+    }
+}
+
+/// What is shown beside what was changed.
+fn body(call: &OpenCall, result: &ToolResult, denial: Option<&Denial>) -> Option<ToolCallContent> {
+    if let Some(denial) = denial {
+        return Some(prose(&refusal(denial)));
+    }
+    let output = result.output.as_str();
+    match (call.showing.body, result.status) {
+        _ if output.trim().is_empty() => None,
+        (Body::Command, _) if call.in_terminal => None,
+        (Body::Change, ToolStatus::Success) if result.metadata.diff.is_some() => None,
+        (Body::Prose, _) => Some(prose(output)),
+        (Body::Command | Body::Change | Body::Output, _) => Some(fenced(output, "")),
+    }
+}
+
+fn refusal(denial: &Denial) -> String {
+    let reason = plain(&denial.reason);
+    match (denial.source, reason.is_empty()) {
+        (DenialSource::User, true) => "Rejected.".to_owned(),
+        (DenialSource::User, false) => format!("Rejected: {reason}"),
+        (DenialSource::Policy, true) => "Not permitted by policy.".to_owned(),
+        (DenialSource::Policy, false) => format!("Not permitted by policy: {reason}"),
+    }
+}
+
+fn marks(result: &ToolResult, denial: Option<&Denial>) -> Map<String, Value> {
+    let mut marks = Map::new();
+    match denial.map(|denial| denial.source) {
+        Some(DenialSource::User) => drop(marks.insert("denied".to_owned(), "user".into())),
+        Some(DenialSource::Policy) => drop(marks.insert("denied".to_owned(), "policy".into())),
+        None => {}
+    }
+    if result.status == ToolStatus::Cancelled {
+        marks.insert("cancelled".to_owned(), true.into());
+    }
+    marks
+}
+
+fn raw_output(result: &ToolResult) -> Value {
+    let metadata = &result.metadata;
+    let mut raw = Map::from_iter([
+        ("status".to_owned(), json!(result.status)),
+        ("output".to_owned(), Value::from(bounded(&plain(&result.output), RAW_OUTPUT))),
+    ]);
+    if let Some(error) = &result.error {
+        raw.insert("error".to_owned(), plain(error).into());
+    }
+    if metadata.duration_ms > 0 {
+        raw.insert("durationMs".to_owned(), metadata.duration_ms.into());
+    }
+    if let Some(code) = metadata.extra.get("exit_code") {
+        raw.insert("exitCode".to_owned(), code.clone());
+    }
+    if let Some(changes) = &metadata.changes {
+        raw.insert("changes".to_owned(), json!(changes));
+    }
+    Value::Object(raw)
+}

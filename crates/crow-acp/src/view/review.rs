@@ -1,0 +1,111 @@
+//! What reviewers do: one call for each of their looks at the work.
+
+use agent_client_protocol::v1::schema::{
+    SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdateFields, ToolKind,
+};
+use crow_core::{
+    event::Verdict,
+    ids::{CallId, SessionId},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::Calls,
+    content::{prose, raw},
+    event::{At, View},
+    kind::{Body, Rank, Showing},
+    open_call::{Key, OpenCall},
+};
+
+const SHOWING: Showing = Showing { kind: ToolKind::Think, body: Body::Prose, rank: Rank::Major };
+
+/// Begins the keys of reviews. Ids of calls do not: models write no line feeds in them.
+const MARK: &str = "review\n";
+
+fn key(primary: &SessionId, coagent: &str) -> Key {
+    (primary.clone(), CallId::new(format!("{MARK}{coagent}")))
+}
+
+impl Calls {
+    /// Returns the open review of a session's work by a coagent.
+    pub(super) fn open_review(&self, primary: &SessionId, coagent: &str) -> Option<ToolCallId> {
+        let (session, call) = key(primary, coagent);
+        self.open_id(&session, &call)
+    }
+
+    /// Returns the coagents whose reviews of a session's work are open.
+    fn open_reviewers(&self, primary: &SessionId) -> Vec<String> {
+        let keys = self.open_keys().filter(|(session, _)| session == primary);
+        keys.filter_map(|(_, call)| Some(call.as_str().strip_prefix(MARK)?.to_owned())).collect()
+    }
+}
+
+impl View {
+    /// A review begins with what is handed over, which stands in the log; a client that came late sees its start.
+    pub(super) fn begin_review(&mut self, at: &mut At<'_>, coagent: &str, handoff: Option<&str>) {
+        let key = key(&at.who.session, coagent);
+        if self.calls.is_open(&key) {
+            return;
+        }
+        let title = format!("Review {} — {coagent}", at.who.round.max(1));
+        let id = match at.seq {
+            Some(seq) => format!("review-{seq}"),
+            None => {
+                self.messages += 1;
+                format!("review-{}-{}", at.who.round, self.messages)
+            }
+        };
+        let session = self.session_of(at.stage);
+        let who = at.who.clone();
+        let id = ToolCallId::new(id);
+        let mut call = OpenCall::new(key, id, session, who, (title, SHOWING));
+        call.status = ToolCallStatus::InProgress;
+        let input = handoff.map(|handoff| raw(&json!({ "reviewer": coagent, "handoff": handoff })));
+        let shown = ToolCall::new(call.id.clone(), call.title.clone())
+            .name("review")
+            .kind(SHOWING.kind)
+            .status(call.status)
+            .raw_input(input)
+            .meta(call.who.meta());
+        at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
+        self.calls.push(call);
+    }
+
+    /// Ends the reviews of a round. One without a verdict has no other end in the log.
+    pub(super) fn end_reviews(&mut self, at: &mut At<'_>) {
+        for coagent in self.calls.open_reviewers(&at.who.session) {
+            self.end_review(at, &coagent, None);
+        }
+    }
+
+    pub(super) fn end_review(&mut self, at: &mut At<'_>, coagent: &str, verdict: Option<Verdict>) {
+        let key = key(&at.who.session, coagent);
+        let Some(mut call) = self.calls.take(&key) else { return };
+        at.out.extend(call.catch_up());
+        let (status, word) = match verdict {
+            Some(Verdict::Approved) => (ToolCallStatus::Completed, Some("approved")),
+            Some(Verdict::Rejected) => (ToolCallStatus::Failed, Some("rejected")),
+            None => (ToolCallStatus::Completed, None),
+        };
+        let mut output = Map::new();
+        let mut fields = ToolCallUpdateFields::new().status(status);
+        if let Some(word) = word {
+            output.insert("verdict".to_owned(), word.into());
+            let text = match word {
+                "approved" => "**Approved.**",
+                _ => "**Sent back.**",
+            };
+            let mut content = call.content.clone();
+            content.push(prose(text));
+            fields = fields.content(content);
+        }
+        let said = call.said();
+        if !said.is_empty() {
+            output.insert("text".to_owned(), said.into());
+        }
+        if !output.is_empty() {
+            fields = fields.raw_output(raw(&Value::Object(output)));
+        }
+        at.out.push(call.update(fields, Map::new()));
+    }
+}

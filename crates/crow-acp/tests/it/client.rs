@@ -1,0 +1,204 @@
+//! A client that speaks lines of JSON, and the agent that it speaks to.
+
+use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
+
+use crow_acp::{AcpIdentity, AcpServer};
+use crow_core::tool::ToolRegistry;
+use crow_runtime::{FileStore, HandleAnswerer, RuntimeConfig};
+use crow_testkit::{
+    host::ScriptedHost,
+    scripted::{Play, ScriptedModel},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{
+        AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf,
+        WriteHalf,
+    },
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// How long an answer may take that comes at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A product with a scripted model, and folders of its own.
+pub(crate) struct Product {
+    pub(crate) host: Arc<ScriptedHost>,
+    pub(crate) model: ScriptedModel,
+    pub(crate) server: AcpServer,
+    folder: TempDir,
+}
+
+impl Product {
+    pub(crate) fn new(plays: impl IntoIterator<Item = Play>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let model = ScriptedModel::new(plays);
+        let mut tools = ToolRegistry::new();
+        crow_tools::register_builtin(&mut tools);
+        let config = RuntimeConfig {
+            answerer: Arc::new(HandleAnswerer),
+            store: Arc::new(FileStore::new(folder.path().join("sessions"))),
+            ..RuntimeConfig::default()
+        };
+        let host = Arc::new(ScriptedHost::new(model.clone(), tools, config));
+        std::fs::create_dir(folder.path().join("project")).unwrap();
+        let identity = AcpIdentity {
+            name: "crow-agent".to_owned(),
+            title: "Crow".to_owned(),
+            version: "0.0.0".to_owned(),
+            ..AcpIdentity::default()
+        };
+        let server = AcpServer::new(Arc::clone(&host) as _, identity);
+        Self { host, model, server, folder }
+    }
+
+    /// The folder in which sessions work.
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.folder.path().join("project").canonicalize().unwrap()
+    }
+
+    /// Connects a client. `buffer` is how many bytes may wait on the way to it.
+    pub(crate) fn connect_with(&self, buffer: usize) -> Client {
+        let (ours, theirs) = tokio::io::duplex(buffer);
+        let (incoming, outgoing) = tokio::io::split(theirs);
+        let server = self.server.clone();
+        let serving = tokio::spawn(async move {
+            server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
+        });
+        let (read, write) = tokio::io::split(ours);
+        let lines = BufReader::new(read).lines();
+        let seen = VecDeque::new();
+        Client { write: Some(write), lines, serving, next_id: 0, seen, cwd: self.cwd() }
+    }
+
+    /// Connects a client that has introduced itself.
+    pub(crate) async fn connect(&self) -> Client {
+        let mut client = self.connect_with(1 << 20);
+        client.introduce(json!({})).await;
+        client
+    }
+}
+
+/// A client.
+pub(crate) struct Client {
+    write: Option<WriteHalf<DuplexStream>>,
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    serving: JoinHandle<()>,
+    next_id: u64,
+    /// What came and was not asked for, the oldest first.
+    pub(crate) seen: VecDeque<Value>,
+    cwd: PathBuf,
+}
+
+impl Client {
+    pub(crate) async fn introduce(&mut self, capabilities: Value) -> Value {
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+        self.request("initialize", params).await
+    }
+
+    /// Makes a session and returns its id.
+    pub(crate) async fn session(&mut self) -> String {
+        let params = json!({ "cwd": self.cwd, "mcpServers": [] });
+        let made = self.request("session/new", params).await;
+        made["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    }
+
+    /// Says something and returns the answer at the end of the turn.
+    pub(crate) async fn prompt(&mut self, session: &str, text: &str) -> Value {
+        let id = self.begin_prompt(session, text).await;
+        self.answer(id).await
+    }
+
+    pub(crate) async fn begin_prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.begin("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) async fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.line(&message.to_string()).await;
+        id
+    }
+
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.line(&message.to_string()).await;
+    }
+
+    pub(crate) async fn respond(&mut self, id: &Value, result: Value) {
+        self.line(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
+    }
+
+    pub(crate) async fn line(&mut self, line: &str) {
+        let write = self.write.as_mut().unwrap();
+        write.write_all(line.as_bytes()).await.unwrap();
+        write.write_all(b"\n").await.unwrap();
+    }
+
+    /// Waits for the answer to a request; what else comes is kept.
+    pub(crate) async fn answer(&mut self, id: u64) -> Value {
+        self.until(|message| message["id"] == id && message.get("method").is_none()).await
+    }
+
+    /// Waits for a request of the agent.
+    pub(crate) async fn asked(&mut self, method: &str) -> Value {
+        self.until(|message| message["method"] == method && message.get("id").is_some()).await
+    }
+
+    /// Waits for an update of that kind.
+    pub(crate) async fn updated(&mut self, kind: &str) -> Value {
+        self.until(|message| message["params"]["update"]["sessionUpdate"] == kind).await
+    }
+
+    /// Waits for a message that fits; those before it are kept.
+    pub(crate) async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.seen.iter().position(&fits) {
+            return self.seen.remove(place).unwrap();
+        }
+        loop {
+            let message = self.next().await.expect("the agent has gone");
+            if fits(&message) {
+                return message;
+            }
+            self.seen.push_back(message);
+        }
+    }
+
+    /// Returns the next message.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        let line = timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("nothing comes").unwrap()?;
+        Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    /// Takes the updates that came so far.
+    pub(crate) fn updates(&mut self) -> Vec<Value> {
+        let updates = self.seen.iter().filter(|message| message["method"] == "session/update");
+        let updates = updates.map(|message| message["params"]["update"].clone()).collect();
+        self.seen.retain(|message| message["method"] != "session/update");
+        updates
+    }
+
+    /// Says the last word, and waits until the agent has gone.
+    pub(crate) async fn leave(mut self) {
+        drop(self.write.take().map(|mut write| async move { write.shutdown().await }));
+        drop(self.lines);
+        timeout(PATIENCE, self.serving).await.expect("the agent stays").unwrap();
+    }
+}
+
+/// Returns the text of message chunks.
+pub(crate) fn said(updates: &[Value]) -> String {
+    let chunks = updates.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
+    chunks.map(|update| update["content"]["text"].as_str().unwrap()).collect()
+}

@@ -1,0 +1,100 @@
+//! Questions to the user.
+
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Product};
+
+async fn asking(product: &Product) -> (Client, String) {
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let params = json!({ "sessionId": session, "configId": "permissions", "value": "ask" });
+    client.request("session/set_config_option", params).await;
+    (client, session)
+}
+
+fn option(request: &Value, kind: &str) -> Value {
+    let options = request["params"]["options"].as_array().unwrap();
+    let option = options.iter().find(|option| option["kind"] == kind);
+    option.unwrap_or_else(|| panic!("{kind}: {options:?}"))["optionId"].clone()
+}
+
+fn writes() -> Vec<crow_testkit::scripted::Play> {
+    let write = |name: &str| json!({ "path": name, "content": "x" });
+    vec![
+        reply([call("1", "write_file", write("a"))]),
+        reply([call("2", "write_file", write("b"))]),
+        reply([text("done")]),
+    ]
+}
+
+#[tokio::test]
+async fn an_allowed_call_runs_and_a_rejected_one_is_told_to_the_model() {
+    let product = Product::new(writes());
+    let (mut client, session) = asking(&product).await;
+    let prompt = client.begin_prompt(&session, "write").await;
+    let first = client.asked("session/request_permission").await;
+    let announced = client
+        .updates()
+        .iter()
+        .any(|update| update["toolCallId"] == first["params"]["toolCall"]["toolCallId"]);
+    assert!(announced, "the call is known before it is asked about");
+    let selected = |id: Value| json!({ "outcome": { "outcome": "selected", "optionId": id } });
+    client.respond(&first["id"], selected(option(&first, "allow_once"))).await;
+    let second = client.asked("session/request_permission").await;
+    client.respond(&second["id"], selected(option(&second, "reject_once"))).await;
+    assert_eq!(client.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert!(product.cwd().join("a").exists());
+    assert!(!product.cwd().join("b").exists());
+}
+
+#[tokio::test]
+async fn what_is_always_allowed_is_not_asked_about_again() {
+    let product = Product::new(writes());
+    let (mut client, session) = asking(&product).await;
+    let prompt = client.begin_prompt(&session, "write").await;
+    let first = client.asked("session/request_permission").await;
+    let options = first["params"]["options"].as_array().unwrap();
+    let widest = options.iter().rfind(|option| option["kind"] == "allow_always").unwrap();
+    let selected = json!({ "outcome": { "outcome": "selected", "optionId": widest["optionId"] } });
+    client.respond(&first["id"], selected).await;
+    assert_eq!(client.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert!(product.cwd().join("b").exists());
+    assert!(client.seen.iter().all(|message| message["method"] != "session/request_permission"));
+}
+
+#[tokio::test]
+async fn a_cancel_takes_the_question_back() {
+    let product = Product::new(writes());
+    let (mut client, session) = asking(&product).await;
+    let prompt = client.begin_prompt(&session, "write").await;
+    let asked = client.asked("session/request_permission").await;
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    let withdrawn = client.until(|message| message["method"] == "$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    assert_eq!(client.answer(prompt).await["result"]["stopReason"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_question_that_the_client_cancels_cancels_the_turn() {
+    let product = Product::new(writes());
+    let (mut client, session) = asking(&product).await;
+    let prompt = client.begin_prompt(&session, "write").await;
+    let asked = client.asked("session/request_permission").await;
+    client.respond(&asked["id"], json!({ "outcome": { "outcome": "cancelled" } })).await;
+    assert_eq!(client.answer(prompt).await["result"]["stopReason"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_client_that_dies_while_it_is_asked_changes_nothing_and_loses_no_session() {
+    let product = Product::new(writes());
+    let (mut client, session) = asking(&product).await;
+    client.begin_prompt(&session, "write").await;
+    client.asked("session/request_permission").await;
+    client.leave().await;
+    assert!(!product.cwd().join("a").exists());
+    let mut client = product.connect().await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let loaded = client.request("session/load", params).await;
+    assert!(loaded.get("error").is_none(), "{loaded}");
+}

@@ -1,0 +1,146 @@
+//! Sessions: made, listed, shown again, closed, forked, removed.
+
+use crow_testkit::scripted::{call, reply, text, thinking};
+use serde_json::json;
+
+use crate::client::{Product, said};
+
+#[tokio::test]
+async fn a_session_is_on_disk_before_the_client_knows_it() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let listed = client.request("session/list", json!({ "cwd": product.cwd() })).await;
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
+    let elsewhere = client.request("session/list", json!({ "cwd": "/elsewhere" })).await;
+    assert_eq!(elsewhere["result"]["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn a_loaded_session_shows_everything_that_happened_before_it_answers() {
+    let edit = json!({ "path": "a.txt", "content": "new\n" });
+    let product = Product::new([
+        reply([thinking("hm"), text("I write."), call("1", "write_file", edit)]),
+        reply([text("Done.")]),
+    ]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "write it").await;
+    client.leave().await;
+    let mut client = product.connect().await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let loaded = client.request("session/load", params).await;
+    assert!(loaded.get("error").is_none(), "{loaded}");
+    let updates = client.updates();
+    let kinds: Vec<_> =
+        updates.iter().map(|update| update["sessionUpdate"].as_str().unwrap()).collect();
+    assert_eq!(kinds.first(), Some(&"user_message_chunk"), "{kinds:?}");
+    assert!(kinds.contains(&"agent_thought_chunk"), "{kinds:?}");
+    assert_eq!(said(&updates), "I write.Done.");
+    let shown = serde_json::to_string(&updates).unwrap();
+    assert!(shown.contains("\"newText\":\"new\\n\""), "{shown}");
+    let ended = updates.iter().filter(|update| update["status"] == "completed").count();
+    assert_eq!(ended, 1);
+}
+
+#[tokio::test]
+async fn a_resumed_session_goes_on_without_showing_what_was() {
+    let product = Product::new([reply([text("one")]), reply([text("two")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "1").await;
+    client.leave().await;
+    let mut client = product.connect().await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    client.request("session/resume", params).await;
+    let end = client.prompt(&session, "2").await;
+    let updates = client.updates();
+    assert_eq!(said(&updates), "two", "{end} {updates:#?}");
+}
+
+#[tokio::test]
+async fn a_fork_has_the_history_and_an_id_of_its_own() {
+    let product = Product::new([reply([text("one")]), reply([text("two")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "1").await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let forked = client.request("session/fork", params).await;
+    let fork = forked["result"]["sessionId"].as_str().unwrap().to_owned();
+    assert_ne!(fork, session);
+    client.prompt(&fork, "2").await;
+    let outline = product.model.requests().last().unwrap().outline().join("\n");
+    assert!(outline.contains("one"), "{outline}");
+}
+
+#[tokio::test]
+async fn a_closed_session_takes_nothing_more_and_a_deleted_one_is_gone() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "1").await;
+    let closed = client.request("session/close", json!({ "sessionId": session })).await;
+    assert!(closed.get("error").is_none(), "{closed}");
+    let refused = client.prompt(&session, "2").await;
+    assert_eq!(refused["error"]["code"], -32002, "{refused}");
+    client.request("session/delete", json!({ "sessionId": session })).await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let unknown = client.request("session/load", params).await;
+    assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+}
+
+#[tokio::test]
+async fn a_title_is_set_and_told() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.request("session/set_title", json!({ "sessionId": session, "title": "mine" })).await;
+    let update = client.updated("session_info_update").await;
+    assert_eq!(update["params"]["update"]["title"], "mine");
+    let listed = client.request("session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"][0]["title"], "mine");
+}
+
+#[tokio::test]
+async fn long_lists_come_page_by_page_and_each_session_once() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let mut made = Vec::new();
+    for _ in 0..60 {
+        made.push(client.session().await);
+    }
+    let mut listed = Vec::new();
+    let mut cursor = json!(null);
+    loop {
+        let page = client.request("session/list", json!({ "cursor": cursor })).await;
+        let sessions = page["result"]["sessions"].as_array().unwrap();
+        assert!(sessions.len() <= 50);
+        listed.extend(
+            sessions.iter().map(|session| session["sessionId"].as_str().unwrap().to_owned()),
+        );
+        cursor = page["result"]["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    listed.sort();
+    made.sort();
+    assert_eq!(listed, made);
+    let refused = client.request("session/list", json!({ "cursor": "nonsense" })).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+#[tokio::test]
+async fn options_are_answered_as_a_whole_list_and_told_when_they_change() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let params = json!({ "sessionId": session, "configId": "permissions", "value": "read-only" });
+    let set = client.request("session/set_config_option", params).await;
+    let options = set["result"]["configOptions"].as_array().unwrap();
+    let permissions = options.iter().find(|option| option["id"] == "permissions").unwrap();
+    assert_eq!(permissions["currentValue"], "read-only");
+    let params = json!({ "sessionId": session, "configId": "permissions", "value": "nonsense" });
+    let refused = client.request("session/set_config_option", params).await;
+    assert!(refused["error"]["message"].is_string(), "{refused}");
+}

@@ -1,0 +1,144 @@
+//! Turns.
+
+use crow_testkit::scripted::{call, reply, text, thinking};
+use serde_json::json;
+
+use crate::client::{Product, said};
+
+#[tokio::test]
+async fn a_turn_streams_thoughts_and_words_and_ends() {
+    let product = Product::new([reply([thinking("hm"), text("Hello.")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let end = client.prompt(&session, "hi").await;
+    assert_eq!(end["result"]["stopReason"], "end_turn");
+    let updates = client.updates();
+    assert_eq!(said(&updates), "Hello.");
+    let thought =
+        updates.iter().find(|update| update["sessionUpdate"] == "agent_thought_chunk").unwrap();
+    assert_eq!(thought["content"]["text"], "hm");
+    let message =
+        updates.iter().find(|update| update["sessionUpdate"] == "agent_message_chunk").unwrap();
+    assert!(message["messageId"].is_string());
+}
+
+#[tokio::test]
+async fn commands_are_told_after_the_session_is_known() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    client.session().await;
+    assert!(client.updates().is_empty(), "nothing comes before the answer");
+    let update = client.updated("available_commands_update").await;
+    let commands = update["params"]["update"]["availableCommands"].as_array().unwrap();
+    assert!(commands.iter().any(|command| command["name"] == "echo"));
+}
+
+#[tokio::test]
+async fn a_command_is_done_and_not_said_to_the_model() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let end = client.prompt(&session, "/echo once more").await;
+    assert_eq!(end["result"]["stopReason"], "end_turn");
+    assert_eq!(said(&client.updates()), "once more");
+    assert!(product.model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_edit_shows_both_texts_and_ends_once() {
+    let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "two" });
+    let read = json!({ "path": "a.txt" });
+    let product = Product::new([
+        reply([call("1", "read_file", read)]),
+        reply([call("2", "edit_file", edit)]),
+        reply([text("done")]),
+    ]);
+    std::fs::write(product.cwd().join("a.txt"), "one\n").unwrap();
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "edit").await;
+    let updates = client.updates();
+    let ends: Vec<_> = updates
+        .iter()
+        .filter(|update| update["status"] == "completed" || update["status"] == "failed")
+        .collect();
+    assert_eq!(ends.len(), 2, "{ends:#?}");
+    let diffs: Vec<_> = updates
+        .iter()
+        .filter_map(|update| update["content"].as_array())
+        .flatten()
+        .filter(|content| content["type"] == "diff")
+        .collect();
+    let diff = diffs.last().unwrap();
+    assert_eq!((&diff["oldText"], &diff["newText"]), (&json!("one\n"), &json!("two\n")));
+    assert_eq!(diff["path"], json!(product.cwd().join("a.txt")));
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
+    let sleep = json!({ "command": "echo $$ > pid; exec sleep 1000" });
+    let product = Product::new([reply([call("1", "bash", sleep)])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let prompt = client.begin_prompt(&session, "sleep").await;
+    let pid = product.cwd().join("pid");
+    while std::fs::read_to_string(&pid).unwrap_or_default().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    let end = client.answer(prompt).await;
+    assert_eq!(end["result"]["stopReason"], "cancelled");
+    let updates = client.updates();
+    let last = updates.iter().rfind(|update| update["toolCallId"].is_string()).unwrap();
+    assert_eq!(last["status"], "failed", "{last}");
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    let alive = std::path::Path::new("/proc").join(pid.trim());
+    assert!(!alive.exists() || is_zombie(&alive), "the command lives");
+}
+
+fn is_zombie(process: &std::path::Path) -> bool {
+    let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
+#[tokio::test]
+async fn prompts_in_a_running_turn_wait_and_are_answered_in_their_order() {
+    let product = Product::new([reply([text("one")]), reply([text("two")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let first = client.begin_prompt(&session, "1").await;
+    let second = client.begin_prompt(&session, "2").await;
+    assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
+    assert_eq!(client.answer(second).await["result"]["stopReason"], "end_turn");
+    assert_eq!(said(&client.updates()), "onetwo");
+}
+
+#[tokio::test]
+async fn one_prompt_is_taken_back_and_the_others_go_on() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let first = client.begin_prompt(&session, "1").await;
+    let second = client.begin_prompt(&session, "2").await;
+    client.notify("$/cancel_request", json!({ "requestId": second })).await;
+    assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
+    assert_eq!(client.answer(second).await["result"]["stopReason"], "cancelled");
+}
+
+#[tokio::test]
+async fn words_in_a_running_turn_reach_the_agent() {
+    let wait = json!({ "command": "until [ -e go ]; do sleep 0.01; done" });
+    let product = Product::new([reply([call("1", "bash", wait)]), reply([text("ok")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let prompt = client.begin_prompt(&session, "work").await;
+    client.updated("tool_call").await;
+    let words = json!([{ "type": "text", "text": "and faster" }]);
+    let params = json!({ "sessionId": session, "prompt": words });
+    let steered = client.request("_session/steering", params).await;
+    assert_eq!(steered["result"]["outcome"], "injected");
+    std::fs::write(product.cwd().join("go"), "").unwrap();
+    client.answer(prompt).await;
+    let requests = product.model.requests();
+    assert!(requests.last().unwrap().outline().join("\n").contains("and faster"));
+}

@@ -1,0 +1,80 @@
+//! What a server may ask of this side: whether it is there, and in which folders it works.
+
+use std::path::PathBuf;
+
+#[expect(
+    deprecated,
+    reason = "servers ask for roots, whatever becomes of them in the protocol"
+)]
+use rmcp::model::{ListRootsResult, Root, RootsCapabilities};
+use rmcp::{
+    ClientHandler, ErrorData, RoleClient,
+    model::{
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode,
+        Implementation,
+    },
+    service::RequestContext,
+};
+
+/// Answers the requests of a server. It has no model to sample and nobody to ask, and says so by not having the methods.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    roots: Vec<String>,
+}
+
+impl Client {
+    pub(crate) fn new(roots: &[PathBuf]) -> Self {
+        Self { roots: roots.iter().map(|root| file_uri(root)).collect() }
+    }
+}
+
+#[expect(deprecated, reason = "servers ask for roots, whatever becomes of them in the protocol")]
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        let own = Implementation::new("crow-agent", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, own)
+    }
+
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let text = "elicitation/create is not supported by this client";
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
+    }
+}
+
+/// Writes a path as the address of a file.
+fn file_uri(path: &std::path::Path) -> String {
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                uri.push(char::from(*byte));
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_an_address_without_what_ends_one() {
+        let uri = file_uri(std::path::Path::new("/home/ä b/#x"));
+        assert_eq!(uri, "file:///home/%C3%A4%20b/%23x");
+    }
+}

@@ -1,0 +1,394 @@
+//! A connection to a server.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crow_core::{
+    capability::{HttpError, OutputTail, PipedSpec, ProcessEnd},
+    mcp::McpTransport,
+    tool::Progress,
+};
+use http::{HeaderName, HeaderValue};
+use rmcp::{
+    RoleClient,
+    model::{
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
+        JsonObject, ListToolsRequest, PaginatedRequestParams, ServerResult,
+    },
+    service::{
+        Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_ct,
+    },
+    transport::{Transport, streamable_http_client::StreamableHttpError},
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use crate::{
+    client::Client,
+    failure::{CallError, ConnectError, last_words},
+    listed::Listed,
+    settings::{McpSettings, Outside},
+    text,
+    transport::{self, CallSlot, Guarded, LineTransport, Wire},
+};
+
+/// How much is kept of what a program prints on standard error.
+const ERRORS: usize = 8 * 1024;
+/// The most pages of a list of tools.
+const MOST_PAGES: usize = 50;
+/// The most tools that are looked at.
+const MOST_LISTED: usize = 2000;
+/// How long a list may take, once there is a connection.
+const LIST: Duration = Duration::from_secs(30);
+/// How long a server may take to hear that it is no longer needed, before it is ended.
+const GOODBYE: Duration = Duration::from_millis(300);
+/// How long a cancellation may take on its way.
+const CANCEL: Duration = Duration::from_secs(2);
+/// How long is waited for the end of a program that closed its output: it says more.
+const ENDING: Duration = Duration::from_millis(300);
+/// The longest text of a server in an error.
+const LONGEST: usize = 1000;
+
+/// A connection to a server. Dropping it ends the server, if it is a program.
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    service: Mutex<Option<RunningService<RoleClient, Client>>>,
+    link: Link,
+    tasks: TaskTracker,
+    _ends: DropGuard,
+}
+
+/// What is known of a connection from its first moment on.
+#[derive(Debug, Clone)]
+struct Link {
+    wire: Arc<Wire>,
+    errors: OutputTail,
+    /// How the program ended, where it is one.
+    ended: Arc<std::sync::Mutex<Option<String>>>,
+    /// Cancelled when the program is gone.
+    gone: Option<CancellationToken>,
+}
+
+/// What ends a connection, and who runs what belongs to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Lifetime {
+    pub(crate) token: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Connection {
+    /// Connects, and lists the tools.
+    pub(crate) async fn open(
+        settings: &McpSettings,
+        outside: &Outside,
+        lifetime: &Lifetime,
+        limit: Duration,
+    ) -> Result<(Self, Listed), ConnectError> {
+        let stop = lifetime.token.child_token();
+        let ends = stop.clone().drop_guard();
+        let mut link = Link {
+            wire: Arc::default(),
+            errors: OutputTail::new(ERRORS),
+            ended: Arc::default(),
+            gone: None,
+        };
+        let connect = async {
+            let service = connect(settings, outside, lifetime, &stop, &mut link).await?;
+            let connection = Self {
+                peer: service.peer().clone(),
+                service: Mutex::new(Some(service)),
+                link: link.clone(),
+                tasks: lifetime.tasks.clone(),
+                _ends: ends,
+            };
+            let listed = connection.list(settings.tools.as_deref()).await;
+            match listed {
+                Ok(listed) => Ok((connection, listed)),
+                Err(why) => Err(connection.link.refused(&why).await),
+            }
+        };
+        let opened = tokio::select! {
+            biased;
+            () = lifetime.token.cancelled() => return Err(ConnectError::Closed),
+            opened = timeout(limit, connect) => opened,
+        };
+        opened.unwrap_or_else(|_| Err(ConnectError::Late { limit, errors: link.errors.to_text() }))
+    }
+
+    /// Returns whether calls may come through.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.link.wire.closed.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Waits until nothing comes any more, and says why.
+    pub(crate) async fn closed(&self) -> String {
+        self.link.wire.closed.cancelled().await;
+        self.link.why().await
+    }
+
+    /// Waits until the server says that its tools changed.
+    pub(crate) async fn changed(&self) {
+        self.link.wire.changed.notified().await;
+    }
+
+    /// Lists the tools.
+    pub(crate) async fn list(&self, wanted: Option<&[String]>) -> Result<Listed, String> {
+        let has_tools = self.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
+        if !has_tools {
+            return Ok(Listed::default());
+        }
+        let pages = async {
+            let (mut tools, mut cursor) = (Vec::new(), None);
+            for _ in 0..MOST_PAGES {
+                let params = PaginatedRequestParams::default().with_cursor(cursor);
+                let request = ListToolsRequest::with_param(params);
+                // Not the list that the library keeps: it may be an old one.
+                let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
+                let page = match answer.map_err(|error| told(&error))? {
+                    ServerResult::ListToolsResult(page) => page,
+                    _ => return Err("it answered with what is no list of tools".to_owned()),
+                };
+                let room = MOST_LISTED.saturating_sub(tools.len());
+                tools.extend(page.tools.into_iter().take(room));
+                cursor = page.next_cursor;
+                if cursor.is_none() || tools.len() == MOST_LISTED {
+                    break;
+                }
+            }
+            Ok(Listed::new(tools, wanted))
+        };
+        tokio::select! {
+            biased;
+            listed = timeout(LIST, pages) => {
+                listed.unwrap_or_else(|_| Err("it does not list its tools".to_owned()))
+            }
+            () = self.link.wire.closed.cancelled() => Err(self.link.why().await),
+        }
+    }
+
+    /// Calls a tool. A call that is cancelled, or takes too long, ends at once, and the server is told.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        progress: Progress,
+        settings: &McpSettings,
+        cancel: &CancellationToken,
+    ) -> Result<CallToolResult, CallError> {
+        let slot = CallSlot::new(progress);
+        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let mut request = CallToolRequest::new(params);
+        request.extensions_mut().insert(slot.clone());
+        let options = PeerRequestOptions::no_options();
+        let send =
+            self.peer.send_cancellable_request(ClientRequest::CallToolRequest(request), options);
+        let handle = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(CallError::Cancelled),
+            handle = timeout(settings.tool_timeout, send) => match handle {
+                Ok(Ok(handle)) => handle,
+                Ok(Err(_)) => return Err(CallError::Unsent(self.link.why().await)),
+                Err(_) => return Err(CallError::Unsent("it does not read what it is sent".to_owned())),
+            },
+        };
+        let token = handle.progress_token.clone();
+        let answered = self.answer(handle, &slot, settings, cancel).await;
+        self.link.wire.forget(&token);
+        answered
+    }
+
+    async fn answer(
+        &self,
+        mut handle: RequestHandle<RoleClient>,
+        slot: &CallSlot,
+        settings: &McpSettings,
+        cancel: &CancellationToken,
+    ) -> Result<CallToolResult, CallError> {
+        let last = Instant::now() + settings.call_limit();
+        let mut silent_until = Instant::now() + settings.tool_timeout;
+        let late = |text: String| Err(CallError::Late(text));
+        let given_up = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    return match answer {
+                        Ok(answer) => self.understand(answer, slot).await,
+                        Err(_) => Err(self.lost(slot).await),
+                    };
+                }
+                () = cancel.cancelled() => break Err(CallError::Cancelled),
+                () = slot.beat() => silent_until = Instant::now() + settings.tool_timeout,
+                () = sleep_until(silent_until.min(last)) => {
+                    break late(if silent_until < last {
+                        let limit = settings.tool_timeout.as_secs_f64();
+                        format!("the server said nothing for {limit} s, and was told to stop")
+                    } else {
+                        let limit = settings.call_limit().as_secs_f64();
+                        format!("the call took more than {limit} s, and the server was told to stop")
+                    });
+                }
+                // What came before it was closed was looked at first.
+                () = self.link.wire.closed.cancelled() => return Err(self.lost(slot).await),
+            }
+        };
+        let reason = match &given_up {
+            Err(CallError::Late(_)) => "timeout",
+            Ok(_) | Err(_) => "the user cancelled it",
+        };
+        // Not waited for: the server may not read.
+        self.tasks.spawn(async move {
+            drop(timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await);
+        });
+        given_up
+    }
+
+    async fn understand(
+        &self,
+        answer: Result<ServerResult, ServiceError>,
+        slot: &CallSlot,
+    ) -> Result<CallToolResult, CallError> {
+        match answer {
+            Ok(ServerResult::CallToolResult(result)) => Ok(result),
+            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::NoResult),
+            Err(ServiceError::McpError(error)) => {
+                Err(CallError::Refused(text::one_line(&error.message, LONGEST)))
+            }
+            Err(ServiceError::TransportSend(error)) => {
+                let why = text::one_line(&error.error.to_string(), LONGEST);
+                let nothing_sent = matches!(
+                    error.error.downcast_ref::<StreamableHttpError<HttpError>>(),
+                    Some(StreamableHttpError::Client(
+                        HttpError::Connect(_) | HttpError::Request(_)
+                    ))
+                );
+                if nothing_sent {
+                    self.link.wire.fail(why.clone());
+                    self.link.wire.closed.cancel();
+                    return Err(CallError::Unsent(why));
+                }
+                Err(CallError::Lost(why))
+            }
+            Err(_) => Err(self.lost(slot).await),
+        }
+    }
+
+    async fn lost(&self, slot: &CallSlot) -> CallError {
+        let why = self.link.why().await;
+        let why = format!("{why}{}", last_words(&self.link.errors.to_text()));
+        if slot.was_sent() { CallError::Lost(why) } else { CallError::Unsent(why) }
+    }
+
+    /// Says goodbye, as far as the server listens. What is left of it ends with the connection.
+    pub(crate) async fn close(&self) {
+        let service = self.service.lock().await.take();
+        if let Some(mut service) = service {
+            drop(timeout(GOODBYE, service.close()).await);
+        }
+    }
+}
+
+impl Link {
+    /// Says why nothing comes any more.
+    async fn why(&self) -> String {
+        if let Some(gone) = &self.gone {
+            drop(timeout(ENDING, gone.cancelled()).await);
+        }
+        let ended = self.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let why = match (ended, self.wire.why()) {
+            (Some(ended), _) => ended,
+            (None, Some(why)) => why,
+            (None, None) => "it was closed".to_owned(),
+        };
+        text::cut(&why, LONGEST)
+    }
+
+    async fn refused(&self, why: &str) -> ConnectError {
+        let why = if self.wire.closed.is_cancelled() { self.why().await } else { why.to_owned() };
+        ConnectError::Refused { why, errors: self.errors.to_text() }
+    }
+}
+
+async fn connect(
+    settings: &McpSettings,
+    outside: &Outside,
+    lifetime: &Lifetime,
+    stop: &CancellationToken,
+    link: &mut Link,
+) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+    let client = Client::new(&outside.roots);
+    match &settings.server.transport {
+        McpTransport::Stdio { command, args, env, cwd } => {
+            let own = outside.roots.first().cloned().unwrap_or_else(|| "/".into());
+            let cwd = cwd.as_ref().map_or_else(|| own.clone(), |cwd| own.join(cwd));
+            let argv = std::iter::once(command).chain(args).cloned().collect();
+            let spec = PipedSpec { argv, cwd, env: env.clone(), errors: link.errors.clone() };
+            let process = outside.processes.start(spec, stop.clone()).await?;
+            let (end, ended, gone) =
+                (process.end, Arc::clone(&link.ended), CancellationToken::new());
+            link.gone = Some(gone.clone());
+            lifetime.tasks.spawn(async move {
+                let _gone = gone.drop_guard();
+                let text = match end.await {
+                    Ok(ProcessEnd::Exited(code)) => format!("it ended with exit code {code}"),
+                    Ok(ProcessEnd::Signaled(signal)) => format!("signal {signal} ended it"),
+                    Ok(ProcessEnd::TimedOut | ProcessEnd::Cancelled) => "it was ended".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                *ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(text);
+            });
+            let line = LineTransport::new(process.output, process.input, Arc::clone(&link.wire));
+            serve(client, line, stop, link).await
+        }
+        McpTransport::Http { url, headers } => {
+            let headers = header_map(headers)?;
+            let http = transport::transport(Arc::clone(&outside.http), url, headers);
+            serve(client, http, stop, link).await
+        }
+    }
+}
+
+async fn serve<T: Transport<RoleClient> + 'static>(
+    client: Client,
+    transport: T,
+    stop: &CancellationToken,
+    link: &Link,
+) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+    let guarded = Guarded::new(transport, Arc::clone(&link.wire));
+    match serve_client_with_ct(client, guarded, stop.clone()).await {
+        Ok(service) => Ok(service),
+        Err(error) => Err(link.refused(&text::one_line(&error.to_string(), LONGEST)).await),
+    }
+}
+
+fn header_map(
+    headers: &std::collections::BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, ConnectError> {
+    let wrong = |name: &str| {
+        // The value may be a secret.
+        let name = text::one_line(name, 100);
+        ConnectError::Config(format!("the header {name} cannot be sent: its name or value is none"))
+    };
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let header = name.parse::<HeaderName>().map_err(|_| wrong(name))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| wrong(name))?;
+            value.set_sensitive(true);
+            Ok((header, value))
+        })
+        .collect()
+}
+
+fn told(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => {
+            format!("it does not list its tools: {}", text::one_line(&error.message, LONGEST))
+        }
+        error => text::one_line(&error.to_string(), LONGEST),
+    }
+}

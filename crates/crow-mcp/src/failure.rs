@@ -1,0 +1,95 @@
+//! What can go wrong with a server.
+
+use std::time::Duration;
+
+use crow_core::capability::ProcessError;
+
+use crate::text;
+
+/// The longest text of a server that stands in an error.
+const LONGEST: usize = 2 * 1024;
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    /// Its program cannot be started.
+    #[error("{0}")]
+    Start(String),
+    /// What is configured cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// It took too long.
+    #[error("it did not answer within {} s{}", .limit.as_secs_f64(), last_words(.errors))]
+    Late {
+        /// How long was waited.
+        limit: Duration,
+        /// What it printed on standard error.
+        errors: String,
+    },
+    /// It ended, or does not speak the protocol.
+    #[error("{why}{}", last_words(.errors))]
+    Refused {
+        /// What happened.
+        why: String,
+        /// What it printed on standard error.
+        errors: String,
+    },
+    /// The session is ending.
+    #[error("the session is ending")]
+    Closed,
+    /// It failed a moment ago.
+    #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
+    Resting {
+        /// What happened then.
+        why: String,
+        /// How long until the next attempt.
+        wait: Duration,
+    },
+}
+
+impl From<ProcessError> for ConnectError {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::Cancelled | ProcessError::Closed => Self::Closed,
+            error => Self::Start(error.to_string()),
+        }
+    }
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CallError {
+    /// It was cancelled.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// It took too long. The server was told to stop.
+    #[error("{0}")]
+    Late(String),
+    /// The connection broke off before the call was sent.
+    #[error("the connection to the server broke off before the call was sent: {0}")]
+    Unsent(String),
+    /// The connection broke off; the server may have done what it was asked.
+    #[error(
+        "the connection to the server broke off; it is not known whether the call had effects: {0}"
+    )]
+    Lost(String),
+    /// The server says no.
+    #[error("the server refused the call: {0}")]
+    Refused(String),
+    /// The server does not keep to the protocol.
+    #[error("the server answered with what is no result of a call")]
+    NoResult,
+}
+
+/// What a program printed last, as the end of a sentence.
+pub(crate) fn last_words(errors: &str) -> String {
+    let plain = text::plain(errors);
+    let lines: Vec<&str> =
+        plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    const SHOWN: usize = 12;
+    let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n");
+    match shown.trim() {
+        "" => String::new(),
+        shown => format!("; it printed:\n{}", text::cut(shown, LONGEST)),
+    }
+}

@@ -1,0 +1,159 @@
+//! The tools of a server as it lists them, within bounds.
+
+use std::collections::BTreeSet;
+
+use rmcp::model::Tool;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{schema, text};
+
+/// The most tools of a server. Some providers take no more than 128 of all.
+pub(crate) const MOST_TOOLS: usize = 100;
+/// The most bytes of all their descriptions and schemas: each request carries them.
+const MOST_BYTES: usize = 256 * 1024;
+/// The longest description.
+const LONGEST_DESCRIPTION: usize = 2 * 1024;
+/// The longest name that a server may have for a tool.
+const LONGEST_NAME: usize = 256;
+
+/// A tool of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedTool {
+    /// The name by which the server knows it.
+    pub name: String,
+    /// What the model is told of it.
+    pub description: String,
+    /// The schema of its arguments.
+    pub schema: Value,
+}
+
+/// The tools of a server, each name once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listed {
+    pub tools: Vec<ListedTool>,
+    /// How many more there are that have no room.
+    pub left_out: usize,
+}
+
+impl Listed {
+    /// Takes what a server lists, as far as `wanted` names it and there is room.
+    pub(crate) fn new(tools: Vec<Tool>, wanted: Option<&[String]>) -> Self {
+        let mut listed = Self::default();
+        let (mut names, mut bytes) = (BTreeSet::new(), 0_usize);
+        for tool in tools {
+            let name = tool.name.as_ref();
+            let is_wanted = wanted.is_none_or(|wanted| wanted.iter().any(|other| other == name));
+            if !is_wanted || name.len() > LONGEST_NAME || !names.insert(name.to_owned()) {
+                continue;
+            }
+            let tool = ListedTool::new(&tool);
+            bytes = bytes.saturating_add(tool.size());
+            if listed.tools.len() == MOST_TOOLS || bytes > MOST_BYTES {
+                listed.left_out += 1;
+            } else {
+                listed.tools.push(tool);
+            }
+        }
+        // The order in which a server lists its tools may change.
+        listed.tools.sort_by(|one, other| one.name.cmp(&other.name));
+        listed
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&ListedTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Says what became of the tools that were there before; nothing if none changed.
+    pub(crate) fn difference(&self, before: &Self) -> Option<String> {
+        let names = |kept: &dyn Fn(&ListedTool) -> bool, of: &Self| {
+            let names: Vec<String> = of
+                .tools
+                .iter()
+                .filter(|tool| kept(tool))
+                .map(|tool| text::one_line(&tool.name, 40))
+                .collect();
+            names
+        };
+        let new = names(&|tool| before.find(&tool.name).is_none(), self);
+        let gone = names(&|tool| self.find(&tool.name).is_none(), before);
+        let changed = names(&|tool| before.find(&tool.name).is_some_and(|old| old != tool), self);
+        let parts: Vec<String> = [("new", new), ("gone", gone), ("changed", changed)]
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", some(&names)))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// The first of many names.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+impl ListedTool {
+    fn new(tool: &Tool) -> Self {
+        let described = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let start = described.floor_char_boundary(LONGEST_DESCRIPTION * 4);
+        let plain = text::plain(described.get(..start).unwrap_or_default());
+        Self {
+            name: tool.name.to_string(),
+            description: text::cut(plain.trim(), LONGEST_DESCRIPTION),
+            schema: schema::fit(&tool.input_schema),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.name.len() + self.description.len() + self.schema.to_string().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, description: &str) -> Tool {
+        serde_json::from_value(json!({"name": name, "description": description, "inputSchema": {}}))
+            .unwrap()
+    }
+
+    #[test]
+    fn each_name_is_taken_once_and_in_order_as_far_as_it_is_wanted() {
+        let tools = || vec![tool("b", "first"), tool("a", ""), tool("b", "second")];
+        let listed = Listed::new(tools(), None);
+        let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((names, listed.tools[1].description.as_str()), (vec!["a", "b"], "first"));
+        assert_eq!(Listed::new(tools(), Some(&["a".to_owned()])).tools.len(), 1);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_counted() {
+        let many = (0..500).map(|number| tool(&format!("t{number}"), "d")).collect();
+        let listed = Listed::new(many, None);
+        assert_eq!((listed.tools.len(), listed.left_out), (MOST_TOOLS, 400));
+        let large: Vec<Tool> = (0..90)
+            .map(|number| tool(&format!("{number}{}", "x".repeat(200)), &"d".repeat(1 << 20)))
+            .collect();
+        let listed = Listed::new(large, None);
+        assert!(listed.tools.iter().map(ListedTool::size).sum::<usize>() <= MOST_BYTES);
+        assert!(listed.tools.iter().all(|tool| tool.description.len() <= LONGEST_DESCRIPTION));
+    }
+
+    #[test]
+    fn what_changed_is_told() {
+        let before = Listed::new(vec![tool("a", "1"), tool("b", "1")], None);
+        let after = Listed::new(vec![tool("b", "2"), tool("c", "1")], None);
+        assert_eq!(after.difference(&before).unwrap(), "new: c; gone: a; changed: b");
+        assert_eq!(after.difference(&after), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! One look at a server, for people who set one up.
+
+use std::time::Duration;
+
+use crow_core::mcp::McpServerConfig;
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    cache::SchemaCache,
+    connection::{Connection, Lifetime},
+    name::{server_names, tool_names},
+    settings::{McpSettings, Outside},
+};
+
+/// How long what was started may take to end.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// What one look at a server shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbedServer {
+    /// How long it took to connect and to list the tools.
+    pub took: Duration,
+    /// Its tools.
+    pub tools: Vec<ProbedTool>,
+    /// How many more there are that have no room.
+    pub left_out: usize,
+}
+
+/// A tool of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbedTool {
+    /// The name that a model has for it.
+    pub name: String,
+    /// The name that the server has for it.
+    pub own_name: String,
+    /// What the model is told of it.
+    pub description: String,
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct ProbeFailure {
+    /// What happened, with what the server printed last.
+    pub why: String,
+}
+
+/// Connects to a server, lists its tools and ends it again. The list goes into the cache.
+pub async fn probe(
+    settings: &McpSettings,
+    outside: &Outside,
+    cache: Option<&SchemaCache>,
+    cancel: &CancellationToken,
+) -> Result<ProbedServer, ProbeFailure> {
+    let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
+    let begun = Instant::now();
+    let opened = Connection::open(settings, outside, &lifetime, settings.connect_limit()).await;
+    let took = begun.elapsed();
+    let probed = match opened {
+        Ok((connection, listed)) => {
+            connection.close().await;
+            if let Some(cache) = cache {
+                let (cache, server, kept) =
+                    (cache.clone(), settings.server.clone(), listed.clone());
+                let store = move || cache.store(&server, &kept);
+                drop(lifetime.tasks.spawn_blocking(store).await);
+            }
+            Ok(probed(&settings.server, listed.tools, listed.left_out, took))
+        }
+        Err(error) => Err(ProbeFailure { why: error.to_string() }),
+    };
+    lifetime.token.cancel();
+    lifetime.tasks.close();
+    drop(tokio::time::timeout(CLOSE, lifetime.tasks.wait()).await);
+    probed
+}
+
+impl SchemaCache {
+    /// Returns what a server listed the last time, if that is known. Blocks.
+    pub fn known(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
+        let listed = self.load(server)?;
+        Some(probed(server, listed.tools, 0, Duration::ZERO).tools)
+    }
+}
+
+fn probed(
+    server: &McpServerConfig,
+    tools: Vec<crate::listed::ListedTool>,
+    left_out: usize,
+    took: Duration,
+) -> ProbedServer {
+    let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
+    let own: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names = tool_names(&part, &own);
+    let named = names.into_iter().zip(&tools).map(|(name, tool)| ProbedTool {
+        name,
+        own_name: crate::text::one_line(&tool.name, 100),
+        description: tool.description.clone(),
+    });
+    ProbedServer { took, tools: named.collect(), left_out }
+}

@@ -1,0 +1,145 @@
+//! The results of servers as results of tools.
+
+use base64::Engine as _;
+use crow_core::{message::Image, tool::ToolResult};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use crate::text;
+
+/// The most pictures of one result.
+const MOST_IMAGES: usize = 8;
+/// The largest picture, in base64. Providers take no more than 5 MB.
+const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
+/// What providers take.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The longest name, address or type that stands in a text.
+const LONGEST_WORD: usize = 300;
+
+/// Makes a result of what a server answered. The pipeline cuts what is too long, and keeps the whole.
+pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
+    let mut parts: Vec<String> = Vec::new();
+    let mut images = Vec::new();
+    for block in answer.content {
+        parts.extend(block_text(block, &mut images));
+    }
+    if parts.is_empty() && images.is_empty() {
+        // Where there is text, it says the same.
+        parts.extend(answer.structured_content.map(|content| text::plain(&content.to_string())));
+    }
+    let output = parts.join("\n");
+    let output = if output.trim().is_empty() && images.is_empty() {
+        "The tool returned nothing.".to_owned()
+    } else {
+        output
+    };
+    let mut result = if answer.is_error == Some(true) {
+        ToolResult::failure(output)
+    } else {
+        ToolResult::success(output)
+    };
+    result.images = images;
+    result
+}
+
+fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
+    let word = |text: &str| text::one_line(text, LONGEST_WORD);
+    Some(match block {
+        ContentBlock::Text(content) => text::plain(&content.text),
+        ContentBlock::Image(image) => return take_image(image.mime_type, image.data, images),
+        ContentBlock::Audio(audio) => {
+            format!(
+                "[sound of type {}, {} bytes in base64, left out]",
+                word(&audio.mime_type),
+                audio.data.len()
+            )
+        }
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                format!("[resource {}]\n{}", word(&uri), text::plain(&text))
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let kind = mime_type.unwrap_or_default();
+                if IMAGES.contains(&kind.as_str()) {
+                    return take_image(kind, blob, images);
+                }
+                let kind = word(&kind);
+                format!(
+                    "[resource {} of type {kind}, {} bytes in base64, left out]",
+                    word(&uri),
+                    blob.len()
+                )
+            }
+            _ => "[a resource of a kind that is not known, left out]".to_owned(),
+        },
+        ContentBlock::ResourceLink(link) => {
+            let about = link.description.as_deref().map(word).filter(|text| !text.is_empty());
+            let about = about.map(|text| format!(": {text}")).unwrap_or_default();
+            format!("[link to the resource {} at {}{about}]", word(&link.name), word(&link.uri))
+        }
+        _ => "[content of a kind that is not known, left out]".to_owned(),
+    })
+}
+
+/// Takes a picture that providers take; says what is left out.
+fn take_image(media_type: String, data: String, images: &mut Vec<Image>) -> Option<String> {
+    let shown = text::one_line(&media_type, LONGEST_WORD);
+    let why = if !IMAGES.contains(&media_type.as_str()) {
+        "models do not take its type"
+    } else if data.len() > LARGEST_IMAGE {
+        "it is too large"
+    } else if images.len() == MOST_IMAGES {
+        "there are too many"
+    } else if base64::engine::general_purpose::STANDARD.decode(&data).is_err() {
+        "it is broken"
+    } else {
+        images.push(Image { media_type, data });
+        return None;
+    };
+    Some(format!("[picture of type {shown}, {} bytes in base64, left out: {why}]", data.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn result(answer: Value) -> ToolResult {
+        to_result(serde_json::from_value(answer).unwrap())
+    }
+
+    #[test]
+    fn every_kind_of_content_is_shown_or_named() {
+        let result = result(json!({"content": [
+            {"type": "text", "text": "a\u{1b}[31mb"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/svg+xml"},
+            {"type": "image", "data": "no base64!", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///x", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "file:///y", "mimeType": "application/pdf", "blob": "AAAA"}},
+            {"type": "resource_link", "uri": "http://z", "name": "Z", "description": "about"},
+        ]}));
+        insta::assert_snapshot!(result.output);
+        assert_eq!((result.images.len(), result.is_error()), (1, false));
+    }
+
+    #[test]
+    fn an_error_of_the_tool_is_a_failure_and_structured_content_stands_in_for_text() {
+        let failed =
+            result(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
+        assert_eq!((failed.is_error(), failed.error.as_deref()), (true, Some("no such city")));
+        let structured = result(json!({"content": [], "structuredContent": {"a": 1}}));
+        assert_eq!(structured.output, r#"{"a":1}"#);
+        assert_eq!(result(json!({"content": []})).output, "The tool returned nothing.");
+    }
+
+    #[test]
+    fn pictures_are_few_and_not_too_large() {
+        let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        let many = result(json!({"content": vec![image; 20]}));
+        assert_eq!(many.images.len(), MOST_IMAGES);
+        let large = json!({"type": "image", "data": "A".repeat(LARGEST_IMAGE + 4), "mimeType": "image/png"});
+        assert_eq!(result(json!({"content": [large]})).images.len(), 0);
+    }
+}

@@ -1,0 +1,401 @@
+//! A server of a session: its tools as far as they are known, and its connection as far as there is one.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crow_core::{
+    event::NoticeLevel,
+    tool::{SourceNews, ToolContext},
+};
+use rmcp::model::{CallToolResult, JsonObject};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{
+    cache::SchemaCache,
+    connection::{Connection, Lifetime},
+    failure::{CallError, ConnectError},
+    listed::{Listed, ListedTool},
+    settings::{McpSettings, Outside},
+    text,
+};
+
+/// How long a server is left alone after it failed for the first time; each further time twice as long.
+const FIRST_REST: Duration = Duration::from_secs(1);
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// How long to wait after a list of tools, before the next one is asked for.
+const BETWEEN_LISTS: Duration = Duration::from_secs(1);
+/// How many news may wait to be told.
+const MOST_NEWS: usize = 64;
+
+/// What the servers of a session share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) outside: Outside,
+    pub(crate) cache: Option<SchemaCache>,
+    pub(crate) lifetime: Lifetime,
+    /// Counts changes of tools.
+    pub(crate) revision: watch::Sender<u64>,
+    pub(crate) news: Mutex<VecDeque<SourceNews>>,
+}
+
+impl Shared {
+    pub(crate) fn tell(&self, level: NoticeLevel, text: String) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.len() < MOST_NEWS {
+            news.push_back(SourceNews { level, text });
+        }
+    }
+}
+
+/// A server of a session.
+pub(crate) struct Server {
+    pub(crate) settings: McpSettings,
+    /// Its name for people.
+    pub(crate) label: String,
+    /// Its part of the names of its tools.
+    pub(crate) part: String,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// Held while somebody connects.
+    connecting: tokio::sync::Mutex<()>,
+    /// Whether its tools are known, or it is known that they do not come.
+    settled: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    listed: Option<Arc<Listed>>,
+    connection: Option<Arc<Connection>>,
+    /// How often it failed since something worked.
+    failures: u32,
+    rests_until: Option<Instant>,
+    why: Option<String>,
+    /// The first model call did not wait any longer.
+    is_late: bool,
+}
+
+/// How a server does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Health {
+    Unused,
+    Connected,
+    Failed(String),
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("name", &self.label).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    pub(crate) fn new(settings: McpSettings, part: String, shared: Arc<Shared>) -> Self {
+        Self {
+            label: text::one_line(&settings.server.name, 60),
+            part,
+            settings,
+            shared,
+            state: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+            settled: watch::Sender::new(false),
+        }
+    }
+
+    /// Takes the tools that were listed the last time, and connects.
+    pub(crate) async fn start(self: Arc<Self>) {
+        if let Some(listed) = self.load().await {
+            self.state().listed = Some(Arc::new(listed));
+            self.bump();
+            self.settled.send_replace(true);
+        }
+        drop(self.connection().await);
+        self.settled.send_replace(true);
+    }
+
+    /// Waits until its tools are known, or that they do not come, up to a deadline.
+    pub(crate) async fn settled(&self, until: Instant) {
+        let mut settled = self.settled.subscribe();
+        if timeout_at(until, settled.wait_for(|settled| *settled)).await.is_err() {
+            let is_news = !std::mem::replace(&mut self.state().is_late, true);
+            if is_news {
+                let waited = self.settings.startup_timeout.as_secs_f64();
+                self.tell(NoticeLevel::Warning, &format!(
+                    "is not there after {waited} s; the agent begins without its tools, and gets them when it is"
+                ));
+            }
+        }
+    }
+
+    pub(crate) fn listed(&self) -> Option<Arc<Listed>> {
+        self.state().listed.clone()
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        let state = self.state();
+        match (&state.connection, &state.why) {
+            (Some(connection), _) if connection.is_open() => Health::Connected,
+            (_, Some(why)) => Health::Failed(why.clone()),
+            (_, None) => Health::Unused,
+        }
+    }
+
+    /// Calls a tool, as it was when it was offered. A call that was surely not sent is sent once more.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        tool: &ListedTool,
+        arguments: &JsonObject,
+        ctx: &ToolContext,
+    ) -> Result<CallToolResult, String> {
+        let mut is_second = false;
+        loop {
+            let connecting = ctx.cancellation.run_until_cancelled(self.connection()).await;
+            let connection = match connecting {
+                None => return Err(CallError::Cancelled.to_string()),
+                Some(Err(error)) => {
+                    return Err(format!("the MCP server {} is not there: {error}", self.label));
+                }
+                Some(Ok(connection)) => connection,
+            };
+            self.still_offers(tool)?;
+            let progress = ctx.progress.clone();
+            let called = connection
+                .call(&tool.name, arguments.clone(), progress, &self.settings, &ctx.cancellation)
+                .await;
+            match called {
+                Err(CallError::Unsent(_)) if !is_second => {
+                    is_second = true;
+                    self.forget(&connection);
+                }
+                Err(error) => return Err(format!("MCP server {}: {error}", self.label)),
+                Ok(result) => {
+                    self.state().failures = 0;
+                    return Ok(result);
+                }
+            }
+        }
+    }
+
+    fn still_offers(&self, tool: &ListedTool) -> Result<(), String> {
+        let listed = self.listed();
+        match listed.as_ref().and_then(|listed| listed.find(&tool.name)) {
+            Some(now) if now == tool => Ok(()),
+            Some(_) => Err(format!(
+                "the MCP server {} changed this tool after it was offered, so it was not called; look at it again",
+                self.label
+            )),
+            None => Err(format!("the MCP server {} does not have this tool any more", self.label)),
+        }
+    }
+
+    /// Returns the connection; makes one where there is none. An attempt goes on when nobody waits for it any more.
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ConnectError> {
+        if let Some(open) = self.open_connection() {
+            return Ok(open);
+        }
+        let server = Arc::clone(self);
+        let attempt = self.shared.lifetime.tasks.spawn(async move { server.connect().await });
+        attempt.await.unwrap_or(Err(ConnectError::Closed))
+    }
+
+    async fn connect(self: Arc<Self>) -> Result<Arc<Connection>, ConnectError> {
+        let _turn = self.connecting.lock().await;
+        if let Some(open) = self.open_connection() {
+            return Ok(open);
+        }
+        if self.shared.lifetime.token.is_cancelled() {
+            return Err(ConnectError::Closed);
+        }
+        self.rested()?;
+        let limit = self.settings.connect_limit();
+        let Shared { outside, lifetime, .. } = self.shared.as_ref();
+        match Connection::open(&self.settings, outside, lifetime, limit).await {
+            Ok((connection, listed)) => {
+                let connection = Arc::new(connection);
+                self.on_connected(&connection, listed).await;
+                Ok(connection)
+            }
+            Err(error) => {
+                self.on_failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_connection(&self) -> Option<Arc<Connection>> {
+        self.state().connection.clone().filter(|connection| connection.is_open())
+    }
+
+    fn rested(&self) -> Result<(), ConnectError> {
+        let state = self.state();
+        let wait = state.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        match wait.filter(|wait| !wait.is_zero()) {
+            Some(wait) => {
+                let why = state.why.clone().unwrap_or_default();
+                Err(ConnectError::Resting { why, wait })
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn on_connected(self: &Arc<Self>, connection: &Arc<Connection>, listed: Listed) {
+        {
+            let mut state = self.state();
+            state.connection = Some(Arc::clone(connection));
+            (state.why, state.rests_until) = (None, None);
+        }
+        self.take(listed).await;
+        let (server, connection) = (Arc::clone(self), Arc::clone(connection));
+        self.shared.lifetime.tasks.spawn(async move { server.watch(connection).await });
+    }
+
+    fn on_failed(&self, error: &ConnectError) {
+        if *error == ConnectError::Closed {
+            return;
+        }
+        let is_news = self.rest(error.to_string());
+        if is_news {
+            self.tell(NoticeLevel::Warning, &format!("is not there: {error}"));
+        }
+    }
+
+    /// Leaves the server alone for a while. Returns whether it failed otherwise than the last time.
+    fn rest(&self, why: String) -> bool {
+        let mut state = self.state();
+        let factor = 1_u32 << state.failures.min(10);
+        state.failures = state.failures.saturating_add(1);
+        state.rests_until =
+            Some(Instant::now() + FIRST_REST.saturating_mul(factor).min(LONGEST_REST));
+        state.why.replace(why.clone()).as_ref() != Some(&why)
+    }
+
+    fn forget(&self, connection: &Arc<Connection>) {
+        let mut state = self.state();
+        if state.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection)) {
+            state.connection = None;
+        }
+    }
+
+    /// Takes what the server lists.
+    async fn take(&self, listed: Listed) {
+        let listed = Arc::new(listed);
+        let (before, was_late) = {
+            let mut state = self.state();
+            let before = state.listed.replace(Arc::clone(&listed));
+            (before, std::mem::take(&mut state.is_late))
+        };
+        if before.as_ref() == Some(&listed) {
+            return;
+        }
+        self.bump();
+        let more = match listed.left_out {
+            0 => String::new(),
+            more => format!(
+                "; {more} more have no room, `tools` of its configuration says which to take"
+            ),
+        };
+        let count = listed.tools.len();
+        match before.map(|before| listed.difference(&before)) {
+            Some(Some(difference)) => {
+                self.tell(NoticeLevel::Info, &format!("changed its tools: {difference}{more}"));
+            }
+            None if was_late => {
+                self.tell(NoticeLevel::Info, &format!("is there now, with {count} tools{more}"))
+            }
+            None if listed.left_out > 0 => {
+                self.tell(NoticeLevel::Warning, &format!("has {count} tools{more}"));
+            }
+            Some(None) | None => {}
+        }
+        self.store(listed).await;
+    }
+
+    /// Follows the changes of the server, until its connection ends.
+    async fn watch(&self, connection: Arc<Connection>) {
+        loop {
+            let why = tokio::select! {
+                biased;
+                () = self.shared.lifetime.token.cancelled() => return,
+                why = connection.closed() => Some(why),
+                () = connection.changed() => None,
+            };
+            if let Some(why) = why {
+                return self.on_lost(&connection, why);
+            }
+            if let Ok(listed) = connection.list(self.settings.tools.as_deref()).await {
+                self.take(listed).await;
+            }
+            // One that says all the time that its tools changed is not asked all the time.
+            let pause = sleep(BETWEEN_LISTS);
+            if self.shared.lifetime.token.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn on_lost(&self, connection: &Arc<Connection>, why: String) {
+        if self.shared.lifetime.token.is_cancelled() {
+            return;
+        }
+        self.forget(connection);
+        let text = format!("has ended: {why}; the next call of one of its tools starts it again");
+        // The first time it may start again at once.
+        let mut state = self.state();
+        state.why = Some(why);
+        state.failures = state.failures.saturating_add(1);
+        if state.failures > 1 {
+            let factor = 1_u32 << state.failures.min(10);
+            let rest = FIRST_REST.saturating_mul(factor).min(LONGEST_REST);
+            state.rests_until = Some(Instant::now() + rest);
+        }
+        drop(state);
+        self.tell(NoticeLevel::Warning, &text);
+    }
+
+    /// Says goodbye to the server.
+    pub(crate) async fn close(&self) {
+        let connection = self.state().connection.take();
+        if let Some(connection) = connection {
+            connection.close().await;
+        }
+    }
+
+    async fn load(&self) -> Option<Listed> {
+        let (cache, server) = (self.shared.cache.clone()?, self.settings.server.clone());
+        let wanted = self.settings.tools.clone();
+        let loaded = self.shared.lifetime.tasks.spawn_blocking(move || cache.load(&server));
+        let mut listed = loaded.await.ok().flatten()?;
+        if let Some(wanted) = wanted {
+            listed.tools.retain(|tool| wanted.contains(&tool.name));
+        }
+        Some(listed)
+    }
+
+    async fn store(&self, listed: Arc<Listed>) {
+        let Some(cache) = self.shared.cache.clone() else { return };
+        let server = self.settings.server.clone();
+        let store = move || cache.store(&server, &listed);
+        if let Ok(Err(error)) = self.shared.lifetime.tasks.spawn_blocking(store).await {
+            tracing::debug!(%error, "what a server listed could not be kept");
+        }
+    }
+
+    fn bump(&self) {
+        self.shared.revision.send_modify(|revision| *revision += 1);
+    }
+
+    fn tell(&self, level: NoticeLevel, text: &str) {
+        self.shared.tell(level, format!("the MCP server {} {text}", self.label));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

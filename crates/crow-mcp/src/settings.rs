@@ -1,0 +1,122 @@
+//! What is set of a server beside how it is reached, and what reaches it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use crow_core::{
+    capability::{Http, PipedProcesses},
+    mcp::{McpServerConfig, McpTransport},
+};
+
+/// How long one waits for a server that was never seen before.
+const STARTUP: Duration = Duration::from_secs(10);
+/// How long a call may be silent.
+const SILENCE: Duration = Duration::from_secs(60);
+/// An attempt to connect may take so many times as long as one waits for it: the server may have to be downloaded first.
+const PATIENCE: u32 = 12;
+/// A call that reports progress may take so many times as long as one that does not.
+const MOST_SILENCES: u32 = 10;
+
+/// A server, and how it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSettings {
+    /// The server.
+    pub server: McpServerConfig,
+    /// How long the first model call of a session waits for a server that was never seen before.
+    pub startup_timeout: Duration,
+    /// How long a call may go without a word of progress. With progress it may take ten times as long.
+    pub tool_timeout: Duration,
+    /// The tools to take, by the names that the server has for them; all if absent.
+    pub tools: Option<Vec<String>>,
+    /// The user says that its tools change no files of the project: those are not compared before and after calls.
+    pub changes_no_files: bool,
+}
+
+impl McpSettings {
+    /// Returns the time after which an attempt to connect is given up.
+    pub(crate) fn connect_limit(&self) -> Duration {
+        self.startup_timeout.saturating_mul(PATIENCE)
+    }
+
+    /// Returns the time after which a call is given up, whatever it reports.
+    pub(crate) fn call_limit(&self) -> Duration {
+        self.tool_timeout.saturating_mul(MOST_SILENCES)
+    }
+
+    /// Returns whether calls may change files here. A server on another machine cannot.
+    pub(crate) fn may_change_files(&self) -> bool {
+        !self.changes_no_files && is_near(&self.server.transport)
+    }
+}
+
+impl From<McpServerConfig> for McpSettings {
+    fn from(server: McpServerConfig) -> Self {
+        Self {
+            server,
+            startup_timeout: STARTUP,
+            tool_timeout: SILENCE,
+            tools: None,
+            changes_no_files: false,
+        }
+    }
+}
+
+/// How servers are reached from a session.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// Starts those that are programs.
+    pub processes: Arc<dyn PipedProcesses>,
+    /// Asks those that speak HTTP.
+    pub http: Arc<dyn Http>,
+    /// The folders in which the session works, the working directory first. Servers are told of them.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Whether a server runs on this machine, as far as its address says.
+fn is_near(transport: &McpTransport) -> bool {
+    let McpTransport::Http { url, .. } = transport else { return true };
+    let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let local = host.eq_ignore_ascii_case("localhost")
+        || host.to_ascii_lowercase().ends_with(".localhost")
+        // A name without a dot is one of the own network, perhaps of this machine.
+        || !host.contains(['.', ':']);
+    local
+        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_server_on_another_machine_changes_no_files_here() {
+        let at = |url: &str| {
+            McpSettings::from(McpServerConfig {
+                name: "x".to_owned(),
+                transport: McpTransport::Http { url: url.to_owned(), headers: BTreeMap::new() },
+            })
+        };
+        for near in [
+            "http://localhost:3000/mcp",
+            "http://127.0.0.1/mcp",
+            "http://127.9.9.9:1",
+            "http://[::1]:80/x",
+            "http://user@localhost/x",
+            "http://devbox/mcp",
+            "http://0.0.0.0:1",
+        ] {
+            assert!(at(near).may_change_files(), "{near}");
+        }
+        for far in ["https://api.example.com/mcp", "http://10.0.0.1", "http://localhost@far.org/x"]
+        {
+            assert!(!at(far).may_change_files(), "{far}");
+        }
+    }
+}

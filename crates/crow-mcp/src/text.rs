@@ -1,0 +1,125 @@
+//! What a server says, as text that shows what it is.
+
+/// Returns the text without what terminals obey and what nobody sees: escape sequences, control characters, marks that turn
+/// the direction of writing, and letters that only a model can read.
+pub(crate) fn plain(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        match char {
+            '\u{1b}' => skip_escape(&mut rest),
+            '\u{9b}' => skip_until(&mut rest, |char| ('@'..='~').contains(&char)),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\r' => kept.push('\n'),
+            '\n' | '\t' => kept.push(char),
+            _ if char.is_control() || is_hidden(char) => {}
+            _ => kept.push(char),
+        }
+    }
+    kept
+}
+
+/// Returns the text on one line, without what [`plain`] leaves out, and cut where it is too long.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    // What is cut off need not be cleaned.
+    let start = text.floor_char_boundary(most.saturating_mul(8));
+    let text = plain(text.get(..start).unwrap_or_default());
+    let words: Vec<&str> = text.split_whitespace().collect();
+    cut(&words.join(" "), most)
+}
+
+/// Cuts a text that has more bytes than that.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match rest.next() {
+        Some('[') => skip_until(rest, |char| ('@'..='~').contains(&char)),
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            // A string up to BEL or ST. One that never ends takes its line, and no more.
+            while let Some(char) = rest.peek().copied() {
+                if char == '\n' {
+                    return;
+                }
+                rest.next();
+                match char {
+                    '\u{7}' | '\u{9c}' => return,
+                    '\u{1b}' => {
+                        rest.next_if_eq(&'\\');
+                        return;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn skip_until(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_last: impl Fn(char) -> bool) {
+    while let Some(char) = rest.peek().copied() {
+        if char == '\n' {
+            return;
+        }
+        rest.next();
+        if is_last(char) {
+            return;
+        }
+    }
+}
+
+fn is_hidden(char: char) -> bool {
+    matches!(
+        char,
+        // A joiner between emoji stays; what stands alone between letters is not seen, and does no harm there.
+        '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_terminals_obey_and_nobody_sees_is_left_out() {
+        for (text, shown) in [
+            ("a\u{1b}[31mred\u{1b}[0m", "ared"),
+            ("\u{1b}]0;title\u{7}x\u{1b}]8;;http://a\u{1b}\\link", "xlink"),
+            ("\u{1b}]52;c;never ends\nnext", "\nnext"),
+            ("a\r\nb\rc\td\u{8}\0", "a\nb\nc\td"),
+            ("\u{9b}2Jgone", "gone"),
+            ("safe\u{202e}txt.exe\u{e0041}\u{e0042}", "safetxt.exe"),
+            ("👩\u{200d}💻 ok", "👩\u{200d}💻 ok"),
+        ] {
+            assert_eq!(plain(text), shown, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_cut_at_a_character() {
+        assert_eq!(one_line("a  b\n\u{1b}[1mc", 10), "a b c");
+        assert_eq!(one_line("ääää", 6), "ä…");
+    }
+
+    proptest! {
+        #[test]
+        fn cleaning_twice_changes_nothing(text in any::<String>()) {
+            let once = plain(&text);
+            prop_assert_eq!(plain(&once), once.clone());
+            prop_assert!(!once.chars().any(|char| char.is_control() && !"\n\t".contains(char)));
+        }
+    }
+}

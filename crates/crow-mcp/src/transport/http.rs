@@ -1,0 +1,239 @@
+//! Messages over streamable HTTP, by the one client of the process.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crow_core::capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest};
+use futures_util::{StreamExt as _, stream::BoxStream};
+use http::{HeaderName, HeaderValue};
+use rmcp::{
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::{
+        StreamableHttpClientTransport,
+        common::client_side_sse::SseRetryPolicy,
+        streamable_http_client::{
+            HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+            StreamableHttpError, StreamableHttpPostResponse,
+        },
+    },
+};
+use sse_stream::Sse;
+
+use super::{LARGEST_MESSAGE, sse::events};
+use crate::text;
+
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const SESSION: &str = "mcp-session-id";
+/// How much of an answer that is none is shown.
+const SHOWN: usize = 200;
+/// How much of it is read.
+const LARGEST_ERROR: usize = 16 * 1024;
+/// How long the head of an answer may take. Answers to calls may take longer: they stream.
+const HEAD: Duration = Duration::from_mins(10);
+
+/// The seam between the protocol and the one client of the process.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpSeam(Arc<dyn Http>);
+
+type Failed = StreamableHttpError<HttpError>;
+
+/// Makes the transport to a server.
+pub(crate) fn transport(
+    http: Arc<dyn Http>,
+    url: &str,
+    headers: HashMap<HeaderName, HeaderValue>,
+) -> StreamableHttpClientTransport<HttpSeam> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.custom_headers = headers;
+    config.max_sse_event_size = LARGEST_MESSAGE;
+    config.max_json_response_size = LARGEST_MESSAGE;
+    config.retry_config = Arc::new(FewRetries);
+    StreamableHttpClientTransport::with_client(HttpSeam(http), config)
+}
+
+/// How often a stream that broke off is opened again.
+#[derive(Debug)]
+struct FewRetries;
+
+impl SseRetryPolicy for FewRetries {
+    fn retry(&self, times: usize) -> Option<Duration> {
+        const MOST: usize = 5;
+        let pause = Duration::from_millis(200);
+        (times < MOST).then(|| pause.saturating_mul(1 << times.min(8)))
+    }
+}
+
+impl HttpSeam {
+    async fn ask(
+        &self,
+        method: HttpMethod,
+        url: &str,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+    ) -> Result<HttpAnswer, Failed> {
+        let request = HttpRequest { method, url: url.to_owned(), headers, body };
+        let answer = tokio::time::timeout(HEAD, self.0.send(request)).await;
+        let late = || HttpError::Broken(format!("no answer within {} s", HEAD.as_secs()));
+        answer.map_err(|_| late()).and_then(|answer| answer).map_err(StreamableHttpError::Client)
+    }
+}
+
+/// Lists the headers of a request. A value that is no text cannot be sent.
+fn headers(
+    session: Option<Arc<str>>,
+    auth: Option<String>,
+    custom: HashMap<HeaderName, HeaderValue>,
+    own: &[(&str, &str)],
+) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> =
+        own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    all.extend(session.map(|session| (SESSION.to_owned(), session.to_string())));
+    all.extend(auth.map(|auth| ("authorization".to_owned(), format!("Bearer {auth}"))));
+    let reserved = ["accept", "content-type", SESSION, "last-event-id"];
+    all.extend(
+        custom
+            .iter()
+            .filter(|(name, _)| !reserved.contains(&name.as_str()))
+            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))),
+    );
+    all
+}
+
+fn header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
+    let mut headers = answer.headers.iter();
+    headers.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+fn is_of_type(answer: &HttpAnswer, wanted: &str) -> bool {
+    let kind = header(answer, "content-type").unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
+}
+
+/// Reads a body that is no stream of events.
+async fn whole(answer: HttpAnswer) -> Result<Vec<u8>, Failed> {
+    let (mut body, mut all) = (answer.body, Vec::new());
+    while let Some(bytes) = body.next().await {
+        let bytes = bytes.map_err(StreamableHttpError::Client)?;
+        if all.len() + bytes.len() > LARGEST_MESSAGE {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: LARGEST_MESSAGE });
+        }
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
+}
+
+/// Reads the beginning of a body that says what is wrong.
+async fn beginning(answer: HttpAnswer) -> String {
+    let (mut body, mut all) = (answer.body, Vec::new());
+    while let Some(Ok(bytes)) = body.next().await {
+        all.extend_from_slice(&bytes);
+        if all.len() >= LARGEST_ERROR {
+            break;
+        }
+    }
+    all.truncate(LARGEST_ERROR);
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// What a status that is no success comes to.
+async fn refused(answer: HttpAnswer, was_in_session: bool) -> Failed {
+    let status = answer.status;
+    if status == 404 && was_in_session {
+        return StreamableHttpError::SessionExpired;
+    }
+    if status == 429 || status >= 500 {
+        let after = header(&answer, "retry-after").map(str::to_owned);
+        return HttpStatusError::new(status, after).into();
+    }
+    let hint = match status {
+        401 | 403 => ": it wants other credentials; they go into `headers` of its configuration",
+        _ => "",
+    };
+    let shown = text::one_line(&beginning(answer).await, SHOWN);
+    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}{hint} {shown}").into())
+}
+
+impl StreamableHttpClient for HttpSeam {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let was_in_session = session_id.is_some();
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        let accept = format!("{JSON}, {EVENTS}");
+        let own = [("accept", accept.as_str()), ("content-type", JSON)];
+        let headers = headers(session_id, auth_header, custom_headers, &own);
+        let body = serde_json::to_vec(&message)?;
+        let answer = self.ask(HttpMethod::Post, &uri, headers, body).await?;
+        if matches!(answer.status, 202 | 204) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session = header(&answer, SESSION).map(str::to_owned);
+        let is_success = (200..300).contains(&answer.status);
+        if is_of_type(&answer, EVENTS) && is_success {
+            let events = events(answer.body, LARGEST_MESSAGE).boxed();
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        if is_of_type(&answer, JSON) && !matches!(answer.status, 401 | 403 | 404 | 429) {
+            let status = answer.status;
+            let body = whole(answer).await?;
+            let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
+            return match parsed {
+                Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                Err(_) if is_success && !is_request => Ok(StreamableHttpPostResponse::Accepted),
+                Err(_) => {
+                    let shown = text::one_line(&String::from_utf8_lossy(&body), SHOWN);
+                    let text = format!("HTTP {status}, and no message: {shown}");
+                    Err(StreamableHttpError::UnexpectedServerResponse(text.into()))
+                }
+            };
+        }
+        if is_success && !is_request {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if is_success {
+            let kind = header(&answer, "content-type").map(|kind| text::one_line(kind, 80));
+            return Err(StreamableHttpError::UnexpectedContentType(kind));
+        }
+        Err(refused(answer, was_in_session).await)
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let headers = headers(Some(session_id), auth_header, custom_headers, &[]);
+        self.ask(HttpMethod::Delete, &uri, headers, Vec::new()).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let was_in_session = session_id.is_some();
+        let mut headers = headers(session_id, auth_header, custom_headers, &[("accept", EVENTS)]);
+        headers.extend(last_event_id.map(|id| ("last-event-id".to_owned(), id)));
+        let answer = self.ask(HttpMethod::Get, &uri, headers, Vec::new()).await?;
+        match answer.status {
+            405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            200..300 if is_of_type(&answer, EVENTS) => {
+                Ok(events(answer.body, LARGEST_MESSAGE).boxed())
+            }
+            200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            _ => Err(refused(answer, was_in_session).await),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Messages over the streams of a process: one on each line.
+
+use std::{io, sync::Arc};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use rmcp::{
+    RoleClient,
+    model::{ErrorData, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    sync::Mutex,
+};
+use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, FuturesAsyncWriteCompatExt as _};
+
+use super::{LARGEST_MESSAGE, guarded::Wire};
+use crate::text;
+
+/// How many lines in a row may be no messages: programs print what they should not.
+const MOST_JUNK: u32 = 1000;
+
+type Reader = BufReader<Compat<Box<dyn AsyncRead + Send + Unpin>>>;
+type Writer = Compat<Box<dyn AsyncWrite + Send + Unpin>>;
+
+/// Messages over the streams of a process.
+pub(crate) struct LineTransport {
+    reader: Reader,
+    /// What was read of the next line. It outlives a receive that is dropped.
+    line: Vec<u8>,
+    junk: u32,
+    writer: Arc<Mutex<Option<Writer>>>,
+    wire: Arc<Wire>,
+}
+
+/// An answer of which nothing but its id is understood.
+#[derive(Deserialize)]
+struct OnlyId {
+    id: RequestId,
+    #[serde(default)]
+    method: Option<serde_json::Value>,
+}
+
+impl LineTransport {
+    pub(crate) fn new(
+        output: Box<dyn AsyncRead + Send + Unpin>,
+        input: Box<dyn AsyncWrite + Send + Unpin>,
+        wire: Arc<Wire>,
+    ) -> Self {
+        Self {
+            reader: BufReader::with_capacity(64 * 1024, output.compat()),
+            line: Vec::new(),
+            junk: 0,
+            writer: Arc::new(Mutex::new(Some(input.compat_write()))),
+            wire,
+        }
+    }
+
+    /// Reads up to the end of a line. Nothing is lost when it is dropped. Says no at the end of the stream, and where the
+    /// line has no end.
+    async fn read_line(&mut self) -> bool {
+        loop {
+            let available = match self.reader.fill_buf().await {
+                Ok(available) => available,
+                Err(error) => {
+                    self.wire.fail(format!("its output cannot be read: {error}"));
+                    return false;
+                }
+            };
+            if available.is_empty() {
+                self.wire.fail("it closed its output".to_owned());
+                return false;
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            if self.line.len() + taken > LARGEST_MESSAGE {
+                let most = LARGEST_MESSAGE / 1024 / 1024;
+                self.wire.fail(format!("it sent a message of more than {most} MiB"));
+                return false;
+            }
+            self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
+            self.reader.consume(taken);
+            if end.is_some() {
+                return true;
+            }
+        }
+    }
+
+    /// Reads a message from the line. What is none is counted.
+    fn understand(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, ()> {
+        let line = std::mem::take(&mut self.line);
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if let Ok(message) = serde_json::from_slice(line) {
+            self.junk = 0;
+            return Ok(Some(message));
+        }
+        // Whoever waits for this answer should not wait any longer.
+        if let Ok(OnlyId { id, method: None }) = serde_json::from_slice(line) {
+            let error = ErrorData::internal_error("the answer is not understood", None);
+            return Ok(Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id))));
+        }
+        self.junk += 1;
+        tracing::debug!(junk = self.junk, "a line that is no message");
+        if self.junk > MOST_JUNK {
+            let shown =
+                text::one_line(&String::from_utf8_lossy(line.get(..400).unwrap_or(line)), 100);
+            self.wire.fail(format!("it prints what are no messages, such as: {shown}"));
+            return Err(());
+        }
+        Ok(None)
+    }
+}
+
+impl Transport<RoleClient> for LineTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        async move {
+            let mut bytes = serde_json::to_vec(&item)?;
+            bytes.push(b'\n');
+            let mut writer = writer.lock().await;
+            let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            writer.write_all(&bytes).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if !self.read_line().await {
+                return None;
+            }
+            if let Some(message) = self.understand().ok()? {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // Who still writes to a server that does not read is ended with the process.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            writer.take();
+        }
+        Ok(())
+    }
+}

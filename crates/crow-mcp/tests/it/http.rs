@@ -1,0 +1,268 @@
+//! Servers that speak HTTP, without a network.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest},
+    mcp::{McpServerConfig, McpTransport},
+    tool::{ToolSource as _, ToolStatus},
+};
+use crow_mcp::{McpSettings, McpTools, Outside};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{NoHttp, call, context, said, tool};
+
+type Serve = dyn Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync;
+
+/// A server that answers as a test says.
+struct FakeHttp {
+    serve: Box<Serve>,
+    seen: Mutex<Vec<HttpRequest>>,
+}
+
+impl fmt::Debug for FakeHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FakeHttp")
+    }
+}
+
+#[async_trait]
+impl Http for FakeHttp {
+    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+        let number = {
+            let mut seen = self.seen.lock().unwrap();
+            seen.push(request.clone());
+            seen.len()
+        };
+        let message = serde_json::from_slice(&request.body).unwrap_or_default();
+        (self.serve)(number, &request, &message)
+    }
+}
+
+fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpAnswer, HttpError> {
+    let headers = vec![
+        ("content-type".to_owned(), kind.to_owned()),
+        ("mcp-session-id".to_owned(), "s-1".to_owned()),
+    ];
+    // In pieces, as a network would.
+    let pieces: Vec<_> = body.chunks(7).map(|piece| Ok(piece.to_vec())).collect();
+    Ok(HttpAnswer { status, headers, body: Box::pin(stream::iter(pieces)) })
+}
+
+fn json_answer(message: &Value, result: Value) -> Result<HttpAnswer, HttpError> {
+    let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    answer(200, "application/json; charset=utf-8", body.to_string().into_bytes())
+}
+
+fn events(messages: &[Value]) -> Result<HttpAnswer, HttpError> {
+    let text: String = messages.iter().map(|message| format!("data: {message}\n\n")).collect();
+    answer(200, "text/event-stream", text.into_bytes())
+}
+
+/// What an ordinary server does about anything but calls.
+fn ordinary(request: &HttpRequest, message: &Value) -> Result<HttpAnswer, HttpError> {
+    match (request.method, message["method"].as_str()) {
+        (HttpMethod::Get, _) => answer(405, "text/plain", Vec::new()),
+        (HttpMethod::Post, Some("initialize")) => json_answer(
+            message,
+            json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            }),
+        ),
+        (HttpMethod::Post, Some("tools/list")) => events(&[
+            json!({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": [tool("t")]}}),
+        ]),
+        _ => answer(202, "text/plain", Vec::new()),
+    }
+}
+
+fn settings() -> McpSettings {
+    let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer hunter2".to_owned())]);
+    let url = "https://mcp.test/mcp".to_owned();
+    McpServerConfig { name: "web".to_owned(), transport: McpTransport::Http { url, headers } }
+        .into()
+}
+
+async fn session(
+    serve: impl Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync + 'static,
+) -> (McpTools, Arc<FakeHttp>) {
+    let http = Arc::new(FakeHttp { serve: Box::new(serve), seen: Mutex::default() });
+    let outside = Outside {
+        processes: Arc::new(crate::support::Fakes::none()),
+        http: Arc::clone(&http) as _,
+        roots: vec!["/work".into()],
+    };
+    let tools = McpTools::new(vec![settings()], None, outside);
+    tools.ready(&CancellationToken::new()).await;
+    (tools, http)
+}
+
+async fn call_it(tools: &McpTools) -> crow_core::tool::ToolResult {
+    let all = tools.tools();
+    let tool = all.tools.first().unwrap_or_else(|| panic!("{:?}", tools.take_news()));
+    call(tool.as_ref(), json!({"a": 1}), &context()).await
+}
+
+#[tokio::test]
+async fn a_call_is_answered_by_json_or_by_events_and_every_request_bears_the_headers() {
+    for streams in [false, true] {
+        let (tools, http) = session(move |_, request, message| {
+            if message["method"] != "tools/call" {
+                return ordinary(request, message);
+            }
+            let result = said(&message["params"]["arguments"].to_string());
+            if !streams {
+                return json_answer(message, result);
+            }
+            let params = json!({"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1});
+            events(&[
+                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                json!({"jsonrpc": "2.0", "id": message["id"], "result": result}),
+            ])
+        })
+        .await;
+        let result = call_it(&tools).await;
+        assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, r#"{"a":1}"#));
+        tools.close().await;
+        let seen = http.seen.lock().unwrap();
+        for request in seen.iter() {
+            let authorization = ("authorization".to_owned(), "Bearer hunter2".to_owned());
+            assert!(request.headers.contains(&authorization), "{request:?}");
+        }
+        let call = seen
+            .iter()
+            .find(|request| String::from_utf8_lossy(&request.body).contains("tools/call"));
+        let session = ("mcp-session-id".to_owned(), "s-1".to_owned());
+        assert!(call.unwrap().headers.contains(&session), "{call:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_credentials_says_so_and_no_secret_is_told() {
+    let (tools, _) =
+        session(|_, _, _| answer(401, "text/html", b"<h1>Who are you?</h1>".to_vec())).await;
+    let news = tools.take_news().remove(0).text;
+    assert!(
+        news.contains("HTTP 401: it wants other credentials") && !news.contains("hunter2"),
+        "{news}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_of_by_what_the_network_says() {
+    let (tools, _) =
+        session(|_, _, _| Err(HttpError::Connect("refused by 127.0.0.1".to_owned()))).await;
+    let news = tools.take_news().remove(0).text;
+    assert!(news.contains("cannot connect: refused by 127.0.0.1"), "{news}");
+}
+
+#[tokio::test]
+async fn a_call_that_met_no_server_is_sent_again_over_a_new_connection() {
+    let failed = Mutex::new(false);
+    let (tools, http) = session(move |_, request, message| {
+        if message["method"] != "tools/call" {
+            return ordinary(request, message);
+        }
+        if !std::mem::replace(&mut *failed.lock().unwrap(), true) {
+            return Err(HttpError::Connect("refused".to_owned()));
+        }
+        json_answer(message, said("second"))
+    })
+    .await;
+    assert_eq!(call_it(&tools).await.output, "second");
+    let hellos = http
+        .seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|request| String::from_utf8_lossy(&request.body).contains("\"initialize\""))
+        .count();
+    assert_eq!(hellos, 2);
+}
+
+#[tokio::test]
+async fn a_call_that_broke_off_is_not_sent_again() {
+    let (tools, http) = session(|_, request, message| {
+        if message["method"] == "tools/call" {
+            return Err(HttpError::Broken("reset".to_owned()));
+        }
+        ordinary(request, message)
+    })
+    .await;
+    let result = call_it(&tools).await;
+    assert!(
+        result.output.contains("it is not known whether the call had effects"),
+        "{}",
+        result.output
+    );
+    let calls = http
+        .seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|request| String::from_utf8_lossy(&request.body).contains("tools/call"))
+        .count();
+    assert_eq!(calls, 1);
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_forgot_is_begun_again() {
+    let forgot = Mutex::new(false);
+    let (tools, _) = session(move |_, request, message| {
+        if message["method"] != "tools/call" {
+            return ordinary(request, message);
+        }
+        if !std::mem::replace(&mut *forgot.lock().unwrap(), true) {
+            return answer(404, "application/json", b"{}".to_vec());
+        }
+        json_answer(message, said("after"))
+    })
+    .await;
+    assert_eq!(call_it(&tools).await.output, "after");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_an_error() {
+    let (tools, _) = session(|_, request, message| {
+        if message["method"] != "tools/call" {
+            return ordinary(request, message);
+        }
+        let piece = || Ok(vec![b'x'; 1024 * 1024]);
+        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let body = Box::pin(stream::iter(std::iter::repeat_with(piece)));
+        Ok(HttpAnswer { status: 200, headers, body })
+    })
+    .await;
+    let result = call_it(&tools).await;
+    assert!(result.is_error() && result.output.contains("maximum size"), "{}", result.output);
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_sent_is_told_by_its_name_alone() {
+    let mut settings = settings();
+    settings.server.transport = McpTransport::Http {
+        url: "http://x.test".to_owned(),
+        headers: BTreeMap::from([("x-key".to_owned(), "hunter2\n".to_owned())]),
+    };
+    let outside = Outside {
+        processes: Arc::new(crate::support::Fakes::none()),
+        http: Arc::new(NoHttp),
+        roots: Vec::new(),
+    };
+    let tools = McpTools::new(vec![settings], None, outside);
+    tools.ready(&CancellationToken::new()).await;
+    let news = tools.take_news().remove(0).text;
+    assert!(
+        news.contains("the header x-key cannot be sent") && !news.contains("hunter2"),
+        "{news}"
+    );
+}

@@ -1,0 +1,7 @@
+//! The tools of servers that behave, and of servers that do not. All of them speak bytes over pipes in this process.
+
+mod hostile;
+mod http;
+mod lazy;
+mod ordinary;
+mod support;

@@ -1,0 +1,44 @@
+//! Going on with another model, or as another agent.
+
+use crow_core::{event::AgentEvent, model::ModelInfo};
+
+use super::{AgentError, AgentInternals};
+use crate::session::model_switch;
+
+impl AgentInternals {
+    /// Goes on with another model from the next model call on. The switch is recorded, and the header names the new model.
+    pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
+        let before = self.shared.metadata().model_ref();
+        let reference = &info.reference;
+        self.context.model.set(reference.clone(), info.abilities);
+        if before == *reference {
+            return Ok(());
+        }
+        self.emit(AgentEvent::Switch { change: model_switch(&before, reference) }).await?;
+        {
+            let mut metadata = self.shared.metadata();
+            metadata.model.clone_from(&reference.model);
+            metadata.provider.clone_from(&reference.provider);
+        }
+        self.save_metadata()
+    }
+
+    /// Goes on as another agent from here on: its events have this name, and so do the rules that hold for it alone. What it
+    /// takes the place of is told as switches, each in a few words.
+    pub async fn switch_agent(
+        &mut self,
+        name: &str,
+        switches: Vec<String>,
+    ) -> Result<(), AgentError> {
+        for change in switches {
+            self.emit(AgentEvent::Switch { change }).await?;
+        }
+        if self.shared.metadata().agent_type == name {
+            return Ok(());
+        }
+        self.recorder.set_agent(name);
+        self.context.agent_name.set(name);
+        name.clone_into(&mut self.shared.metadata().agent_type);
+        self.save_metadata()
+    }
+}

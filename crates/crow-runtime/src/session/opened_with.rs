@@ -1,0 +1,132 @@
+//! What a session was opened with.
+
+use crow_core::{
+    control::Preset,
+    model::{ModelRef, Thinking},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::SystemPrompt;
+
+/// The agent that a session was opened with, and what the user chose for it over what its files say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OpenedWith {
+    /// The agent's name: that of a composition, or of a base agent that works alone.
+    pub agent: String,
+    /// The model that all of its agents ask; none where each asks its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// The model that those ask which look at the work of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewer_model: Option<ModelRef>,
+    /// What comes after a turn; none where the agent says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Preset>,
+    /// Who looks at the work, where the mode has a place for them; none where the agent says it, an empty list for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewers: Option<Vec<String>>,
+    /// How much the model of the agent that does the work thinks; none where the agent says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
+    /// What becomes of the system prompt of the agent that does the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+}
+
+impl OpenedWith {
+    /// Chooses an agent as its files describe it.
+    pub fn new(agent: impl Into<String>) -> Self {
+        Self { agent: agent.into(), ..Self::default() }
+    }
+
+    /// Words what differs in another one that a session goes on with. The model is not among it: it is recorded as the one
+    /// that is asked.
+    pub fn switches(&self, after: &Self) -> Vec<String> {
+        let reviewers = |with: &Self| with.reviewers.as_ref().map(|names| words(names));
+        let mode = |with: &Self| with.mode.map(|mode| mode.to_string());
+        let thinking = |with: &Self| with.thinking.map(thinking_word);
+        let prompt = |with: &Self| with.system_prompt.as_ref().map(prompt_word);
+        let table = [
+            ("agent", Some(self.agent.clone()), Some(after.agent.clone())),
+            ("mode", mode(self), mode(after)),
+            ("reviewer", reviewers(self), reviewers(after)),
+            ("thinking", thinking(self), thinking(after)),
+            ("system prompt", prompt(self), prompt(after)),
+        ];
+        let own = || "the agent's own".to_owned();
+        let changes = table.into_iter().filter(|(_, before, after)| before != after);
+        let mut switches: Vec<String> = changes
+            .map(|(name, before, after)| {
+                let (before, after) = (before.unwrap_or_else(own), after.unwrap_or_else(own));
+                format!("{name}: {before} -> {after}")
+            })
+            .collect();
+        let is_told = switches.iter().any(|switch| switch.starts_with("system prompt"));
+        if self.system_prompt != after.system_prompt && !is_told {
+            switches.push("system prompt: another text".to_owned());
+        }
+        switches
+    }
+}
+
+fn words(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Returns the word for how much a model thinks.
+fn thinking_word(thinking: Thinking) -> String {
+    match thinking {
+        Thinking::Off => "off".to_owned(),
+        Thinking::Low => "low".to_owned(),
+        Thinking::Medium => "medium".to_owned(),
+        Thinking::High => "high".to_owned(),
+        Thinking::Tokens(number) => format!("{number} tokens"),
+    }
+}
+
+fn prompt_word(prompt: &SystemPrompt) -> String {
+    match prompt {
+        SystemPrompt::Append(_) => "with words after it".to_owned(),
+        SystemPrompt::Replace(_) => "another one".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_that_differs_is_worded() {
+        let before = OpenedWith::new("builder");
+        let after = OpenedWith {
+            agent: "planner".to_owned(),
+            mode: Some(Preset::Judge),
+            reviewers: Some(Vec::new()),
+            thinking: Some(Thinking::High),
+            system_prompt: Some(SystemPrompt::Append("x".to_owned())),
+            ..before.clone()
+        };
+        assert_eq!(
+            before.switches(&after),
+            [
+                "agent: builder -> planner",
+                "mode: the agent's own -> judge",
+                "reviewer: the agent's own -> none",
+                "thinking: the agent's own -> high",
+                "system prompt: the agent's own -> with words after it",
+            ]
+        );
+        let other = SystemPrompt::Append("y".to_owned());
+        let other = OpenedWith { system_prompt: Some(other), ..after.clone() };
+        assert_eq!(after.switches(&other), ["system prompt: another text"]);
+        assert_eq!(after.switches(&after), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_older_sessions_kept_can_be_read() {
+        let kept = r#"{"agent":"BUILD-HITL","model":{"provider":"p","model":"m"}}"#;
+        let read: OpenedWith = serde_json::from_str(kept).unwrap();
+        assert_eq!((read.agent.as_str(), read.mode), ("BUILD-HITL", None));
+        assert_eq!(serde_json::to_string(&read).unwrap(), kept);
+    }
+}
