@@ -17,6 +17,8 @@ use super::{
     wrap::{hanging, shorten_middle, wrapped},
 };
 
+/// What is said of a rewind.
+const REWOUND: &str = "the conversation goes on from an earlier point";
 /// Columns of an agent's name before what it does.
 const NAME_WIDTH: usize = 16;
 
@@ -56,13 +58,8 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::CallWait { reason, .. } => {
             remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
         }
-        AgentEvent::FilesRestored { text, .. } => {
-            let first = text.lines().next().unwrap_or_default();
-            remark(style, &format!("the agent is told: {first}"))
-        }
-        AgentEvent::Rewind { .. } => {
-            remark(style, "the conversation goes on from an earlier point")
-        }
+        AgentEvent::FilesRestored { text, .. } => restored(style, text),
+        AgentEvent::Rewind { .. } => remark(style, REWOUND),
         AgentEvent::QuestionAnswered { answer, .. } => {
             user_answer(style, &who(style, envelope), answer)
         }
@@ -183,6 +180,12 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
     });
     let text = blocks.collect::<Vec<_>>().join("\n");
     wrapped(style, paint, prefix, text.trim_end())
+}
+
+/// Writes what the agent is told of an undo.
+fn restored(style: &ConsoleStyle, text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    remark(style, &format!("the agent is told: {first}"))
 }
 
 /// Writes a notice for the user.
