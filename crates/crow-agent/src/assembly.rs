@@ -10,7 +10,7 @@ use std::{
 use crow_core::{
     control::{ControlFlow, OwnerOfTheEnd},
     model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking},
-    tool::{ToolRegistry, Typed, TypedTool as _},
+    tool::{ToolRegistry, Typed, TypedTool as _, is_sourced_pattern},
 };
 use crow_runtime::Reach;
 
@@ -280,7 +280,9 @@ impl<'a> Work<'a> {
         self.warnings.append(&mut definition.warnings);
         let model = self.model(&definition, part).await?;
         let fallbacks = self.fallbacks(&definition, part).await?;
-        let (mut tools, mut unknown) = self.assembly.tools.for_agent(&definition.tools);
+        let (sourced, own): (Vec<String>, Vec<String>) =
+            definition.tools.iter().cloned().partition(|name| is_sourced_pattern(name));
+        let (mut tools, mut unknown) = self.assembly.tools.for_agent(&own);
         self.add_task_tools(&mut tools, &mut unknown);
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
@@ -298,7 +300,9 @@ impl<'a> Work<'a> {
         if part == Part::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }
-        let agent = BaseAgent::new(name, config, model, tools).with_fallbacks(fallbacks);
+        let agent = BaseAgent::new(name, config, model, tools)
+            .with_fallbacks(fallbacks)
+            .with_sourced(sourced);
         self.bases.insert(name.to_owned(), definition);
         Ok(agent)
     }

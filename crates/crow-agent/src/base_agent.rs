@@ -13,7 +13,12 @@ use crow_core::{
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
 
-use crate::{TurnResult, fallback::Fallback, task_complete};
+use crate::{
+    TurnResult,
+    fallback::Fallback,
+    task_complete,
+    toolset::{SourcedFilter, Toolset},
+};
 
 /// How a base agent works.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +41,8 @@ pub struct BaseAgent {
     fallbacks: Vec<ResolvedModel>,
     tools: Arc<ToolRegistry>,
     definitions: Arc<[ToolDefinition]>,
+    /// Which tools it takes from the source of its session.
+    sourced: SourcedFilter,
 }
 
 impl BaseAgent {
@@ -53,6 +60,7 @@ impl BaseAgent {
             fallbacks: Vec::new(),
             tools: Arc::default(),
             definitions: Arc::default(),
+            sourced: SourcedFilter::default(),
         };
         agent.set_tools(tools);
         agent
@@ -69,6 +77,24 @@ impl BaseAgent {
     /// Returns how it works.
     pub fn config(&self) -> &AgentConfig {
         &self.config
+    }
+
+    /// Lets it have the tools from the source of its session that these patterns name, see
+    /// [`ToolSource`](crow_core::tool::ToolSource).
+    #[must_use]
+    pub fn with_sourced(mut self, patterns: Vec<String>) -> Self {
+        self.sourced = SourcedFilter::new(patterns);
+        self
+    }
+
+    /// Returns which tools it takes from the source of its session.
+    pub(crate) fn sourced(&self) -> &SourcedFilter {
+        &self.sourced
+    }
+
+    /// Gives it other tools from the source of its session.
+    pub(crate) fn set_sourced(&mut self, sourced: SourcedFilter) {
+        self.sourced = sourced;
     }
 
     /// Gives it its system prompt.
@@ -159,6 +185,7 @@ impl BaseAgent {
     ) -> Result<TurnEnd, AgentError> {
         let mut turn = TurnMachine::new(self.config.limits);
         let mut model = Fallback::new(&self.model, &self.fallbacks);
+        let mut tools = Toolset::new(&self.tools, &self.definitions, &self.sourced);
         let mut reply_id = None;
         loop {
             if cancel.is_cancelled() {
@@ -176,7 +203,8 @@ impl BaseAgent {
                     if let Some(text) = reminder {
                         agent.remind(text).await?;
                     }
-                    match self.ask(agent, &mut model, tool_choice, cancel).await {
+                    tools.refresh(agent, cancel).await?;
+                    match self.ask(agent, &mut model, &tools, tool_choice, cancel).await {
                         Ok((id, reply)) => {
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
@@ -186,8 +214,9 @@ impl BaseAgent {
                     }
                 }
                 NextStep::CallTools(calls) => {
-                    let outcomes =
-                        self.answer(agent, reply_id.as_ref(), calls, result, cancel).await?;
+                    let outcomes = self
+                        .answer(agent, &tools, reply_id.as_ref(), calls, result, cancel)
+                        .await?;
                     turn.on_tools_done(&outcomes);
                     agent.emit(AgentEvent::StepComplete { step: turn.steps() }).await?;
                 }
@@ -210,6 +239,7 @@ impl BaseAgent {
         &'a self,
         agent: &mut AgentInternals,
         model: &mut Fallback<'a>,
+        tools: &Toolset<'_>,
         tool_choice: ToolChoice,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
@@ -219,7 +249,7 @@ impl BaseAgent {
             let call = ModelCall {
                 model: in_use,
                 system: &self.config.system_prompt,
-                tools: if in_use.info.abilities.tools { &self.definitions } else { &[] },
+                tools: if in_use.info.abilities.tools { tools.definitions() } else { &[] },
                 config: &self.config.model,
                 tool_choice,
             };
@@ -237,13 +267,14 @@ impl BaseAgent {
     async fn answer(
         &self,
         agent: &mut AgentInternals,
+        tools: &Toolset<'_>,
         reply_id: Option<&ReplyId>,
         calls: Vec<RequestedCall>,
         result: &mut TurnResult,
         cancel: &CancellationToken,
     ) -> Result<Vec<crow_core::turn::CallOutcome>, AgentError> {
         let Some(reply_id) = reply_id else { return Ok(Vec::new()) };
-        let executed = agent.call(&self.tools, reply_id, calls, cancel).await?;
+        let executed = agent.call(tools.registry(), reply_id, calls, cancel).await?;
         let completion = executed.iter().rfind(|call| call.name == task_complete::NAME);
         let report = completion.and_then(|call| CheckReport::of(&call.result.metadata.extra));
         if let Some(mut report) = report {

@@ -41,6 +41,7 @@ mod serve;
 mod submit_for_review;
 mod task;
 mod task_complete;
+mod toolset;
 mod turn_result;
 
 pub use acp_agent::{

@@ -13,12 +13,13 @@ use crow_runtime::adopt_orphans;
 use crate::{
     CliError, Environment, agents,
     args::{
-        AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, OutputForm,
+        AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
         PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
     },
     chat, command, config, credentials,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
+    mcp,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
     sandbox::doctor,
@@ -104,6 +105,10 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
                 agents::create(&name, from.as_deref(), environment)
             }
         },
+        Command::Mcp(McpCommand::List { output }) => mcp::list(output, environment),
+        Command::Mcp(McpCommand::Test { name, output }) => {
+            block_on(mcp::test(&name, output, environment))
+        }
         Command::Doctor => block_on(doctor(environment)),
         Command::Login(args) => credentials::login(&args, environment),
         Command::Logout(args) => credentials::logout(&args, environment),
@@ -116,6 +121,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
             SessionsCommand::Resume { id, prompt, options } => {
                 block_on(command::resume(id, prompt, options, environment))
             }
+            SessionsCommand::Export { id } => command::export(&id, environment),
             SessionsCommand::Rm { ids } => command::remove(&ids, environment),
         },
     }
@@ -151,6 +157,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Permissions(_)
         | Command::Config(_)
         | Command::Agents(_)
+        | Command::Mcp(_)
         | Command::Doctor
         | Command::Trust(_)
         | Command::Login(_)

@@ -63,6 +63,9 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// List providers and their models
     Models(ModelsArgs),
+    /// List the MCP servers, and try one
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Check what holds commands, and whether the files of Crow are in order
     Doctor,
     /// Print a completion script for a shell
@@ -99,9 +102,9 @@ pub(crate) struct AgentOptions {
     /// The model of those that look at the work of others
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub reviewer_model: Option<String>,
-    /// What happens to calls that change files or run commands
-    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
-    pub permissions: Permissions,
+    /// What happens to calls that change files or run commands [default: ask; in a chat what was chosen last in the project]
+    #[arg(long, short, value_enum)]
+    pub permissions: Option<Permissions>,
     #[command(flatten)]
     pub sandbox: SandboxOptions,
 }
@@ -179,6 +182,11 @@ pub(crate) enum SessionsCommand {
         prompt: Option<String>,
         #[command(flatten)]
         options: RunOptions,
+    },
+    /// Print a session as Markdown
+    Export {
+        /// The session's id or the beginning of it
+        id: String,
     },
     /// Remove sessions for good
     Rm {
@@ -333,6 +341,25 @@ pub(crate) enum SchemaOf {
     Composition,
     /// config.toml
     Config,
+}
+
+/// What to do with servers of the Model Context Protocol.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers, and the tools that they had when they were last seen; starts nothing
+    List {
+        /// What stdout gets: text, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
+    /// Connect to a server, list its tools and end it again
+    Test {
+        /// The server
+        name: String,
+        /// What stdout gets: text, or one JSON object
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
 }
 
 /// What to do with permission rules.

@@ -295,20 +295,22 @@ impl Connection {
 impl Link {
     /// Says why nothing comes any more.
     async fn why(&self) -> String {
-        if let Some(gone) = &self.gone {
-            drop(timeout(ENDING, gone.cancelled()).await);
-        }
-        let ended = self.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let why = match (ended, self.wire.why()) {
-            (Some(ended), _) => ended,
-            (None, Some(why)) => why,
-            (None, None) => "it was closed".to_owned(),
-        };
+        let why = self.reason().await.unwrap_or_else(|| "it hung up".to_owned());
         text::cut(&why, LONGEST)
     }
 
+    /// Returns what this side found wrong, or how the program ended.
+    async fn reason(&self) -> Option<String> {
+        let wrong = self.wire.why();
+        if wrong.is_some() {
+            return wrong;
+        }
+        timeout(ENDING, self.gone.as_ref()?.cancelled()).await.ok()?;
+        self.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
     async fn refused(&self, why: &str) -> ConnectError {
-        let why = if self.wire.closed.is_cancelled() { self.why().await } else { why.to_owned() };
+        let why = self.reason().await.unwrap_or_else(|| why.to_owned());
         ConnectError::Refused { why, errors: self.errors.to_text() }
     }
 }

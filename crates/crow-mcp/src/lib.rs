@@ -24,7 +24,6 @@ mod tools;
 mod transport;
 
 pub use cache::SchemaCache;
-pub use name::{NAME_START, matches_pattern};
 pub use probe::{ProbeFailure, ProbedServer, ProbedTool, probe};
 pub use settings::{McpSettings, Outside};
 pub use tools::{McpTools, ServerState, ServerSummary};

@@ -2,23 +2,14 @@
 
 use std::collections::BTreeSet;
 
-/// What the name of every such tool begins with.
-pub const NAME_START: &str = "mcp__";
+use crow_core::tool::SOURCED_NAME;
+
 /// The most that providers take.
 const LONGEST: usize = 64;
 /// How much of it the server may have.
 const LONGEST_SERVER: usize = 24;
 /// How much of a hash tells names apart that would be the same.
 const HASH: usize = 6;
-
-/// Returns whether a tool is meant by what stands in a list of tools: its name, or `mcp__*` or `mcp__server__*` for all
-/// whose names begin so.
-pub fn matches_pattern(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => pattern == name,
-    }
-}
 
 /// Names the servers of a session, in their order: each with a part of the names of its tools that no other one has.
 pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -39,7 +30,7 @@ pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<
 /// Names the tools of a server for the model. Each name depends on the server's own names alone, not on their order, and no
 /// two are the same.
 pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
-    let start = format!("{NAME_START}{server}__");
+    let start = format!("{SOURCED_NAME}{server}__");
     let room = LONGEST.saturating_sub(start.len());
     // Who is called as it calls itself goes first, so that no other one takes its name.
     let mut order: Vec<usize> = (0..tools.len()).collect();
@@ -113,19 +104,6 @@ mod tests {
         assert_eq!(servers.iter().collect::<BTreeSet<_>>().len(), 3, "{servers:?}");
     }
 
-    #[test]
-    fn a_pattern_names_all_tools_of_a_server() {
-        for (pattern, name, fits) in [
-            ("mcp__*", "mcp__a__b", true),
-            ("mcp__a__*", "mcp__a__b", true),
-            ("mcp__a__*", "mcp__ab__b", false),
-            ("mcp__a__b", "mcp__a__b", true),
-            ("mcp__a__b", "mcp__a__bc", false),
-        ] {
-            assert_eq!(matches_pattern(pattern, name), fits, "{pattern} {name}");
-        }
-    }
-
     proptest! {
         #[test]
         fn whatever_servers_call_their_tools_providers_take_the_names_and_no_two_are_the_same(
@@ -140,7 +118,7 @@ mod tests {
             for name in &all {
                 prop_assert!((1..=64).contains(&name.len()), "{name}");
                 prop_assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)));
-                let (server, tool) = name.strip_prefix(NAME_START).unwrap().split_once("__").unwrap();
+                let (server, tool) = name.strip_prefix(SOURCED_NAME).unwrap().split_once("__").unwrap();
                 prop_assert!(!server.is_empty() && !tool.is_empty(), "{name}");
             }
             let different: BTreeSet<_> = all.iter().map(|name| name.to_ascii_lowercase()).collect();

@@ -109,6 +109,11 @@ impl McpTools {
         }
     }
 
+    /// Adds something that the user should be told with the news of the servers.
+    pub fn tell(&self, news: SourceNews) {
+        self.shared.tell(news.level, news.text);
+    }
+
     /// Returns a watch on the number of the tools: it changes when they do.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()

@@ -99,6 +99,11 @@ impl ProviderModels {
         Ok(Self { providers, sources, client })
     }
 
+    /// Returns the client that all providers share.
+    pub fn client(&self) -> HttpClient {
+        self.client.clone()
+    }
+
     /// Takes keys from there where no variable holds one.
     #[must_use]
     pub fn with_stored_keys(mut self, stored: Arc<dyn KeyStore>) -> Self {

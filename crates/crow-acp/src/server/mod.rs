@@ -2,6 +2,7 @@
 
 mod attached;
 mod connection;
+mod convert;
 mod fault;
 mod identity;
 mod initialize;
@@ -15,6 +16,7 @@ mod requests;
 mod serve;
 mod setup;
 mod v1;
+mod v2;
 mod wire;
 
 pub use identity::{AcpIdentity, TerminalLogin};

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use agent_client_protocol::Error;
+use agent_client_protocol::{Agent, Client, ConnectTo, Error};
 use crow_core::ids::SessionId;
 use crow_runtime::AgentHost;
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     connection::Connection,
     identity::AcpIdentity,
-    v1,
+    v1, v2,
     wire::{Wire, lines},
 };
 
@@ -80,7 +80,8 @@ impl AcpServer {
         let connection = Connection::new(Arc::clone(&self.shared));
         let wire = Arc::new(Wire::default());
         let transport = lines(incoming, outgoing, Arc::clone(&wire));
-        let mut served = pin!(v1::serve(Arc::clone(&connection), Arc::clone(&wire), transport));
+        let agent = agent(&connection, &wire);
+        let mut served = pin!(ConnectTo::<Agent>::connect_to(transport, agent));
         let early = tokio::select! {
             result = &mut served => Some(result),
             () = wire.ended() => None,
@@ -107,6 +108,14 @@ impl AcpServer {
             result => result.map_err(|error| AcpError { message: error.message }),
         }
     }
+}
+
+/// Makes the agent of a connection: the client's first word says which version it speaks.
+pub(super) fn agent(connection: &Arc<Connection>, wire: &Arc<Wire>) -> impl ConnectTo<Client> {
+    Agent
+        .protocol_router()
+        .with_v1(v1::agent(Arc::clone(connection), Arc::clone(wire)))
+        .with_v2(v2::agent(Arc::clone(connection), Arc::clone(wire)))
 }
 
 /// Waits until the sessions are closed, and then a little for the client to read what it is told of that.

@@ -9,7 +9,7 @@ use crow_core::{
 use crow_runtime::{Reach, SystemPrompt};
 
 use super::{CompositionError, EndTools};
-use crate::{BaseAgent, Handoff, Subagents};
+use crate::{BaseAgent, Handoff, Subagents, toolset::SourcedFilter};
 
 /// Several base agents that are one agent from outside.
 ///
@@ -63,6 +63,7 @@ pub enum Coagent {
 struct Allowed<'a> {
     tools: CoagentTools,
     primary: &'a ToolRegistry,
+    sourced: &'a SourcedFilter,
 }
 
 impl AcpAgent {
@@ -93,7 +94,7 @@ impl AcpAgent {
             None => CoagentTools::None,
         };
         let coagent_end = control_flow.end_tool_of_coagent().map(|end| end_tools.get(end));
-        let rights = Allowed { tools, primary: primary.tools() };
+        let rights = Allowed { tools, primary: primary.tools(), sourced: primary.sourced() };
         let coagents =
             coagents.into_iter().map(|coagent| coagent.confined(&rights, coagent_end)).collect();
         Ok(Self {
@@ -179,12 +180,17 @@ impl AcpAgent {
     /// Takes away from all of its agents what `allowed` does not name; its own ends of turns stay.
     fn confined(mut self, allowed: &Allowed<'_>) -> Self {
         self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
+        self.each_base(&mut |agent| agent.set_sourced(allowed.sourced(agent.sourced())));
         self
     }
 
     /// Takes away what changes anything; its ends of turns stay.
     pub(crate) fn only_read(&mut self) {
-        let rights = Allowed { tools: CoagentTools::ReadOnly, primary: &ToolRegistry::new() };
+        let rights = Allowed {
+            tools: CoagentTools::ReadOnly,
+            primary: &ToolRegistry::new(),
+            sourced: &SourcedFilter::default(),
+        };
         self.retain_tools(&|tool| is_end(tool) || rights.permits(tool));
     }
 
@@ -237,6 +243,7 @@ impl Coagent {
         match self {
             Self::Base(mut agent) => {
                 agent.retain_tools(|tool| allowed.permits(tool));
+                agent.set_sourced(allowed.sourced(agent.sourced()));
                 agent.set_end_tool(end);
                 Self::Base(agent)
             }
@@ -247,6 +254,14 @@ impl Coagent {
 }
 
 impl Allowed<'_> {
+    /// Returns what is left of the tools from a source. Nobody knows what they do, so whoever only reads has none.
+    fn sourced(&self, own: &SourcedFilter) -> SourcedFilter {
+        match self.tools {
+            CoagentTools::None | CoagentTools::ReadOnly => SourcedFilter::default(),
+            CoagentTools::Full => own.within(self.sourced),
+        }
+    }
+
     fn permits(&self, tool: &dyn Tool) -> bool {
         match self.tools {
             CoagentTools::None => false,

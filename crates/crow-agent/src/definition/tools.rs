@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crow_core::{call, config::unknown};
+use crow_core::{
+    call,
+    config::unknown,
+    tool::{SOURCED_NAME, is_sourced_pattern},
+};
 
 /// Tools that every product has, because its loops need them.
 const OF_LOOPS: [&str; 5] =
@@ -33,9 +37,10 @@ impl ToolNames {
         Self { built: built.collect() }
     }
 
-    /// Returns all of them.
+    /// Returns all of them, and a pattern that stands for all that servers may have.
     pub fn all(&self) -> Vec<String> {
-        self.built.iter().cloned().collect()
+        let sourced = format!("{SOURCED_NAME}*");
+        self.built.iter().cloned().chain([sourced]).collect()
     }
 
     pub(super) fn find(&self, name: &str) -> Named {
@@ -45,9 +50,13 @@ impl ToolNames {
         if PLANNED.contains(&name) {
             return Named::Planned(format!("the tool {name} is not built yet, and is left out"));
         }
-        if name.starts_with("mcp__") {
-            return Named::Planned(format!(
-                "{name} is of an MCP server; these are not built yet, and it is left out"
+        if is_sourced_pattern(name) {
+            // Which there are is known only while a session is open.
+            return Named::Tool(name.to_owned());
+        }
+        if name.starts_with(SOURCED_NAME) {
+            return Named::Unknown(format!(
+                "\"{name}\" names no tool of a server; it is written as mcp__SERVER__TOOL, mcp__SERVER__* or mcp__*"
             ));
         }
         let known: Vec<&str> = self.built.iter().map(String::as_str).collect();

@@ -6,7 +6,7 @@ use crow_agent::{
 };
 
 use super::{SETTINGS, Settings, load::tool_names};
-use crate::CliError;
+use crate::{CliError, mcp::power};
 
 /// Checks the settings of a project.
 pub(crate) fn check_project(layer: &Layer) -> Result<(), CliError> {
@@ -22,6 +22,10 @@ pub(crate) fn powers(layer: &Layer, name: &str) -> Option<Result<Vec<String>, Cl
     }
     if name.starts_with("prompts/") {
         return Some(Ok(vec!["what agents are told".to_owned()]));
+    }
+    if let Some(command) = name.strip_prefix("commands/").and_then(|file| file.strip_suffix(".md"))
+    {
+        return Some(Ok(vec![format!("the command /{command}: what the agent is told with it")]));
     }
     let file = name.strip_prefix("agents/")?;
     let kind = if file.starts_with("acp/") { AgentKind::Composition } else { AgentKind::Base };
@@ -64,7 +68,8 @@ fn of_settings(settings: &Settings) -> Vec<String> {
     let agent = settings.agent.iter().map(|agent| format!("works as {agent} by default"));
     let model = settings.model.iter().map(|model| format!("asks {model} by default"));
     let review = settings.review_model.iter().map(|model| format!("asks {model} for reviews"));
-    checks.chain(agent).chain(model).chain(review).collect()
+    let servers = settings.mcp.servers.iter().map(|(name, server)| power(name, server));
+    checks.chain(agent).chain(model).chain(review).chain(servers).collect()
 }
 
 #[cfg(test)]
@@ -94,6 +99,7 @@ mod tests {
             ("agents/base/broken.toml", "[agent\n"),
             ("agents/notes.txt", "x"),
             ("prompts/system/trust.md", "Trust me.\n"),
+            ("commands/ship.md", "Ship it.\n"),
             ("other/x.toml", ""),
         ];
         let bytes = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));

@@ -10,7 +10,10 @@ use crow_core::{config::ConfigError, model::ModelRef};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::CliError;
+use crate::{
+    CliError,
+    mcp::{McpTable, check_servers},
+};
 
 /// The file.
 pub(crate) const SETTINGS: &str = "config.toml";
@@ -28,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) checks: Vec<Check>,
     /// What holds commands. The user's alone.
     pub(crate) sandbox: SandboxTable,
+    /// Servers whose tools agents may have.
+    pub(crate) mcp: McpTable,
 }
 
 /// A command that must succeed before work counts as done.
@@ -55,6 +60,8 @@ pub(super) struct RawSettings {
     checks: RawChecks,
     #[serde(default)]
     sandbox: SandboxTable,
+    #[serde(default)]
+    mcp: McpTable,
 }
 
 /// What must succeed before work counts as done.
@@ -128,12 +135,14 @@ impl Settings {
                 return Err(leaf.origin.error(message));
             }
         }
+        check_servers(&raw.mcp, node)?;
         Ok(Self {
             agent: raw.agent,
             model: model(raw.model, node, "model")?,
             review_model: model(raw.review_model, node, "review_model")?,
             checks: checks(raw.checks, node)?,
             sandbox: raw.sandbox,
+            mcp: raw.mcp,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Everything below a project's `.crow-agent`, read once into memory.
+//! Everything below a project's `.crow-agent`, and its `.mcp.json`, read once into memory.
 //!
 //! What is shown, hashed and used are the same bytes: nothing is read a second time from the disk.
 
@@ -15,8 +15,12 @@ use rustix::{
     io::Errno,
 };
 
+use crate::mcp::PROJECT_FILE;
+
 /// The folder of a project's configuration.
 pub(crate) const FOLDER: &str = ".crow-agent";
+/// What the names of files begin with that lie beside the folder. No name below it does.
+const BESIDE: &str = "../";
 /// The most files, links and folders.
 const MOST_ITEMS: usize = 200;
 /// The most bytes of all files together.
@@ -80,18 +84,21 @@ impl Contents {
     /// Reads what is below the folder of a project. None if there is no file and no link. Blocks.
     pub(crate) fn read(root: &Path) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
+        let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
+        reader.read_servers(root)?;
         let opened = openat(CWD, &folder, FOLDER_FLAGS, Mode::empty());
         let fd = match opened {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
+            Ok(fd) => Some(fd),
+            Err(Errno::NOENT) => None,
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 let what = "a link or a file, and must be a folder";
                 return Err(ContentsError::Odd { path: folder, what });
             }
             Err(error) => return Err(unreadable(folder, error)),
         };
-        let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
-        reader.read_folder(&fd, "", 0)?;
+        if let Some(fd) = fd {
+            reader.read_folder(&fd, "", 0)?;
+        }
         let items = reader.items;
         if items.values().all(|item| *item == Item::Folder) {
             return Ok(None);
@@ -115,7 +122,21 @@ impl Contents {
 
     /// Returns the path of something below the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.root.join(FOLDER).join(name)
+        match name.strip_prefix(BESIDE) {
+            Some(name) => self.root.join(name),
+            None => self.root.join(FOLDER).join(name),
+        }
+    }
+
+    /// Returns the file that names servers, and its bytes.
+    pub(crate) fn servers(&self) -> Option<(PathBuf, &[u8])> {
+        let name = format!("{BESIDE}{PROJECT_FILE}");
+        Some((self.path(&name), self.file(&name)?))
+    }
+
+    /// Names something for people, as seen from the project's root.
+    pub(crate) fn shown(name: &str) -> String {
+        name.strip_prefix(BESIDE).map_or_else(|| format!("{FOLDER}/{name}"), str::to_owned)
     }
 
     /// Returns the bytes of a file, or of the file that a link leads to.
@@ -179,6 +200,33 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads the file beside the folder that names servers, as other programs have it.
+    fn read_servers(&mut self, root: &Path) -> Result<(), ContentsError> {
+        let path = root.join(PROJECT_FILE);
+        let fd = match openat(CWD, root, FOLDER_FLAGS.difference(OFlags::NOFOLLOW), Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(unreadable(path, error)),
+        };
+        match openat(&fd, PROJECT_FILE, FILE_FLAGS, Mode::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::LOOP) => {
+                Err(ContentsError::Odd { path, what: "a link, and must be a file" })
+            }
+            Err(error) => Err(unreadable(path, error)),
+            Ok(file) => {
+                let status = fstat(&file).map_err(|error| unreadable(path.clone(), error))?;
+                if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                    return Err(ContentsError::Odd { path, what: "no file, and must be one" });
+                }
+                let bytes = self.read_bytes(file, &path)?;
+                let item = Item::File { bytes, executable: false };
+                self.items.insert(format!("{BESIDE}{PROJECT_FILE}"), item);
+                Ok(())
+            }
+        }
+    }
+
     fn read_folder(
         &mut self,
         fd: &OwnedFd,

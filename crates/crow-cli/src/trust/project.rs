@@ -1,6 +1,9 @@
 //! What a project's configuration says, and what it could do.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use crow_agent::layers::{Layer, LayerKind};
 use crow_core::permission::{PermissionRule, RuleDecision, RuleMatcher, RuleScope, RuleSet};
@@ -9,7 +12,11 @@ use crow_runtime::RuleStore;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::contents::{Contents, FOLDER, Item};
-use crate::{CliError, config, render::describe_rule};
+use crate::{
+    CliError, config,
+    mcp::{self, ServerTable},
+    render::describe_rule,
+};
 
 /// The file of permission rules.
 const RULES: &str = "permissions.json";
@@ -22,6 +29,10 @@ pub(crate) struct ProjectConfig {
     /// Rules that only deny or ask.
     pub(crate) rules: RuleSet,
     pub(crate) providers: Vec<ProviderConfig>,
+    /// Servers of its `.mcp.json`.
+    pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
+    /// What is wrong with others.
+    pub(crate) faults: Vec<String>,
 }
 
 impl ProjectConfig {
@@ -38,7 +49,13 @@ impl ProjectConfig {
             }
         }
         config::check_project(&layer(contents))?;
-        Ok(Self { rules, providers })
+        let (mcp_servers, faults) = match contents.servers() {
+            // It is written for other programs, too: what is wrong with it is told, and stops nothing.
+            Some((path, bytes)) => mcp::servers_of_project(&path, bytes)
+                .unwrap_or_else(|error| (BTreeMap::new(), vec![error.message])),
+            None => Default::default(),
+        };
+        Ok(Self { rules, providers, mcp_servers, faults })
     }
 }
 
@@ -63,7 +80,7 @@ pub(crate) fn powers(contents: &Contents) -> Vec<(String, String, Vec<String>)> 
                 }
                 Item::Link { target } => format!("a link to {target}"),
             };
-            (format!("{FOLDER}/{name}"), what, power(contents, name))
+            (Contents::shown(name), what, power(contents, name))
         })
         .collect()
 }
@@ -76,12 +93,21 @@ fn power(contents: &Contents, name: &str) -> Vec<String> {
             .map(|rules| rules.rules().iter().map(describe_rule).collect())
     } else if is_provider(name) {
         provider(&path, bytes).map(|provider| vec![reach(&provider)])
+    } else if contents.servers().is_some_and(|(file, _)| file == path) {
+        mcp_powers(&path, bytes)
     } else if let Some(powers) = config::powers(&layer(contents), name) {
         powers
     } else {
         Ok(vec!["not used by this version of crow-agent".to_owned()])
     };
     said.unwrap_or_else(|error| vec![format!("cannot be used: {}", error.message)])
+}
+
+/// Says what the servers of a project are.
+fn mcp_powers(path: &Path, bytes: &[u8]) -> Result<Vec<String>, CliError> {
+    let (servers, faults) = mcp::servers_of_project(path, bytes)?;
+    let powers = servers.iter().map(|(name, server)| mcp::power(name, server));
+    Ok(powers.chain(faults).collect())
 }
 
 /// Says where a provider's requests go, and with what.

@@ -10,6 +10,7 @@
 
 mod agents;
 mod chat;
+mod commands;
 mod compositions;
 mod config;
 mod dialects;

@@ -59,6 +59,8 @@ pub use patch::{FileChange, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, Preview, Subject};
 pub use registry::ToolRegistry;
 pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};
-pub use source::{SourceNews, SourcedTools, ToolSource};
+pub use source::{
+    SOURCED_NAME, SourceNews, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
+};
 pub use traits::{Tool, ToolCategory, ToolError};
 pub use typed::{Typed, TypedTool};

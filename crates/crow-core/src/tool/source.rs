@@ -8,6 +8,28 @@ use tokio_util::sync::CancellationToken;
 use super::Tool;
 use crate::event::NoticeLevel;
 
+/// What the names of tools from a source begin with. In a list of tools `mcp__*` and `mcp__server__*` stand for all whose
+/// names begin so.
+pub const SOURCED_NAME: &str = "mcp__";
+
+/// Returns whether what stands in a list of tools means tools from a source: a name, or the beginning of names with a `*`
+/// after it.
+pub fn is_sourced_pattern(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    is_name
+        && name.starts_with(SOURCED_NAME)
+        && (text.ends_with('*') || name.len() > SOURCED_NAME.len())
+}
+
+/// Returns whether a pattern means a tool.
+pub fn matches_sourced(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => pattern == name,
+    }
+}
+
 /// Tools that come and go while a session is open. All agents of the session take those that they may have, before each
 /// model call.
 #[async_trait]
@@ -52,4 +74,34 @@ pub struct SourceNews {
     pub level: NoticeLevel,
     /// What happened, for people.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_names_a_tool_or_all_of_a_server_or_all() {
+        for (text, is_pattern) in [
+            ("mcp__*", true),
+            ("mcp__time__*", true),
+            ("mcp__time__get_now", true),
+            ("mcp__", false),
+            ("mcp__a*b", false),
+            ("mcp__a b", false),
+            ("mcp*", false),
+            ("bash", false),
+        ] {
+            assert_eq!(is_sourced_pattern(text), is_pattern, "{text}");
+        }
+        for (pattern, name, fits) in [
+            ("mcp__*", "mcp__a__b", true),
+            ("mcp__a__*", "mcp__a__b", true),
+            ("mcp__a__*", "mcp__ab__b", false),
+            ("mcp__a__b", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__bc", false),
+        ] {
+            assert_eq!(matches_sourced(pattern, name), fits, "{pattern} {name}");
+        }
+    }
 }

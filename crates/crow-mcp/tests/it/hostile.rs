@@ -236,7 +236,11 @@ async fn a_server_that_reads_nothing_does_not_hold_up_a_cancel() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_shakes_hands_is_given_up_in_the_end() {
-    let session = Servers::of("mute", |_, _io| std::future::pending::<()>()).start().await;
+    let servers = Servers::of("mute", |_, io| async move {
+        let _held = io;
+        std::future::pending::<()>().await;
+    });
+    let session = servers.start().await;
     session.news();
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(

@@ -75,9 +75,13 @@ async fn a_server_that_is_late_holds_nobody_up_and_its_tools_come_when_it_does()
     assert_eq!(session.news(), ["the MCP server late is there now, with 1 tools"]);
 }
 
+async fn mute(_io: crate::support::Io) {
+    std::future::pending().await
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_the_first_model_call_waits() {
-    let session = Servers::of("mute", |_, _io| std::future::pending::<()>()).start().await;
+    let session = Servers::of("mute", |_, io| mute(io)).start().await;
     let begun = Instant::now();
     session.tools.ready(&CancellationToken::new()).await;
     assert!(begun.elapsed() < Duration::from_millis(10));
@@ -85,7 +89,7 @@ async fn only_the_first_model_call_waits() {
 
 #[tokio::test]
 async fn a_cancel_ends_the_waiting() {
-    let session = Servers::of("mute", |_, _io| std::future::pending::<()>()).build();
+    let session = Servers::of("mute", |_, io| mute(io)).build();
     let cancel = CancellationToken::new();
     let ready = async { session.tools.ready(&cancel).await };
     let stop = async { cancel.cancel() };

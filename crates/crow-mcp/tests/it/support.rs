@@ -64,6 +64,11 @@ impl Io {
         }
     }
 
+    /// Reads a message, unless there is no need to.
+    pub(crate) async fn read_unless(&mut self, is_done: bool) -> Option<Value> {
+        if is_done { None } else { self.read().await }
+    }
+
     pub(crate) async fn raw(&mut self, bytes: &[u8]) -> bool {
         self.out.write_all(bytes).await.is_ok()
     }

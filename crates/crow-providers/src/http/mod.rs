@@ -7,6 +7,7 @@ mod exchange;
 mod outgoing;
 mod proxy;
 mod reading;
+mod requests;
 mod timeouts;
 
 pub use client::{HttpClient, HttpClientError};

@@ -1,0 +1,207 @@
+//! `mcp list` and `mcp test`.
+
+use std::fmt::Write as _;
+
+use crow_core::mcp::McpTransport;
+use crow_mcp::{McpSettings, ProbedServer, ProbedTool, probe};
+use crow_providers::{HttpClient, Proxies};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Configured, McpLaunch, ServerOrigin, configured};
+use crate::{
+    CliError, Environment,
+    args::OutputForm,
+    command::write_out,
+    output::ExitCode,
+    product,
+    render::{neutralise, one_line},
+    run::say,
+    trust,
+};
+
+/// How much of a description stands in a list.
+const SHOWN: usize = 100;
+
+/// `mcp list`: starts nothing.
+pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
+    let (found, launch) = here(environment)?;
+    let cache = launch.cache();
+    let mut text = String::new();
+    for (settings, origin) in &found.servers {
+        let known = cache.as_ref().and_then(|cache| cache.known(&settings.server));
+        match output {
+            OutputForm::Text => describe(settings, *origin, known.as_deref(), &mut text),
+            OutputForm::Json => {
+                let line = listed_json(settings, *origin, known.as_deref());
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    for name in &found.off {
+        let _ = match output {
+            OutputForm::Text => writeln!(text, "{}  switched off", one_line(name)),
+            OutputForm::Json => writeln!(text, "{}", json!({"name": name, "enabled": false})),
+        };
+    }
+    if text.is_empty() && output == OutputForm::Text {
+        text.push_str(
+            "There are no MCP servers. They stand in config.toml as [mcp.servers.NAME], or in mcp.json beside it.\n",
+        );
+    }
+    write_out(text.as_bytes())
+}
+
+/// `mcp test`: connects to a server, lists its tools and ends it again.
+pub(crate) async fn test(
+    name: &str,
+    output: OutputForm,
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
+    let (found, launch) = here(environment)?;
+    let Some((settings, _)) = found.servers.iter().find(|(one, _)| one.server.name == name) else {
+        return Err(unknown(name, &found));
+    };
+    let cwd = environment.current_dir()?.to_path_buf();
+    let cancel = CancellationToken::new();
+    let cache = launch.cache();
+    let outside = launch.outside(vec![cwd]);
+    let probing = probe(settings, &outside, cache.as_ref(), &cancel);
+    tokio::pin!(probing);
+    let probed = tokio::select! {
+        probed = &mut probing => probed,
+        _ = tokio::signal::ctrl_c() => {
+            cancel.cancel();
+            // It ends what it started.
+            drop(probing.await);
+            return Ok(ExitCode::Interrupted);
+        }
+    };
+    match probed {
+        Ok(server) => write_out(works(name, &server, output).as_bytes()),
+        Err(failure) => {
+            if output == OutputForm::Json {
+                let line = json!({"name": name, "ok": false, "error": failure.why});
+                write_out(format!("{line}\n").as_bytes())?;
+                return Ok(ExitCode::Failed);
+            }
+            let message = format!("the MCP server {name} cannot be used: {failure}");
+            Err(CliError { code: "mcp", ..CliError::failed(message) })
+        }
+    }
+}
+
+fn here(environment: &Environment) -> Result<(Configured, McpLaunch), CliError> {
+    let project = trust::project_of(environment.current_dir()?, environment)?;
+    project.notice.iter().for_each(|notice| say(notice));
+    let found = configured(environment, &project)?;
+    found.faults.iter().for_each(|fault| say(fault));
+    let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
+    let keys = product::models(environment, &project.providers)?.key_variables();
+    let launch = McpLaunch::new(environment.clone(), http, environment.for_children(&keys));
+    Ok((found, launch))
+}
+
+fn unknown(name: &str, found: &Configured) -> CliError {
+    if found.off.iter().any(|off| off == name) {
+        return CliError::usage(format!("the MCP server {name} is switched off"));
+    }
+    let known: Vec<&str> =
+        found.servers.iter().map(|(settings, _)| settings.server.name.as_str()).collect();
+    CliError::usage(crow_core::config::unknown("MCP server", name, &known))
+        .hint("crow-agent mcp list shows them")
+}
+
+/// How a server is reached. Values of variables and headers are left out.
+fn reached(transport: &McpTransport) -> (&'static str, String) {
+    match transport {
+        McpTransport::Stdio { command, args, .. } => {
+            let words: Vec<&str> =
+                std::iter::once(command).chain(args).map(String::as_str).collect();
+            ("stdio", words.join(" "))
+        }
+        McpTransport::Http { url, .. } => ("http", url.clone()),
+    }
+}
+
+fn describe(
+    settings: &McpSettings,
+    origin: ServerOrigin,
+    known: Option<&[ProbedTool]>,
+    text: &mut String,
+) {
+    let (kind, how) = reached(&settings.server.transport);
+    let state = match known {
+        Some(tools) => format!("{} tools when it was last seen", tools.len()),
+        None => "never seen; `crow-agent mcp test` tries it".to_owned(),
+    };
+    let of = match origin {
+        ServerOrigin::User => "",
+        ServerOrigin::Project => "  of the project",
+    };
+    let name = one_line(&settings.server.name);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{name}  {kind}  {}{of}\n  {state}", one_line(&how));
+    for tool in known.unwrap_or_default() {
+        tool_line(tool, text);
+    }
+}
+
+fn tool_line(tool: &ProbedTool, text: &mut String) {
+    let description = one_line(&tool.description);
+    let end = description.floor_char_boundary(SHOWN);
+    let shown = description.get(..end).unwrap_or_default();
+    let _ = writeln!(text, "    {}  {shown}", tool.name);
+}
+
+fn listed_json(
+    settings: &McpSettings,
+    origin: ServerOrigin,
+    known: Option<&[ProbedTool]>,
+) -> serde_json::Value {
+    let (kind, how) = reached(&settings.server.transport);
+    json!({
+        "name": settings.server.name,
+        "enabled": true,
+        "transport": kind,
+        "target": how,
+        "origin": match origin {
+            ServerOrigin::User => "user",
+            ServerOrigin::Project => "project",
+        },
+        "seen": known.is_some(),
+        "tools": known.map(tools_json),
+    })
+}
+
+fn tools_json(tools: &[ProbedTool]) -> Vec<serde_json::Value> {
+    let tool = |tool: &ProbedTool| json!({"name": tool.name, "own_name": tool.own_name, "description": tool.description});
+    tools.iter().map(tool).collect()
+}
+
+fn works(name: &str, server: &ProbedServer, output: OutputForm) -> String {
+    let took = server.took.as_millis();
+    if output == OutputForm::Json {
+        let line = json!({
+            "name": name,
+            "ok": true,
+            "took_ms": u64::try_from(took).unwrap_or(u64::MAX),
+            "tools": tools_json(&server.tools),
+            "left_out": server.left_out,
+        });
+        return format!("{line}\n");
+    }
+    let mut text = format!("{} works: {} tools in {took} ms\n", one_line(name), server.tools.len());
+    for tool in &server.tools {
+        tool_line(tool, &mut text);
+    }
+    if server.left_out > 0 {
+        let _ = writeln!(
+            text,
+            "  and {} more that have no room; `tools` says which to take",
+            server.left_out
+        );
+    }
+    neutralise(&text)
+}

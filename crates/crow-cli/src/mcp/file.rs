@@ -1,0 +1,139 @@
+//! `mcpServers` in JSON, as many programs write it: `.mcp.json` of a project, `mcp.json` of the user.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ServerTable;
+use crate::CliError;
+
+/// The file at the root of a project.
+pub(crate) const PROJECT_FILE: &str = ".mcp.json";
+/// The file of the user, beside `config.toml`.
+pub(super) const USER_FILE: &str = "mcp.json";
+/// The largest file that is read.
+pub(super) const LARGEST: u64 = 1024 * 1024;
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default, rename = "mcpServers")]
+    servers: BTreeMap<String, Value>,
+}
+
+/// A server as other programs write it. What they know beside that is passed over.
+#[derive(Deserialize)]
+struct Server {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    cwd: Option<std::path::PathBuf>,
+    #[serde(default, alias = "serverUrl", alias = "httpUrl")]
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    disabled: bool,
+}
+
+/// The servers of a file, and what is wrong with others.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Read {
+    pub(super) servers: BTreeMap<String, ServerTable>,
+    pub(super) faults: Vec<String>,
+}
+
+/// Understands a file.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Read, CliError> {
+    let file: File = serde_json::from_str(text).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+        let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
+        CliError { code: "config", ..CliError::usage(format!("{place}: {reason}")) }
+    })?;
+    let mut read = Read::default();
+    for (name, value) in file.servers {
+        let server = serde_json::from_value::<Server>(value).map_err(|error| error.to_string());
+        let server = server.and_then(|server| table(server, &name));
+        match server {
+            Ok(server) => drop(read.servers.insert(name, server)),
+            Err(why) => {
+                read.faults.push(format!("{}: the MCP server {name}: {why}", path.display()));
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn table(server: Server, name: &str) -> Result<ServerTable, String> {
+    if server.kind.as_deref() == Some("sse") {
+        return Err("it speaks the old form of HTTP with server-sent events, which is not spoken here; many such servers speak streamable HTTP at another address".to_owned());
+    }
+    let table = ServerTable {
+        command: server.command,
+        args: server.args,
+        env: server.env,
+        cwd: server.cwd,
+        url: server.url,
+        headers: server.headers,
+        enabled: Some(!server.disabled),
+        ..ServerTable::default()
+    };
+    table.to_settings(name).map_err(|(_, why)| why)?;
+    Ok(table)
+}
+
+/// Returns the servers of a project's file, for whoever is asked to trust it.
+pub(crate) fn servers_of_project(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<(BTreeMap<String, ServerTable>, Vec<String>), CliError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| CliError {
+        code: "config",
+        ..CliError::usage(format!("{} is not text", path.display()))
+    })?;
+    let Read { servers, faults } = parse(path, text)?;
+    Ok((servers, faults))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Read, String> {
+        parse(Path::new("p/.mcp.json"), text).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn servers_are_read_as_other_programs_write_them() {
+        let read = read(
+            r#"{"mcpServers": {
+                "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}, "timeout": 5, "alwaysAllow": ["x"]},
+                "web": {"type": "streamable-http", "url": "https://a.test/mcp", "headers": {"X": "y"}},
+                "off": {"command": "x", "disabled": true},
+                "old": {"type": "sse", "url": "https://a.test/sse"},
+                "none": {}, "odd": {"command": ["a"]}
+            }, "inputs": []}"#,
+        )
+        .unwrap();
+        let names: Vec<_> = read.servers.keys().map(String::as_str).collect();
+        assert_eq!(names, ["files", "off", "web"]);
+        assert!(read.servers["files"].is_enabled() && !read.servers["off"].is_enabled());
+        assert_eq!(read.servers["files"].args, ["-y", "x"]);
+        insta::assert_snapshot!(read.faults.join("\n"));
+    }
+
+    #[test]
+    fn a_file_that_is_broken_is_named_with_its_place() {
+        assert_eq!(
+            read("{\n  \"mcpServers\": [}").unwrap_err(),
+            "p/.mcp.json:2:18: invalid type: sequence, expected a map"
+        );
+    }
+}

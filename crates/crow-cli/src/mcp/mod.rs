@@ -1,0 +1,14 @@
+//! Servers of the Model Context Protocol: where they are configured, the tools of a session, and the commands about them.
+
+mod command;
+mod configured;
+mod expand;
+mod file;
+mod session;
+mod table;
+
+pub(crate) use command::{list, test};
+pub(crate) use configured::{Configured, ServerOrigin, configured};
+pub(crate) use file::{PROJECT_FILE, servers_of_project};
+pub(crate) use session::McpLaunch;
+pub(crate) use table::{McpTable, ServerTable, check_servers, power};

@@ -1,0 +1,183 @@
+//! `[mcp.servers.NAME]` in `config.toml`.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use crow_agent::{
+    definition::Seconds,
+    layers::{LayerKind, Node},
+};
+use crow_core::{
+    config::ConfigError,
+    mcp::{McpServerConfig, McpTransport},
+};
+use crow_mcp::McpSettings;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::render::one_line;
+
+/// The longest time that may be set.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// Servers of the Model Context Protocol.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpTable {
+    /// The servers by their names.
+    #[serde(default)]
+    pub(crate) servers: BTreeMap<String, ServerTable>,
+}
+
+/// A server: a program that is started (`command`), or an address (`url`).
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerTable {
+    /// The program.
+    pub(crate) command: Option<String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub(crate) args: Vec<String>,
+    /// Variables beside those that every command sees; in your own configuration `${NAME}` stands for one of yours.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where it is started [default: the working directory of the session].
+    pub(crate) cwd: Option<PathBuf>,
+    /// The address of a server that speaks streamable HTTP.
+    pub(crate) url: Option<String>,
+    /// Headers of each request; in your own configuration `${NAME}` stands for a variable of yours.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// How long the first request of a session waits for a server that was never seen before [default: 10 seconds].
+    pub(crate) startup_timeout: Option<Seconds>,
+    /// How long a call may go without a word of progress [default: 60 seconds]; with progress ten times as long.
+    pub(crate) tool_timeout: Option<Seconds>,
+    /// `false` leaves the server out.
+    pub(crate) enabled: Option<bool>,
+    /// The tools to take, by the names that the server has for them [default: all].
+    pub(crate) tools: Option<Vec<String>>,
+    /// `true`: its tools change no files of the project, which then need not be compared before and after each call.
+    #[serde(default)]
+    pub(crate) changes_no_files: bool,
+}
+
+/// Values of variables and headers are often secrets: they are left out.
+impl std::fmt::Debug for ServerTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTable")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerTable {
+    /// Returns whether it is used.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
+
+    /// Makes of it what sessions need. Says what is wrong, and with which key.
+    pub(crate) fn to_settings(&self, name: &str) -> Result<McpSettings, (&'static str, String)> {
+        let transport = match (&self.command, &self.url) {
+            (Some(command), None) if !command.trim().is_empty() => {
+                if !self.headers.is_empty() {
+                    return Err(("headers", "a program has no headers".to_owned()));
+                }
+                McpTransport::Stdio {
+                    command: command.clone(),
+                    args: self.args.clone(),
+                    env: self.env.clone(),
+                    cwd: self.cwd.clone(),
+                }
+            }
+            (None, Some(url)) if is_web(url) => {
+                if !self.env.is_empty() || !self.args.is_empty() {
+                    let key = if self.env.is_empty() { "args" } else { "env" };
+                    return Err((key, format!("a server with a url has no {key}")));
+                }
+                McpTransport::Http { url: url.clone(), headers: self.headers.clone() }
+            }
+            (Some(_), Some(_)) => {
+                return Err(("url", "a server has a command or a url, not both".to_owned()));
+            }
+            (Some(_), None) => return Err(("command", "the command is empty".to_owned())),
+            (None, Some(_)) => {
+                return Err(("url", "a url begins with http:// or https://".to_owned()));
+            }
+            (None, None) => {
+                return Err(("command", "a server needs a command or a url".to_owned()));
+            }
+        };
+        if name.trim().is_empty() {
+            return Err(("command", "a server needs a name".to_owned()));
+        }
+        let mut settings = McpSettings::from(McpServerConfig { name: name.to_owned(), transport });
+        if let Some(limit) = self.startup_timeout {
+            settings.startup_timeout = bounded("startup_timeout", limit)?;
+        }
+        if let Some(limit) = self.tool_timeout {
+            settings.tool_timeout = bounded("tool_timeout", limit)?;
+        }
+        settings.tools.clone_from(&self.tools);
+        settings.changes_no_files = self.changes_no_files;
+        Ok(settings)
+    }
+}
+
+fn bounded(key: &'static str, limit: Seconds) -> Result<Duration, (&'static str, String)> {
+    let limit = Duration::from(limit);
+    if limit.is_zero() || limit > LONGEST {
+        return Err((key, "it must be between a second and an hour".to_owned()));
+    }
+    Ok(limit)
+}
+
+fn is_web(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${")
+}
+
+/// Looks at the servers of all layers: what cannot be used is named with its place, and a project changes none of the
+/// user's.
+pub(crate) fn check_servers(servers: &McpTable, node: &Node) -> Result<(), ConfigError> {
+    for (name, server) in &servers.servers {
+        let path = ["mcp", "servers", name.as_str()];
+        if let Some(found) = node.find(&path) {
+            let leaves = found.leaves();
+            let layer = |leaf: &&(String, &Node)| leaf.1.origin.layer() == LayerKind::Project;
+            let of_project = leaves.iter().find(layer);
+            if let Some((_, leaf)) = of_project.filter(|_| !leaves.iter().all(|leaf| layer(&leaf)))
+            {
+                let message = format!(
+                    "a project cannot change the MCP server {name} of the user; it needs another name"
+                );
+                return Err(leaf.origin.error(message));
+            }
+        }
+        if let Err((key, message)) = server.to_settings(name) {
+            let at = node.origin_of(&["mcp", "servers", name, key]);
+            return Err(at.error(message));
+        }
+    }
+    Ok(())
+}
+
+/// Says what a server could do, for whoever is asked to trust it.
+pub(crate) fn power(name: &str, server: &ServerTable) -> String {
+    let name = one_line(name);
+    if !server.is_enabled() {
+        return format!("the MCP server {name}, which is switched off");
+    }
+    match (&server.command, &server.url) {
+        (Some(command), _) => {
+            let words: Vec<&str> =
+                std::iter::once(command).chain(&server.args).map(String::as_str).collect();
+            let env: Vec<&str> = server.env.keys().map(String::as_str).collect();
+            let env =
+                if env.is_empty() { String::new() } else { format!(" with {}", env.join(", ")) };
+            format!("starts `{}`{env} as the MCP server {name}", one_line(&words.join(" ")))
+        }
+        (None, Some(url)) => format!("asks {} as the MCP server {name}", one_line(url)),
+        (None, None) => format!("the MCP server {name}, which cannot be used"),
+    }
+}
