@@ -122,7 +122,6 @@ expected = {
     "tool_call_update",
     "plan",
     "available_commands_update",
-    "config_option_update",
     "usage_update",
     "session/request_permission",
     "elicitation/create",
