@@ -18,6 +18,7 @@ mod examples;
 mod hardening;
 mod jobs;
 mod login;
+mod mcp;
 mod permissions;
 mod program;
 mod redaction;
