@@ -66,7 +66,7 @@ async fn a_configured_server_lends_its_tools_to_a_run() {
 
 #[tokio::test]
 async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server() {
-    let server = ModelServer::start(calls().into_iter().chain(calls())).await;
+    let server = ModelServer::start(calls().into_iter().chain(calls()).collect::<Vec<_>>()).await;
     let place = place(&server);
     configure(&place, "");
     let ran = place.run(&["run", "look"]).await;
@@ -87,7 +87,10 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
 
 #[tokio::test]
 async fn a_project_starts_no_server_before_it_is_trusted() {
-    let server = ModelServer::start([Reply::new().text("hello")].into_iter().chain(calls())).await;
+    let server = ModelServer::start(
+        [Reply::new().text("hello")].into_iter().chain(calls()).collect::<Vec<_>>(),
+    )
+    .await;
     let place = place(&server);
     let script = place.home("server.sh").display().to_string();
     let file = json!({"mcpServers": {"docs": {"command": "bash", "args": [script], "env": {"TOKEN": "of the project"}}}});
