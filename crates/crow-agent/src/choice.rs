@@ -80,10 +80,10 @@ impl AgentChoice {
         }
         let needs = matches!(definition.control_flow, ControlFlow::Coagent { .. });
         if needs && definition.coagents.is_empty() {
-            definition.coagents = match own_reviewers.is_empty() {
-                true => vec![DEFAULT_REVIEWER.to_owned()],
-                false => own_reviewers.clone(),
-            };
+            definition.coagents.clone_from(&own_reviewers);
+            if own_reviewers.is_empty() {
+                definition.coagents.push(DEFAULT_REVIEWER.to_owned());
+            }
         }
         let mode = mode_of(&definition);
         let reviewers = definition.coagents.clone();

@@ -81,6 +81,11 @@ pub(crate) async fn serve_run(
     run: RunGuard,
     content: Vec<Block>,
 ) -> Result<(), AgentError> {
+    if run.cancel.is_cancelled() {
+        // It was taken back while it waited: the model never reads it.
+        session.primary_mut().emit(AgentEvent::Cancelled).await?;
+        return session.primary_mut().end_run(run, RunOutcome::Cancelled).await;
+    }
     let worked = agent.run(session, RunInput::prompt(content), &run.cancel).await;
     let outcome = match worked {
         Ok(result) => conclude(session, result).await?,

@@ -121,6 +121,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
             SessionsCommand::Resume { id, prompt, options } => {
                 block_on(command::resume(id, prompt, options, environment))
             }
+            SessionsCommand::Export { id } => command::export(&id, environment),
             SessionsCommand::Rm { ids } => command::remove(&ids, environment),
         },
     }

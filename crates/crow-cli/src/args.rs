@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -102,9 +102,9 @@ pub(crate) struct AgentOptions {
     /// The model of those that look at the work of others
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub reviewer_model: Option<String>,
-    /// What happens to calls that change files or run commands
-    #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
-    pub permissions: Permissions,
+    /// What happens to calls that change files or run commands [default: ask; in a chat what was chosen last in the project]
+    #[arg(long, short, value_enum)]
+    pub permissions: Option<Permissions>,
     #[command(flatten)]
     pub sandbox: SandboxOptions,
 }
@@ -148,6 +148,13 @@ pub(crate) struct RunOptions {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
+    /// Serve over HTTP at http://ADDRESS/acp instead, for instance 127.0.0.1:8420
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Whoever connects must show the token in this file; needed where others can reach the address. The variable
+    /// CROW_ACP_TOKEN is taken as well
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub token_file: Option<PathBuf>,
     /// The most model calls of a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,
@@ -182,6 +189,11 @@ pub(crate) enum SessionsCommand {
         prompt: Option<String>,
         #[command(flatten)]
         options: RunOptions,
+    },
+    /// Print a session as Markdown
+    Export {
+        /// The session's id or the beginning of it
+        id: String,
     },
     /// Remove sessions for good
     Rm {

@@ -11,6 +11,7 @@ mod confirm;
 mod credentials;
 mod environment;
 mod error;
+mod export;
 mod hardening;
 mod host;
 mod known_secrets;

@@ -2,7 +2,9 @@
 
 mod attached;
 mod connection;
+mod convert;
 mod fault;
+mod http;
 mod identity;
 mod initialize;
 mod list;
@@ -15,7 +17,9 @@ mod requests;
 mod serve;
 mod setup;
 mod v1;
+mod v2;
 mod wire;
 
+pub use http::AccessToken;
 pub use identity::{AcpIdentity, TerminalLogin};
 pub use serve::{AcpError, AcpServer};

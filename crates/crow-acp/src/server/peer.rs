@@ -5,8 +5,8 @@ use std::{fmt, future::Future, pin::Pin};
 use agent_client_protocol::{
     Error,
     v1::schema::{
-        CreateElicitationRequest, CreateElicitationResponse, RequestPermissionRequest,
-        RequestPermissionResponse,
+        ContentBlock, CreateElicitationRequest, CreateElicitationResponse, PromptResponse,
+        RequestPermissionRequest, RequestPermissionResponse, SessionId,
     },
 };
 
@@ -34,6 +34,43 @@ pub(super) trait Peer: Send + Sync + fmt::Debug {
         &self,
         request: CreateElicitationRequest,
     ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
+
+    /// Tells how far a session is, where the protocol has words for it.
+    fn progress(&self, session: &SessionId, progress: Progress<'_>);
+}
+
+/// How far a session is with what it was told.
+#[derive(Debug)]
+pub(super) enum Progress<'a> {
+    /// The agent has read a prompt and works on it.
+    Began { message_id: &'a str, prompt: &'a [ContentBlock] },
+    /// It waits for the user.
+    Waits,
+    /// It goes on.
+    GoesOn,
+    /// It is through with a prompt.
+    Ended(&'a Result<PromptResponse, Error>),
+    /// It waits for a prompt.
+    Ready,
+}
+
+/// When a prompt is answered.
+#[derive(Debug)]
+pub(super) enum PromptReply {
+    /// When the agent is through with it.
+    Ended(Reply<PromptResponse>),
+    /// When the agent has read it, with the id of the message that it became.
+    Inserted(Reply<String>),
+}
+
+impl PromptReply {
+    /// Answers that nothing comes of it.
+    pub(super) fn refuse(self, error: Error) {
+        match self {
+            Self::Ended(reply) => reply.give(Err(error)),
+            Self::Inserted(reply) => reply.give(Err(error)),
+        }
+    }
 }
 
 /// The answer that a request waits for.

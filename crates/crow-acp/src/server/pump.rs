@@ -12,7 +12,7 @@ use agent_client_protocol::{
 };
 use crow_core::{
     capability::{PermissionAnswer, PermissionRequest, QuestionRequest},
-    event::{AgentEvent, AgentState, Envelope, RunOutcome},
+    event::{AgentEvent, AgentState, Envelope, InputSource, RunOutcome},
     ids::{RequestId, RunId},
     message::Block,
     usage::TokenUsage,
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     merge::merged,
-    peer::{Peer, Reply},
+    peer::{Peer, Progress, PromptReply},
     published::Published,
     question,
     requests::{OptionName, OptionValue, Request},
@@ -76,6 +76,8 @@ pub(super) struct Pump {
     peer: Arc<dyn Peer>,
     host: Arc<dyn AgentHost>,
     handle: AgentHandle,
+    /// The session as the client knows it.
+    root: acp::SessionId,
     observer: Observer,
     requests: mpsc::Receiver<Request>,
     leave: CancellationToken,
@@ -92,6 +94,10 @@ pub(super) struct Pump {
     when: Option<oneshot::Receiver<()>>,
     /// Prompts whose runs have not ended, the oldest first.
     prompts: VecDeque<Prompt>,
+    /// The run under way.
+    run_id: Option<RunId>,
+    /// How many commands were done.
+    commands: u64,
     /// Questions that the client was asked.
     asked: HashMap<RequestId, AbortHandle>,
     tasks: JoinSet<()>,
@@ -100,7 +106,10 @@ pub(super) struct Pump {
 /// A prompt whose run has not ended.
 struct Prompt {
     run_id: RunId,
-    reply: Reply<PromptResponse>,
+    /// What was said.
+    content: Vec<ContentBlock>,
+    /// None if it was given before the end.
+    reply: Option<PromptReply>,
     usage: TokenUsage,
     /// Waits for the client to give it up.
     watch: Option<AbortHandle>,
@@ -129,6 +138,7 @@ impl Pump {
         Self {
             peer,
             host,
+            root: acp::SessionId::new(handle.session_id().as_str()),
             handle,
             observer,
             requests,
@@ -143,6 +153,8 @@ impl Pump {
             catch_up: Instant::now(),
             when,
             prompts: VecDeque::new(),
+            run_id: None,
+            commands: 0,
             asked: HashMap::new(),
             tasks: JoinSet::new(),
         }
@@ -197,6 +209,8 @@ impl Pump {
         self.published.tell_commands(&mut self.out).await;
         self.published.tell_usage(&mut self.out).await;
         self.flush().await;
+        let is_idle = self.handle.state() == AgentState::Idle;
+        self.peer.progress(&self.root, if is_idle { Progress::Ready } else { Progress::GoesOn });
         // Questions that were open before.
         for question in self.handle.open_questions() {
             self.ask(question);
@@ -253,8 +267,14 @@ impl Pump {
         if let AgentEvent::Usage { .. } = &envelope.event {
             self.published.tell_usage(&mut self.out).await;
         }
-        if let AgentEvent::UserInput { .. } = &envelope.event {
+        if let AgentEvent::RunStart { run_id } = &envelope.event {
+            self.run_id = Some(run_id.clone());
+        }
+        if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =
+            &envelope.event
+        {
             self.published.tell_title(&self.handle, &mut self.out);
+            self.inserted(message_id.as_str());
         }
         if let AgentEvent::RunEnd { run_id, result } = &envelope.event {
             self.run_ended(run_id, result).await;
@@ -275,6 +295,9 @@ impl Pump {
             && let Some(asked) = self.asked.remove(request_id)
         {
             asked.abort();
+            if self.asked.is_empty() {
+                self.peer.progress(&self.root, Progress::GoesOn);
+            }
         }
         if let AgentEvent::QuestionAsked { request_id, .. } = event {
             self.flush().await;
@@ -288,6 +311,9 @@ impl Pump {
             && let Some(asked) = self.asked.remove(request_id)
         {
             asked.abort();
+            if self.asked.is_empty() {
+                self.peer.progress(&self.root, Progress::GoesOn);
+            }
         }
     }
 
@@ -300,10 +326,41 @@ impl Pump {
         self.flush().await;
         let place = self.prompts.iter().position(|prompt| prompt.run_id == *run_id);
         if let Some(prompt) = place.and_then(|place| self.prompts.remove(place)) {
-            if let Some(watch) = &prompt.watch {
-                watch.abort();
+            self.answer(prompt, result);
+        }
+    }
+
+    /// Answers a prompt whose run is over.
+    fn answer(&self, prompt: Prompt, result: &RunOutcome) {
+        if let Some(watch) = &prompt.watch {
+            watch.abort();
+        }
+        let response = response(result, &prompt.usage);
+        match prompt.reply {
+            Some(PromptReply::Ended(reply)) => {
+                self.peer.progress(&self.root, Progress::Ended(&response));
+                reply.give(response);
             }
-            prompt.reply.give(response(result, &prompt.usage));
+            // It was cancelled before the agent read it.
+            Some(PromptReply::Inserted(reply)) => {
+                reply.give(response.and(Err(Error::request_cancelled())));
+            }
+            None => self.peer.progress(&self.root, Progress::Ended(&response)),
+        }
+    }
+
+    /// Tells that the agent has read a prompt.
+    fn inserted(&mut self, message_id: &str) {
+        let run = self.run_id.as_ref();
+        let prompt = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run);
+        let Some(prompt) = prompt else { return };
+        let began = Progress::Began { message_id, prompt: &prompt.content };
+        match prompt.reply.take() {
+            Some(PromptReply::Inserted(reply)) => {
+                reply.give(Ok(message_id.to_owned()));
+                self.peer.progress(&self.root, began);
+            }
+            ended => prompt.reply = ended,
         }
     }
 
@@ -348,25 +405,45 @@ impl Pump {
         &mut self,
         content: Vec<ContentBlock>,
         withdrawn: Option<RequestCancellation>,
-        reply: Reply<PromptResponse>,
+        reply: PromptReply,
     ) {
         let cwd = self.handle.metadata().crow().cwd;
         let command = self.command(&content).await;
-        let blocks = match view::prompt_blocks(content, &cwd) {
+        let blocks = match view::prompt_blocks(content.clone(), &cwd) {
             Ok(blocks) => blocks,
-            Err(fault) => return reply.give(Err(prompt_fault(&fault))),
+            Err(fault) => return reply.refuse(prompt_fault(&fault)),
         };
         match command {
-            Some(Ok(CommandOutcome::Shown(text))) => {
-                self.view.say_aside(&text, &mut self.out);
-                self.published.tell_options(&mut self.out).await;
-                self.published.tell_title(&self.handle, &mut self.out);
-                self.flush().await;
-                reply.give(response(&RunOutcome::NeedsInput, &TokenUsage::default()));
+            Some(Ok(CommandOutcome::Shown(text))) => self.shown(&text, &content, reply).await,
+            Some(Ok(CommandOutcome::Prompt(blocks))) => {
+                self.start(content, blocks, withdrawn, reply);
             }
-            Some(Ok(CommandOutcome::Prompt(blocks))) => self.start(blocks, withdrawn, reply),
-            Some(Err(error)) => reply.give(Err(error)),
-            None => self.start(blocks, withdrawn, reply),
+            Some(Err(error)) => reply.refuse(error),
+            None => self.start(content, blocks, withdrawn, reply),
+        }
+    }
+
+    /// Answers a prompt that was a command.
+    async fn shown(&mut self, text: &str, content: &[ContentBlock], reply: PromptReply) {
+        self.commands += 1;
+        let message_id = format!("command-{}", self.commands);
+        let reply = match reply {
+            PromptReply::Inserted(reply) => {
+                reply.give(Ok(message_id.clone()));
+                None
+            }
+            PromptReply::Ended(reply) => Some(reply),
+        };
+        let began = Progress::Began { message_id: &message_id, prompt: content };
+        self.peer.progress(&self.root, began);
+        self.view.say_aside(text, &mut self.out);
+        self.published.tell_options(&mut self.out).await;
+        self.published.tell_title(&self.handle, &mut self.out);
+        self.flush().await;
+        let response = response(&RunOutcome::NeedsInput, &TokenUsage::default());
+        self.peer.progress(&self.root, Progress::Ended(&response));
+        if let Some(reply) = reply {
+            reply.give(response);
         }
     }
 
@@ -382,13 +459,14 @@ impl Pump {
 
     fn start(
         &mut self,
+        content: Vec<ContentBlock>,
         blocks: Vec<Block>,
         withdrawn: Option<RequestCancellation>,
-        reply: Reply<PromptResponse>,
+        reply: PromptReply,
     ) {
         let run_id = match self.handle.send_input(blocks) {
             Ok(run_id) => run_id,
-            Err(error) => return reply.give(Err(handle_error(&error))),
+            Err(error) => return reply.refuse(handle_error(&error)),
         };
         let watch = withdrawn.map(|withdrawn| {
             let (handle, run_id) = (self.handle.clone(), run_id.clone());
@@ -397,7 +475,8 @@ impl Pump {
                 handle.cancel_run(&run_id);
             })
         });
-        self.prompts.push_back(Prompt { run_id, reply, usage: TokenUsage::default(), watch });
+        let (reply, usage) = (Some(reply), TokenUsage::default());
+        self.prompts.push_back(Prompt { run_id, content, reply, usage, watch });
     }
 
     async fn set(
@@ -444,11 +523,12 @@ impl Pump {
             drop(handle.answer(&question.id, answer));
         });
         self.asked.insert(id, task);
+        self.peer.progress(&self.root, Progress::Waits);
     }
 
     /// Asks the user what an agent wants to know: with a form, or a choice, or not at all.
     fn ask_user(&mut self, asked: QuestionRequest) {
-        let root = acp::SessionId::new(self.handle.session_id().as_str());
+        let root = self.root.clone();
         let id = asked.id.clone();
         let handle = self.handle.clone();
         let task = if self.abilities.forms.is_yes() {
@@ -479,6 +559,7 @@ impl Pump {
             return;
         };
         self.asked.insert(id, task);
+        self.peer.progress(&self.root, Progress::Waits);
     }
 
     /// Sends what is to be sent, as the client takes it.
@@ -505,8 +586,8 @@ impl Pump {
         } else {
             RunOutcome::Failed { error: "the agent of the session has ended".to_owned() }
         };
-        for prompt in self.prompts.drain(..) {
-            prompt.reply.give(response(&ended, &prompt.usage));
+        for prompt in std::mem::take(&mut self.prompts) {
+            self.answer(prompt, &ended);
         }
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {

@@ -2,11 +2,11 @@
 
 use agent_client_protocol::{
     Error, RequestCancellation,
-    v1::schema::{ContentBlock, PromptResponse, SessionConfigOption},
+    v1::schema::{ContentBlock, SessionConfigOption},
 };
 use crow_runtime::OptionKind;
 
-use super::peer::Reply;
+use super::peer::{PromptReply, Reply};
 
 /// What a client asks of a session.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum Request {
         content: Vec<ContentBlock>,
         /// Tells that the client gave up this one prompt.
         withdrawn: Option<RequestCancellation>,
-        reply: Reply<PromptResponse>,
+        reply: PromptReply,
     },
     /// To set an option.
     Set { option: OptionName, value: OptionValue, reply: Reply<Vec<SessionConfigOption>> },
@@ -42,7 +42,7 @@ impl Request {
     /// Answers that it cannot be done.
     pub(super) fn refuse(self, error: Error) {
         match self {
-            Self::Prompt { reply, .. } => reply.give(Err(error)),
+            Self::Prompt { reply, .. } => reply.refuse(error),
             Self::Set { reply, .. } => reply.give(Err(error)),
             Self::Refresh => {}
         }

@@ -27,7 +27,7 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
-    peer::{Peer, Reply, Waited},
+    peer::{Peer, Progress, PromptReply, Reply, Waited},
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
     wire::Wire,
@@ -69,14 +69,13 @@ impl Peer for PeerV1 {
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
     }
+
+    /// The answer to a prompt is all that this version says.
+    fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
 }
 
-/// Serves a client until it is gone.
-pub(super) async fn serve(
-    connection: Arc<Connection>,
-    wire: Arc<Wire>,
-    transport: impl ConnectTo<Agent> + 'static,
-) -> Result<(), Error> {
+/// Makes the agent of a connection that speaks version 1.
+pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -98,8 +97,6 @@ pub(super) async fn serve(
             },
             agent_client_protocol::on_receive_notification!(),
         )
-        .connect_to(transport)
-        .await
 }
 
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
@@ -145,7 +142,7 @@ fn request_of(
 
 fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<AgentResponse>) {
     let withdrawn = Some(responder.cancellation());
-    let reply = reply(responder, AgentResponse::PromptResponse);
+    let reply = PromptReply::Ended(reply(responder, AgentResponse::PromptResponse));
     let id = id_of(&request.session_id);
     connection.request(&id, Request::Prompt { content: request.prompt, withdrawn, reply });
 }

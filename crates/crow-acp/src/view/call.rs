@@ -69,9 +69,14 @@ impl Calls {
         self.open.push(call);
     }
 
-    /// Returns whether a call was ended for the client already, and forgets it.
-    pub(super) fn was_settled(&mut self, key: &Key) -> bool {
-        self.settled.remove(key)
+    /// Returns whether a call was ended for the client already.
+    pub(super) fn is_settled(&self, key: &Key) -> bool {
+        self.settled.contains(key)
+    }
+
+    /// A model asks for a call: what became of one of the same id is over.
+    pub(super) fn begin_anew(&mut self, key: &Key) {
+        self.settled.remove(key);
     }
 
     pub(super) fn is_asked_about(&self, key: &Key) -> bool {
@@ -240,7 +245,7 @@ impl View {
         preview: Option<&Patch>,
     ) {
         let key = (at.who.session.clone(), call_id.clone());
-        if !self.is_shown(at, &key, facts.tool) || self.calls.is_open(&key) {
+        if !self.is_to_show(at, &key, facts.tool) || self.calls.is_open(&key) {
             return;
         }
         self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
@@ -249,7 +254,7 @@ impl View {
     fn on_start(&mut self, at: &mut At<'_>, call_id: &CallId, facts: Facts<'_>) {
         let key = (at.who.session.clone(), call_id.clone());
         self.note_step(at, facts.title);
-        if !self.is_shown(at, &key, facts.tool) {
+        if !self.is_to_show(at, &key, facts.tool) {
             return;
         }
         let Some(call) = self.calls.get_mut(&key) else {
@@ -266,7 +271,7 @@ impl View {
     fn on_question(&mut self, at: &mut At<'_>, call_id: &CallId, (tool, title): (&str, &str)) {
         let key = (at.who.session.clone(), call_id.clone());
         self.calls.ask_about(key.clone());
-        if !self.calls.is_open(&key) {
+        if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
             let arguments = self.arguments(&key);
             let facts = Facts { tool, title, arguments: &arguments };
             self.open_call(at, key, facts, (ToolCallStatus::Pending, None));
@@ -277,8 +282,11 @@ impl View {
         self.asked.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
     }
 
-    /// Returns whether the client is shown a call as such.
-    pub(super) fn is_shown(&self, at: &At<'_>, key: &Key, tool: &str) -> bool {
+    /// Returns whether the client is shown a call as such, and was not told of its end.
+    pub(super) fn is_to_show(&self, at: &At<'_>, key: &Key, tool: &str) -> bool {
+        if self.calls.is_settled(key) {
+            return false;
+        }
         if self.calls.is_asked_about(key) {
             return true;
         }
@@ -348,8 +356,9 @@ impl View {
 
     /// Returns whether a command is shown in a terminal: one in the background prints nothing into its call.
     fn runs_here(&self, arguments: &Value) -> bool {
-        let background = arguments.get("run_in_background").and_then(Value::as_bool);
-        self.abilities.terminals.is_yes() && background != Some(true)
+        let mut names = ["run_in_background", "background", "is_background"].into_iter();
+        let is_job = names.any(|name| arguments.get(name).and_then(Value::as_bool) == Some(true));
+        self.abilities.terminals.is_yes() && !is_job
     }
 
     /// Shows a call that is over when it is first heard of.

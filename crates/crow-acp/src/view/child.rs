@@ -2,8 +2,8 @@
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
-    RunningStateUpdate, SessionCancelCapabilities, SessionId as AcpSessionId, SessionMessage,
-    SessionUpdate, StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCallId,
+    RunningStateUpdate, SessionId as AcpSessionId, SessionMessage, SessionUpdate, StateUpdate,
+    SubagentUpdate, ToolCallId,
 };
 use crow_core::{
     event::{AgentEvent, AgentRole, Envelope},
@@ -118,13 +118,12 @@ impl View {
         };
         if self.abilities.subagents.is_yes() {
             let task = child.call.as_ref().and_then(|call| self.calls.title(&child.parent, call));
-            let cancel =
-                SubagentSessionCapabilities::new().cancel(SessionCancelCapabilities::new());
-            let update = SubagentUpdate::new(acp_id(&envelope.session_id))
+            let mut update = SubagentUpdate::new(acp_id(&envelope.session_id))
                 .title(envelope.agent.as_str())
-                .description(task)
-                .capabilities((child.role == AgentRole::Subagent).then_some(cancel))
                 .meta(Who::new(envelope, None).meta());
+            if let Some(task) = task {
+                update = update.description(task);
+            }
             let (session_id, update) =
                 (acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
             out.push(Outgoing { session_id, update });
@@ -143,7 +142,7 @@ impl View {
             }
             AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
             AgentEvent::SubagentEnd { child_id, result, .. } => {
-                self.message(at, child_id, Direction::ToParent, vec![result.as_str().into()]);
+                self.message(at, child_id, Direction::ToParent, &[result.as_str().into()]);
                 self.set_child_state(at, child_id, State::Idle, None);
             }
             // The first event of the subagent itself announces it: that stands in the log, too.
@@ -196,7 +195,7 @@ impl View {
         at: &mut At<'_>,
         session: &SessionId,
         direction: Direction,
-        content: Vec<ContentBlock>,
+        content: &[ContentBlock],
     ) {
         if !self.abilities.subagents.is_yes() || content.is_empty() {
             return;
@@ -215,7 +214,7 @@ impl View {
             SessionMessage::new(id.clone())
                 .sender_session_id(sender.clone())
                 .recipient_session_id(recipient.clone())
-                .content(content.clone())
+                .content(content.to_vec())
                 .meta(meta.clone())
         };
         let outgoing = between(&sent).recipient_message_id(received.clone());

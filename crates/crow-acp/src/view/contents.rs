@@ -2,7 +2,7 @@
 
 use std::{fmt, fs::File, io::Read as _, path::Path, sync::Arc};
 
-use crow_core::ids::SnapshotId;
+use crow_core::{ids::SnapshotId, redact::Redactor};
 use crow_runtime::{AgentHandle, Content, Entry, SnapshotStore};
 
 /// The largest file of which a difference is shown, in bytes.
@@ -18,21 +18,9 @@ pub(crate) enum Text {
     /// It has more than 256 KiB.
     TooLarge,
     /// It is no text: bytes, a folder, a link.
-    NoText,
+    Binary,
     /// Nobody knows.
     Unknown,
-}
-
-impl Text {
-    pub(super) fn of_bytes(bytes: Vec<u8>) -> Self {
-        if bytes.len() > LARGEST {
-            return Self::TooLarge;
-        }
-        if bytes.contains(&0) {
-            return Self::NoText;
-        }
-        String::from_utf8(bytes).map_or(Self::NoText, Self::Known)
-    }
 }
 
 /// Tells what was in files. Both methods may block for as long as it takes to read a file of 256 KiB.
@@ -45,9 +33,11 @@ pub(crate) trait Contents: Send + Sync + fmt::Debug {
 }
 
 /// Knows of no contents. Differences show what their hunks say.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NoContents;
 
+#[cfg(test)]
 impl Contents for NoContents {
     fn in_snapshot(&self, _snapshot: &SnapshotId, _path: &Path) -> Text {
         Text::Unknown
@@ -62,12 +52,13 @@ impl Contents for NoContents {
 #[derive(Debug, Clone)]
 pub(crate) struct StoredContents {
     store: Option<Arc<SnapshotStore>>,
+    redactor: Redactor,
 }
 
 impl StoredContents {
-    /// Reads from a store; without one, only from the disk.
-    pub(crate) fn new(store: Option<Arc<SnapshotStore>>) -> Self {
-        Self { store }
+    /// Reads from a store; without one, only from the disk. The redactor takes secrets out of what is read.
+    pub(crate) fn new(store: Option<Arc<SnapshotStore>>, redactor: Redactor) -> Self {
+        Self { store, redactor }
     }
 
     /// Reads what the snapshots of an agent's project say. Blocks.
@@ -76,26 +67,37 @@ impl StoredContents {
             tracing::warn!(%error, "differences are shown without the snapshots");
             None
         });
-        Self::new(store)
+        Self::new(store, handle.redactor().clone())
+    }
+}
+
+impl StoredContents {
+    fn text(&self, bytes: Vec<u8>) -> Text {
+        if bytes.len() > LARGEST {
+            return Text::TooLarge;
+        }
+        if bytes.contains(&0) {
+            return Text::Binary;
+        }
+        let Ok(mut text) = String::from_utf8(bytes) else { return Text::Binary };
+        self.redactor.redact_string(&mut text);
+        Text::Known(text)
     }
 }
 
 impl Contents for StoredContents {
     fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text {
         let Some(store) = &self.store else { return Text::Unknown };
-        let entry = match store.entry(snapshot, path) {
-            Ok(Some(entry)) => entry,
-            Ok(None) | Err(_) => return Text::Unknown,
-        };
+        let Ok(Some(entry)) = store.entry(snapshot, path) else { return Text::Unknown };
         match &entry {
             Entry::Absent => Text::Absent,
-            Entry::Folder { .. } | Entry::Link { .. } => Text::NoText,
+            Entry::Folder { .. } | Entry::Link { .. } => Text::Binary,
             Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. } => {
                 Text::Unknown
             }
             Entry::File { size, .. } if *size > LARGEST as u64 => Text::TooLarge,
             Entry::File { content: Content::Stored(_), .. } => {
-                store.read(&entry).map_or(Text::Unknown, Text::of_bytes)
+                store.read(&entry).map_or(Text::Unknown, |bytes| self.text(bytes))
             }
         }
     }
@@ -107,13 +109,119 @@ impl Contents for StoredContents {
             Err(_) => return Text::Unknown,
         };
         if !metadata.is_file() {
-            return Text::NoText;
+            return Text::Binary;
         }
         let Ok(file) = File::open(path) else { return Text::Unknown };
         let mut bytes = Vec::new();
         match file.take(LARGEST as u64 + 1).read_to_end(&mut bytes) {
-            Ok(_) => Text::of_bytes(bytes),
+            Ok(_) => self.text(bytes),
             Err(_) => Text::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crow_core::ids::SessionId;
+    use crow_runtime::SnapshotLimits;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const SECRET: &str = "sk-0123456789abcdef0123456789";
+
+    /// A project with its store.
+    struct Project {
+        _folder: TempDir,
+        root: PathBuf,
+        store: Arc<SnapshotStore>,
+    }
+
+    impl Project {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().canonicalize().unwrap().join("project");
+            std::fs::create_dir(&root).unwrap();
+            let data = folder.path().join("data");
+            let store = SnapshotStore::open(&data, &root, SnapshotLimits::default(), None).unwrap();
+            Self { _folder: folder, root, store: Arc::new(store) }
+        }
+
+        fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+            let path = self.root.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        }
+
+        fn contents(&self) -> StoredContents {
+            StoredContents::new(Some(Arc::clone(&self.store)), Redactor::new([SECRET.to_owned()]))
+        }
+    }
+
+    #[test]
+    fn a_file_is_what_it_was_in_each_snapshot_of_the_project_or_of_the_path() {
+        let project = Project::new();
+        let session = SessionId::new("s");
+        let path = project.write("a.rs", "old\n");
+        let gone = project.root.join("b.rs");
+        let scanned = project.store.scan(&session).unwrap().snapshot;
+        let paths = [path.clone(), gone.clone()];
+        let captured = project.store.capture(&session, &paths).unwrap().snapshot;
+        project.write("a.rs", "new\n");
+        let contents = project.contents();
+        for snapshot in [scanned, captured] {
+            assert_eq!(contents.in_snapshot(&snapshot, &path), Text::Known("old\n".into()));
+            assert_eq!(contents.in_snapshot(&snapshot, &gone), Text::Absent);
+        }
+        assert_eq!(contents.now(&path), Text::Known("new\n".into()));
+        assert_eq!(contents.now(&gone), Text::Absent);
+    }
+
+    #[test]
+    fn secrets_that_are_known_are_taken_out() {
+        let project = Project::new();
+        let path = project.write(".env", format!("KEY={SECRET}\n"));
+        let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
+        let contents = project.contents();
+        for text in [contents.in_snapshot(&snapshot, &path), contents.now(&path)] {
+            assert_eq!(text, Text::Known("KEY=[redacted by crow]\n".into()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_large_is_not_read() {
+        let project = Project::new();
+        let table = [
+            ("bytes", vec![0, 1, 2], Text::Binary),
+            ("latin", vec![b'a', 0xe9], Text::Binary),
+            ("large", vec![b'x'; LARGEST + 1], Text::TooLarge),
+            ("most", vec![b'x'; LARGEST], Text::Known("x".repeat(LARGEST))),
+        ];
+        let paths: Vec<_> =
+            table.iter().map(|(name, bytes, _)| project.write(name, bytes)).collect();
+        let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
+        let contents = project.contents();
+        for (path, (name, _, expected)) in paths.iter().zip(&table) {
+            assert_eq!(contents.in_snapshot(&snapshot, path), *expected, "{name}");
+            assert_eq!(contents.now(path), *expected, "{name}");
+        }
+        assert_eq!(contents.now(&project.root), Text::Binary);
+    }
+
+    #[test]
+    fn what_no_snapshot_holds_is_unknown() {
+        let project = Project::new();
+        let path = project.write("a", "a");
+        let nothing = SnapshotId::new("nothing");
+        assert_eq!(project.contents().in_snapshot(&nothing, &path), Text::Unknown);
+        assert_eq!(
+            StoredContents::new(None, Redactor::default()).in_snapshot(&nothing, &path),
+            Text::Unknown
+        );
+        let outside = Path::new("/nowhere/at/all");
+        let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
+        assert_eq!(project.contents().in_snapshot(&snapshot, outside), Text::Unknown);
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn of_change(contents: &dyn Contents, cwd: &Path, known: Known<'_>) -
         let text = |snapshot: Option<&SnapshotId>| {
             snapshot.map_or(Text::Unknown, |snapshot| contents.in_snapshot(snapshot, &path))
         };
-        shown.push(path.clone(), (text(known.before), text(known.after)), diff);
+        shown.push(&path, &(text(known.before), text(known.after)), diff);
     }
     let left_out = known.paths.saturating_sub(shown.files);
     if left_out > 0 {
@@ -67,10 +67,10 @@ pub(super) fn of_preview(contents: &dyn Contents, cwd: &Path, patch: &Patch) -> 
         let after = diff.filter(|diff| !diff.truncated).and_then(|diff| match &before {
             Text::Known(old) => apply(old, &diff.hunks),
             Text::Absent => apply("", &diff.hunks),
-            Text::TooLarge | Text::NoText | Text::Unknown => None,
+            Text::TooLarge | Text::Binary | Text::Unknown => None,
         });
         let after = after.map_or(Text::Unknown, Text::Known);
-        shown.push(path, (before, after), diff);
+        shown.push(&path, &(before, after), diff);
     }
     shown
 }
@@ -82,26 +82,27 @@ fn files<'a>(patch: Option<&'a Patch>, files: &'a [PathBuf], cwd: &Path) -> Vec<
     let mut all: Vec<Of<'a>> =
         in_patch.iter().map(|diff| (cwd.join(&diff.path), Some(diff))).collect();
     for file in files {
-        let path = cwd.join(file);
-        if !all.iter().any(|(other, _)| *other == path) {
-            all.push((path, None));
+        let file = cwd.join(file);
+        if !all.iter().any(|(other, _)| *other == file) {
+            all.push((file, None));
         }
     }
     all
 }
 
 impl Shown {
-    fn push(&mut self, path: PathBuf, texts: (Text, Text), diff: Option<&FileDiff>) {
+    fn push(&mut self, path: &Path, texts: &(Text, Text), diff: Option<&FileDiff>) {
         self.files += 1;
         let line = diff.and_then(|diff| first_line(&diff.hunks));
         let is_gone =
             texts.1 == Text::Absent || diff.is_some_and(|diff| diff.change == FileChange::Deleted);
         if !is_gone {
-            self.locations.push(at_line(path.clone(), line));
+            self.locations.push(at_line(path.to_path_buf(), line));
         }
-        let shown = match whole(&path, &texts) {
-            Some(whole) => whole,
-            None => diff.and_then(|diff| of_hunks(&path, diff)),
+        let shown = match whole(path, texts) {
+            Whole::Differs(diff) => Some(diff),
+            Whole::Same => None,
+            Whole::Unknown => diff.and_then(|diff| of_hunks(path, diff)),
         };
         let bytes = shown.as_ref().map_or(0, size);
         match shown {
@@ -109,26 +110,33 @@ impl Shown {
                 self.bytes += bytes;
                 self.content.push(ToolCallContent::Diff(diff));
             }
-            Some(_) | None => self.content.push(note(&path, &texts, diff).into()),
+            Some(_) | None => self.content.push(note(path, texts, diff).into()),
         }
     }
 }
 
-/// Returns the difference of two texts that are known: none inside if they are the same.
-fn whole(path: &Path, texts: &(Text, Text)) -> Option<Option<Diff>> {
+/// What two whole texts say.
+enum Whole {
+    Differs(Diff),
+    Same,
+    /// At least one of them is not known.
+    Unknown,
+}
+
+fn whole(path: &Path, texts: &(Text, Text)) -> Whole {
     match texts {
-        (Text::Absent, Text::Known(new)) => Some(Some(Diff::new(path, new.clone()))),
+        (Text::Absent, Text::Known(new)) => Whole::Differs(Diff::new(path, new.clone())),
         (Text::Known(old), Text::Absent) => {
             let meta = only("crow", only("deleted", true));
-            Some(Some(Diff::new(path, "").old_text(old.clone()).meta(meta)))
+            Whole::Differs(Diff::new(path, "").old_text(old.clone()).meta(meta))
         }
-        (Text::Known(old), Text::Known(new)) if old == new => Some(None),
+        (Text::Known(old), Text::Known(new)) if old == new => Whole::Same,
         (Text::Known(old), Text::Known(new)) => {
-            Some(Some(Diff::new(path, new.clone()).old_text(old.clone())))
+            Whole::Differs(Diff::new(path, new.clone()).old_text(old.clone()))
         }
-        (Text::Absent, Text::Absent) => Some(None),
-        (Text::TooLarge | Text::NoText | Text::Unknown, _)
-        | (_, Text::TooLarge | Text::NoText | Text::Unknown) => None,
+        (Text::Absent, Text::Absent) => Whole::Same,
+        (Text::TooLarge | Text::Binary | Text::Unknown, _)
+        | (_, Text::TooLarge | Text::Binary | Text::Unknown) => Whole::Unknown,
     }
 }
 
@@ -141,7 +149,7 @@ fn note(path: &Path, texts: &(Text, Text), diff: Option<&FileDiff>) -> String {
     let why = diff.map(|diff| title(&diff.note)).filter(|note| !note.is_empty());
     let why = why.unwrap_or_else(|| match texts {
         (Text::TooLarge, _) | (_, Text::TooLarge) => "too large to be shown".to_owned(),
-        (Text::NoText, _) | (_, Text::NoText) => "not a text".to_owned(),
+        (Text::Binary, _) | (_, Text::Binary) => "not a text".to_owned(),
         (Text::Absent, _) => "new".to_owned(),
         (_, Text::Absent) => "deleted".to_owned(),
         (Text::Known(_) | Text::Unknown, Text::Known(_) | Text::Unknown) => "changed".to_owned(),

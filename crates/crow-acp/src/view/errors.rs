@@ -22,10 +22,10 @@ pub(crate) fn host_error(error: &HostError) -> Error {
         HostError::Models(error) => models_error(error),
         HostError::Handle(error) => handle_error(error),
         HostError::NotOpen { id } => unknown_session(&text, id.as_str()),
-        HostError::NoCredentials { hint, .. } => hinted(Error::auth_required(), &text, hint),
-        HostError::Refused { hint, .. } => hinted(Error::invalid_params(), &text, hint),
-        HostError::Unsupported { .. } => with_text(Error::method_not_found(), &text),
-        _ => with_text(Error::internal_error(), &text),
+        HostError::NoCredentials { hint, .. } => hinted(&Error::auth_required(), &text, hint),
+        HostError::Refused { hint, .. } => hinted(&Error::invalid_params(), &text, hint),
+        HostError::Unsupported { .. } => with_text(&Error::method_not_found(), &text),
+        _ => with_text(&Error::internal_error(), &text),
     }
 }
 
@@ -34,10 +34,10 @@ pub(crate) fn handle_error(error: &HandleError) -> Error {
     let text = error.to_string();
     match error {
         HandleError::Full { .. } | HandleError::CallNotOpen { .. } => {
-            with_text(Error::invalid_request(), &text)
+            with_text(&Error::invalid_request(), &text)
         }
         HandleError::Ended { id } => unknown_session(&text, id.as_str()),
-        _ => with_text(Error::internal_error(), &text),
+        _ => with_text(&Error::internal_error(), &text),
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run_end(outcome: &RunOutcome) -> Result<StopReason, Error> {
         RunOutcome::Completed { .. } | RunOutcome::NeedsInput => Ok(StopReason::EndTurn),
         RunOutcome::Cancelled => Ok(StopReason::Cancelled),
         RunOutcome::Stopped { reason } => turn_end(reason),
-        RunOutcome::Failed { error } => Err(with_text(Error::internal_error(), error)),
+        RunOutcome::Failed { error } => Err(with_text(&Error::internal_error(), error)),
     }
 }
 
@@ -67,7 +67,7 @@ fn turn_end(end: &TurnEnd) -> Result<StopReason, Error> {
         } => Ok(StopReason::MaxTurnRequests),
         TurnEnd::Refusal => Ok(StopReason::Refusal),
         TurnEnd::Cancelled => Ok(StopReason::Cancelled),
-        TurnEnd::Error { error } => Err(with_text(Error::internal_error(), error)),
+        TurnEnd::Error { error } => Err(with_text(&Error::internal_error(), error)),
     }
 }
 
@@ -79,9 +79,15 @@ fn session_error(error: &SessionError) -> Error {
         SessionError::BadId { .. }
         | SessionError::Ambiguous { .. }
         | SessionError::Exists { .. }
-        | SessionError::IsChild { .. } => with_text(Error::invalid_params(), &text),
-        SessionError::Locked { .. } => with_text(Error::invalid_request(), &text),
-        _ => with_text(Error::internal_error(), &text),
+        | SessionError::IsChild { .. } => with_text(&Error::invalid_params(), &text),
+        SessionError::Locked { .. } => with_text(&Error::invalid_request(), &text),
+        SessionError::Read { .. }
+        | SessionError::Write { .. }
+        | SessionError::Damaged { .. }
+        | SessionError::NewerFormat { .. }
+        | SessionError::ReservedKey(_)
+        | SessionError::Inconsistent { .. }
+        | _ => with_text(&Error::internal_error(), &text),
     }
 }
 
@@ -89,18 +95,18 @@ fn models_error(error: &ModelsError) -> Error {
     let text = error.to_string();
     match error {
         ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured => {
-            with_text(Error::auth_required(), &text)
+            with_text(&Error::auth_required(), &text)
         }
-        ModelsError::UnknownProvider { .. } => with_text(Error::invalid_params(), &text),
-        ModelsError::Unusable { .. } | _ => with_text(Error::internal_error(), &text),
+        ModelsError::UnknownProvider { .. } => with_text(&Error::invalid_params(), &text),
+        ModelsError::Unusable { .. } | _ => with_text(&Error::internal_error(), &text),
     }
 }
 
 fn unknown_session(text: &str, id: &str) -> Error {
-    with_text(Error::resource_not_found(None), text).data(json!({ "sessionId": plain(id) }))
+    with_text(&Error::resource_not_found(None), text).data(json!({ "sessionId": plain(id) }))
 }
 
-fn hinted(error: Error, text: &str, hint: &str) -> Error {
+fn hinted(error: &Error, text: &str, hint: &str) -> Error {
     let error = with_text(error, text);
     if hint.is_empty() {
         error
@@ -109,6 +115,6 @@ fn hinted(error: Error, text: &str, hint: &str) -> Error {
     }
 }
 
-fn with_text(error: Error, text: &str) -> Error {
+fn with_text(error: &Error, text: &str) -> Error {
     Error::new(error.code.into(), bounded(&plain(text), MOST_MESSAGE))
 }

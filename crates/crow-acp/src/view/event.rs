@@ -1,10 +1,6 @@
 //! From events to updates: which event goes where.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use agent_client_protocol::v1::schema as acp;
 use crow_core::{
@@ -51,8 +47,8 @@ pub(crate) struct View {
     pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
     pub(super) children: HashMap<SessionId, Child>,
     pub(super) plans: HashMap<SessionId, acp::Plan>,
-    /// The sessions whose agent said last that the task is done.
-    pub(super) completed: HashSet<SessionId>,
+    /// What the primary said last.
+    pub(super) last_words: String,
     pub(super) messages: u64,
 }
 
@@ -91,7 +87,7 @@ impl View {
             asked: HashMap::new(),
             children: HashMap::new(),
             plans: HashMap::new(),
-            completed: HashSet::new(),
+            last_words: String::new(),
             messages: 0,
         }
     }
@@ -109,18 +105,7 @@ impl View {
         }
     }
 
-    /// Returns whether showing an event may read files, for up to some milliseconds each.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most events tell of no file")]
-    pub(crate) fn may_block(event: &AgentEvent) -> bool {
-        match event {
-            AgentEvent::CallPending { preview, .. } => preview.is_some(),
-            AgentEvent::CallEnd { result, .. } => !result.metadata.files_modified.is_empty(),
-            AgentEvent::JobChanges { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Shows an event. May read files, see [`View::may_block`].
+    /// Shows an event. May read files, for up to some milliseconds.
     pub(crate) fn event(&mut self, envelope: &Envelope, source: Source, out: &mut Vec<Outgoing>) {
         let stage = self.stage(envelope, out);
         let who = Who::new(envelope, self.parent_call(envelope, &stage));
@@ -168,9 +153,10 @@ impl View {
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
             // The call that asks is shown; its result says what was answered.
-            AgentEvent::QuestionAsked { .. }
-            | AgentEvent::QuestionAnswered { .. }
-            | AgentEvent::QuestionWithdrawn { .. } => {}
+            AgentEvent::QuestionAsked { .. } => self.child_asks(at),
+            AgentEvent::QuestionAnswered { .. } | AgentEvent::QuestionWithdrawn { .. } => {
+                self.child_works(at);
+            }
             AgentEvent::Plan { items } => self.on_plan(at, items),
             AgentEvent::UserInput { message_id, source, content, .. } => {
                 self.on_input(at, message_id, *source, content);

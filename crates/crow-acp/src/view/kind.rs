@@ -39,17 +39,18 @@ pub(super) fn showing(tool: &str) -> Showing {
     let of = |kind, body, rank| Showing { kind, body, rank };
     match tool {
         "read_file" | "list_directory" => of(ToolKind::Read, Body::Output, Rank::Minor),
-        "grep" | "glob" => of(ToolKind::Search, Body::Output, Rank::Minor),
+        "grep" | "glob" | "web_search" => of(ToolKind::Search, Body::Output, Rank::Minor),
         "edit_file" | "write_file" => of(ToolKind::Edit, Body::Change, Rank::Major),
         "bash" => of(ToolKind::Execute, Body::Command, Rank::Major),
         "bash_output" => of(ToolKind::Execute, Body::Output, Rank::Minor),
         "bash_kill" => of(ToolKind::Execute, Body::Output, Rank::Major),
         "think" => of(ToolKind::Think, Body::Output, Rank::Minor),
         "task" | "task_output" => of(ToolKind::Think, Body::Prose, Rank::Major),
-        "task_cancel" => of(ToolKind::Other, Body::Prose, Rank::Minor),
-        "web_search" => of(ToolKind::Search, Body::Output, Rank::Minor),
+        "ask_user" => of(ToolKind::Other, Body::Prose, Rank::Major),
         "web_fetch" => of(ToolKind::Fetch, Body::Output, Rank::Major),
-        "task_complete" | "submit_for_review" => of(ToolKind::Other, Body::Prose, Rank::Minor),
+        "task_cancel" | "task_complete" | "submit_for_review" => {
+            of(ToolKind::Other, Body::Prose, Rank::Minor)
+        }
         "todo_write" | "todo_read" => of(ToolKind::Other, Body::Output, Rank::Hidden),
         _ => of(ToolKind::Other, Body::Output, Rank::Major),
     }

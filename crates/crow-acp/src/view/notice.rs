@@ -16,13 +16,16 @@ use crow_core::{
 
 use super::{
     child::{Direction, Stage, acp_id},
-    content::{fenced, image},
+    content::{fenced, fenced_text, image},
     diff::{Known, of_change},
     event::{At, Source, View},
     kind::{Body, Rank, Showing},
     outgoing::Outgoing,
     text::{plain, title},
 };
+
+/// What is said of a task that checks bear out.
+const BORNE_OUT: &str = "The checks bear it out.";
 
 /// How much something matters, and where it is told if no notice is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +46,15 @@ impl View {
         self.tell(at, Weight::Info, text);
     }
 
-    /// Says something that is no event, as the agent says its words.
+    /// Says what a command came to, as the agent says its words. Several lines keep their shape.
     pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<Outgoing>) {
         let who = self.who(&self.root.clone());
         let stage = Stage::Session(acp_id(&self.root));
         let session = self.session_of(&stage);
         let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
-        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &plain(text));
+        let text = plain(text);
+        let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
+        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     /// Tells the user of something that is no event.
@@ -154,7 +159,6 @@ impl View {
         source: InputSource,
         content: &[Block],
     ) {
-        self.completed.remove(&at.who.session);
         let blocks = content.iter().map(|block| match block {
             Block::Text { text } => ContentBlock::from(text.as_str()),
             Block::Image(shown) => image(shown),
@@ -163,7 +167,7 @@ impl View {
         match source {
             _ if is_child => {
                 let session = at.who.session.clone();
-                self.message(at, &session, Direction::ToChild, blocks.collect());
+                self.message(at, &session, Direction::ToChild, &blocks.collect::<Vec<_>>());
             }
             InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
             InputSource::Prompt | InputSource::Steering => {
@@ -181,7 +185,7 @@ impl View {
             // Where reviews are calls, the words stand in them.
             InputSource::Reviewer => {
                 if let Some(reviewer) = self.only_coagent(&at.who.session) {
-                    self.message(at, &reviewer, Direction::ToParent, blocks.collect());
+                    self.message(at, &reviewer, Direction::ToParent, &blocks.collect::<Vec<_>>());
                 }
             }
         }
@@ -189,11 +193,15 @@ impl View {
 
     fn on_complete(&mut self, at: &mut At<'_>, summary: &str, verified: bool) {
         let Stage::Session(session) = at.stage else { return };
-        if summary.trim().is_empty() || !self.completed.insert(at.who.session.clone()) {
+        let is_said = self.last_words.trim() == summary.trim();
+        if summary.trim().is_empty() || (is_said && !verified) {
             return;
         }
-        let end = if verified { "\n\nThe checks bear it out." } else { "" };
-        let text = format!("{}{end}", plain(summary.trim()));
+        if is_said {
+            return self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, BORNE_OUT);
+        }
+        let summary = plain(summary.trim());
+        let text = if verified { format!("{summary}\n\n{BORNE_OUT}") } else { summary };
         self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, &text);
     }
 
@@ -246,7 +254,10 @@ impl View {
         };
         let shown = of_change(self.contents.as_ref(), &self.cwd, known);
         let showing = Showing { kind: ToolKind::Edit, body: Body::Change, rank: Rank::Major };
-        let title = format!("A background job changed {} files", changes.paths());
+        let title = match changes.paths() {
+            1 => "A background job changed a file".to_owned(),
+            paths => format!("A background job changed {paths} files"),
+        };
         let id = format!("job-{}", self.message_id(at).0);
         let named = (title, "job_changes");
         self.done_call(at, &id, named, (showing, ToolCallStatus::Completed), shown.content);

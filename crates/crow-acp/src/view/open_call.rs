@@ -12,7 +12,7 @@ use super::{
     kind::{Body, Showing},
     outgoing::Outgoing,
     terminal,
-    text::{keep_tail, tail},
+    text::{Harmless, keep_tail, tail},
     who::Who,
 };
 
@@ -46,6 +46,7 @@ pub(super) struct OpenCall {
     pub(super) content: Vec<ToolCallContent>,
     /// What it printed so far, the end of it.
     pub(super) output: String,
+    harmless: Harmless,
     /// What the agent that works below it says, the end of it.
     says: String,
     said_in: Option<MessageId>,
@@ -74,6 +75,7 @@ impl OpenCall {
             head: None,
             content: Vec::new(),
             output: String::new(),
+            harmless: Harmless::default(),
             says: String::new(),
             said_in: None,
             steps: Vec::new(),
@@ -101,13 +103,14 @@ impl OpenCall {
 
     /// Takes what it printed. Where it is shown in a terminal, returns what the client is told at once.
     pub(super) fn print(&mut self, output: &str) -> Option<Outgoing> {
+        let output = self.harmless.push(output);
         if output.is_empty() {
             return None;
         }
-        self.output.push_str(output);
+        self.output.push_str(&output);
         keep_tail(&mut self.output, REMEMBERED);
         if self.in_terminal {
-            let meta = terminal::output(&self.id, output, self.who.meta());
+            let meta = terminal::output(&self.id, &output, self.who.meta());
             return Some(self.update_with(ToolCallUpdateFields::new(), meta));
         }
         self.is_behind = true;

@@ -66,16 +66,20 @@ impl View {
         };
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(words));
-        let (id, shown, content) = match self.calls.get_mut(&key) {
-            Some(call) => (call.id.clone(), call.title.clone(), call.content.clone()),
-            None => (request.call_id.as_str().to_owned().into(), name, Vec::new()),
+        let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
+            let shown = std::mem::take(&mut call.content);
+            call.content = question(shown, diffs.content, request);
+            (call.id.clone(), call.title.clone(), call.content.clone())
+        } else {
+            let id = request.call_id.as_str().to_owned().into();
+            (id, name, question(Vec::new(), diffs.content, request))
         };
         let mut fields = ToolCallUpdateFields::new()
             .title(if shown.starts_with(&who.prefix()) { shown } else { who.prefix() + &shown })
             .name(tool)
             .kind(showing(tool).kind)
             .status(ToolCallStatus::Pending)
-            .content(question(content, diffs.content, request));
+            .content(content);
         if !diffs.locations.is_empty() {
             fields = fields.locations(diffs.locations);
         }
@@ -126,16 +130,33 @@ fn options(request: &PermissionRequest) -> Vec<PermissionOption> {
     std::iter::once(once).chain(always).chain([no]).collect()
 }
 
-/// Names an offer by what it allows, so that the same offer always has the same id.
+/// Names an offer by what it allows, so that the same offer always has the same id, and another one another.
 fn offer_id(offer: &GrantOffer) -> PermissionOptionId {
     let grants = offer.grants.iter().map(|grant| match grant {
-        Grant::Tool(tool) => format!("tool:{tool}"),
-        Grant::Command(words) => format!("command:{}", words.join(" ")),
-        Grant::Path { access: Access::Read, path } => format!("read:{}", path.display()),
-        Grant::Path { access: Access::Write, path } => format!("write:{}", path.display()),
+        Grant::Tool(tool) => format!("tool:{}", word(tool)),
+        Grant::Command(words) => {
+            let words: Vec<_> = words.iter().map(|text| word(text)).collect();
+            format!("command:{}", words.join(" "))
+        }
+        Grant::Path { access: Access::Read, path } => {
+            format!("read:{}", word(&path.to_string_lossy()))
+        }
+        Grant::Path { access: Access::Write, path } => {
+            format!("write:{}", word(&path.to_string_lossy()))
+        }
     });
     let grants: Vec<_> = grants.collect();
-    PermissionOptionId::new(format!("{ALLOW_SESSION}:{}", plain(&grants.join("|"))))
+    PermissionOptionId::new(format!("{ALLOW_SESSION}:{}", grants.join("|")))
+}
+
+/// Quotes what would not be told apart from two words.
+fn word(text: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "-_./=+@%,:".contains(char);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("{text:?}")
+    }
 }
 
 /// Returns what a client's answer to a question means. An answer that was not offered allows nothing.

@@ -136,12 +136,20 @@ impl View {
                 ReplyContent::Call(_) | ReplyContent::Opaque => {}
             }
         }
+        if at.who.session == self.root && !text.trim().is_empty() {
+            self.last_words.clone_from(&text);
+        }
         let shown = self.reply_of(at, reply);
-        if !text.starts_with(&shown.text) || !thought.starts_with(&shown.thought) {
+        if !text.starts_with(&shown.text) {
             shown.reset();
         }
-        let ids = [Part::Text, Part::Thought].map(|part| shown.message_id(part));
-        let [text_id, thought_id] = ids;
+        let text_id = shown.message_id(Part::Text);
+        if !thought.starts_with(&shown.thought) {
+            // Some providers give another reasoning at the end than they streamed. The text is the same.
+            shown.attempt += 1;
+            shown.thought.clear();
+        }
+        let thought_id = shown.message_id(Part::Thought);
         let (mut text_shown, mut thought_shown) = (shown.text.len(), shown.thought.len());
         self.replies.remove(&at.who.session);
         for block in blocks {
@@ -160,6 +168,7 @@ impl View {
                         CallArguments::Malformed(text) => text.clone().into(),
                     };
                     let key = (at.who.session.clone(), call.id.clone());
+                    self.calls.begin_anew(&key);
                     self.asked.insert(key, (call.name.clone(), arguments));
                 }
                 ReplyContent::Opaque => {}

@@ -23,6 +23,8 @@ use super::{
 
 /// How many bytes of the output stand in the raw output.
 const RAW_OUTPUT: usize = 16 * 1024;
+/// How many changed files are named as places: some clients open each of them.
+const MOST_LOCATIONS: usize = 8;
 
 impl View {
     pub(super) fn on_end(
@@ -34,8 +36,7 @@ impl View {
     ) {
         let key = (at.who.session.clone(), call_id.clone());
         self.plan_of_result(at, result);
-        let was_settled = self.calls.was_settled(&key);
-        if !was_settled && !self.calls.is_open(&key) && self.is_shown(at, &key, tool) {
+        if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
             let arguments = self.arguments(&key);
             let facts = Facts { tool, title: tool, arguments: &arguments };
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, None));
@@ -81,7 +82,8 @@ impl View {
             call.content = content;
         }
         if !change.locations.is_empty() {
-            fields = fields.locations(change.locations);
+            let locations = change.locations.into_iter().take(MOST_LOCATIONS);
+            fields = fields.locations(locations.collect::<Vec<_>>());
         }
         let mut meta = call.who.meta_with(marks(result, denial));
         if call.in_terminal {

@@ -15,6 +15,7 @@ use super::{
     event::{At, View},
     kind::{Body, Rank, Showing},
     open_call::{Key, OpenCall},
+    who::only,
 };
 
 const SHOWING: Showing = Showing { kind: ToolKind::Think, body: Body::Prose, rank: Rank::Major };
@@ -48,12 +49,11 @@ impl View {
             return;
         }
         let title = format!("Review {} — {coagent}", at.who.round.max(1));
-        let id = match at.seq {
-            Some(seq) => format!("review-{seq}"),
-            None => {
-                self.messages += 1;
-                format!("review-{}-{}", at.who.round, self.messages)
-            }
+        let id = if let Some(seq) = at.seq {
+            format!("review-{seq}")
+        } else {
+            self.messages += 1;
+            format!("review-{}-{}", at.who.round, self.messages)
         };
         let session = self.session_of(at.stage);
         let who = at.who.clone();
@@ -66,7 +66,7 @@ impl View {
             .kind(SHOWING.kind)
             .status(call.status)
             .raw_input(input)
-            .meta(call.who.meta());
+            .meta(call.who.meta_with(only("reviewer", coagent)));
         at.send(call.session.clone(), SessionUpdate::ToolCall(shown));
         self.calls.push(call);
     }

@@ -6,40 +6,77 @@ const TITLE_CHARS: usize = 300;
 /// Removes what a terminal would obey and nobody can read: control characters but line feeds and tabs, and escape
 /// sequences with all that belongs to them.
 pub(super) fn plain(text: &str) -> String {
-    if !text.contains(|char: char| char.is_control() && !matches!(char, '\n' | '\t')) {
+    let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
+    if !text.contains(is_control) {
         return text.to_owned();
     }
-    let mut shown = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(char) = chars.next() {
-        match char {
-            '\n' | '\t' => shown.push(char),
-            '\u{1b}' => match chars
-                .next_if(|next| matches!(next, '[' | ']' | 'P' | '_' | '^' | 'X'))
-            {
-                Some('[') => while chars.next().is_some_and(|next| !('@'..='~').contains(&next)) {},
-                Some(_) => skip_string(&mut chars),
-                None => {
-                    chars.next();
-                }
-            },
-            _ if char.is_control() => {}
-            _ => shown.push(char),
-        }
-    }
+    let mut shown = Harmless::default().push(text);
+    shown.retain(|char| !is_control(char));
     shown
 }
 
-/// Skips the string of a sequence up to its end. One without an end takes its line at most.
-fn skip_string(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    while let Some(next) = chars.next_if(|next| *next != '\n') {
-        match next {
-            '\u{7}' | '\u{9c}' => return,
-            '\u{1b}' => {
-                chars.next_if_eq(&'\\');
-                return;
+/// Removes escape sequences and control characters from a text that comes in pieces. Those that move within a line stay.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Harmless(Within);
+
+/// What the next character belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Text,
+    /// An escape character came.
+    Escape,
+    /// A control sequence, up to its final character.
+    Control,
+    /// A string that the terminal is told, up to its end.
+    String,
+    /// An escape character came in a string.
+    StringEscape,
+}
+
+impl Harmless {
+    pub(super) fn push(&mut self, text: &str) -> String {
+        let mut shown = String::with_capacity(text.len());
+        for char in text.chars() {
+            let is_shown = self.0 == Within::Text;
+            self.0 = self.next(char);
+            let is_line = matches!(char, '\n' | '\t' | '\r' | '\u{8}');
+            // The end of a line ends what was begun in it, as far as anybody can tell.
+            if (is_shown && self.0 == Within::Text && !char.is_control())
+                || (is_line && self.0 == Within::Text)
+            {
+                shown.push(char);
             }
-            _ => {}
+        }
+        shown
+    }
+
+    fn next(self, char: char) -> Within {
+        match self.0 {
+            _ if char == '\n' => Within::Text,
+            Within::Text => match char {
+                '\u{1b}' => Within::Escape,
+                '\u{9b}' => Within::Control,
+                '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => Within::String,
+                _ => Within::Text,
+            },
+            Within::Escape => match char {
+                '[' => Within::Control,
+                ']' | 'P' | 'X' | '^' | '_' => Within::String,
+                ' '..='/' | '\u{1b}' => Within::Escape,
+                _ => Within::Text,
+            },
+            Within::Control => match char {
+                '@'..='~' | '\r' | '\u{8}' => Within::Text,
+                '\u{1b}' => Within::Escape,
+                _ => Within::Control,
+            },
+            Within::String => match char {
+                '\u{7}' | '\u{9c}' => Within::Text,
+                '\u{1b}' => Within::StringEscape,
+                _ => Within::String,
+            },
+            Within::StringEscape => Within::Text,
         }
     }
 }
@@ -81,5 +118,44 @@ pub(super) fn keep_tail(text: &mut String, most: usize) {
     if text.len() > most {
         let kept = tail(text, most / 2).to_owned();
         *text = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]52;c;aGk=\u{7}é\r\u{1b}(Bx\u{1b}]0;t\u{1b}\\\ty\u{1b}]open\nend\u{9b}2J\0\u{7f}!";
+
+    #[test]
+    fn what_a_terminal_would_obey_is_removed() {
+        assert_eq!(plain(OUTPUT), "red éx\ty\nend!");
+        assert_eq!(Harmless::default().push(OUTPUT), "red é\rx\ty\nend!");
+        assert_eq!(plain("a\u{1b}[31"), "a");
+    }
+
+    #[test]
+    fn it_does_not_matter_where_output_is_cut() {
+        let whole = Harmless::default().push(OUTPUT);
+        for (at, _) in OUTPUT.char_indices() {
+            let (first, last) = OUTPUT.split_at(at);
+            let mut harmless = Harmless::default();
+            assert_eq!(harmless.push(first) + &harmless.push(last), whole, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_title_is_one_line_of_bounded_length() {
+        assert_eq!(title("\n  a\tb \n"), "a b");
+        assert_eq!(title("a\nb"), "a …");
+        assert_eq!(title(&"é".repeat(1000)).chars().count(), TITLE_CHARS + 2);
+        assert_eq!(title(" \n"), "");
+    }
+
+    #[test]
+    fn a_bounded_text_has_its_beginning_and_its_end() {
+        let text = bounded(&format!("a{}b", "é".repeat(1000)), 100);
+        assert!(text.starts_with("aé") && text.ends_with("éb") && text.len() < 150, "{text}");
+        assert_eq!(bounded("short", 100), "short");
     }
 }

@@ -7,3 +7,4 @@ mod pressure;
 mod questions;
 mod sessions;
 mod turns;
+mod version_2;

@@ -115,14 +115,17 @@ async fn prompts_in_a_running_turn_wait_and_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn one_prompt_is_taken_back_and_the_others_go_on() {
-    let product = Product::new([reply([text("one")])]);
+    let product = Product::new([reply([text("one")]), reply([text("three")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let first = client.begin_prompt(&session, "1").await;
-    let second = client.begin_prompt(&session, "2").await;
+    let second = client.begin_prompt(&session, "taken back").await;
     client.notify("$/cancel_request", json!({ "requestId": second })).await;
     assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
     assert_eq!(client.answer(second).await["result"]["stopReason"], "cancelled");
+    client.prompt(&session, "3").await;
+    let outline = product.model.requests().last().unwrap().outline().join("\n");
+    assert!(!outline.contains("taken back"), "{outline}");
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ const NAMES: [&str; 3] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md"];
 pub struct Surroundings {
     /// The working directory.
     pub cwd: PathBuf,
+    /// The folders beside it in which the agent works as well.
+    pub additional_directories: Vec<PathBuf>,
     /// Operating system and processor.
     pub platform: String,
     /// The day, without a time.
@@ -50,6 +52,12 @@ impl Surroundings {
         };
         surroundings.read_instructions(root.unwrap_or(cwd));
         surroundings
+    }
+
+    /// Adds folders beside the working directory.
+    #[must_use]
+    pub fn with_directories(self, additional_directories: Vec<PathBuf>) -> Self {
+        Self { additional_directories, ..self }
     }
 
     /// The nearest file has the first claim on the space that there is.
@@ -83,6 +91,9 @@ impl Surroundings {
             let _ = writeln!(text, "{name}: {}", in_a_line(&value.to_string()));
         };
         line("working directory", &self.cwd.display());
+        for folder in &self.additional_directories {
+            line("also to be worked in", &folder.display());
+        }
         if let Some((root, head)) = &self.repository {
             line("git repository", &format_args!("{} ({head})", root.display()));
         } else {

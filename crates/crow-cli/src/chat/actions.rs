@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crow_core::{event::AgentEvent, ids::SessionId};
-use crow_runtime::{
-    AgentHandle, AgentHost as _, CommandOutcome, HostCommand, NewSession, SessionSetup,
-};
+use crow_runtime::{AgentHandle, AgentHost as _, CommandOutcome, HostCommand, SessionSetup};
 use futures_util::StreamExt as _;
 use tokio::{
     task::spawn_blocking,
@@ -124,24 +122,16 @@ impl Conversation {
 
     /// Makes a session like the one that is open.
     async fn create(&self) -> Result<AgentHandle, CliError> {
-        let options = self.host.options(self.handle.session_id()).await?;
-        let model = options.into_iter().find(|option| option.name == "model");
-        let session = NewSession {
-            cwd: self.handle.metadata().crow().cwd,
-            setup: SessionSetup {
-                model: model.map(|option| option.value),
-                permissions: Some(self.handle.policy().mode()),
-                ..SessionSetup::default()
-            },
-            ..NewSession::default()
-        };
-        Ok(self.host.create(session).await?)
+        Ok(self.host.create_like(self.handle.session_id()).await?)
     }
 }
 
 /// The commands in the order in which the help shows them.
 fn all(hosts: Vec<HostCommand>) -> Vec<HostCommand> {
-    let hosts = hosts.into_iter().map(|command| match command.name.as_ref() {
+    // What the chat does itself goes before what the host does under the same name.
+    let is_own = |command: &HostCommand| OWN.iter().any(|own| own.name == command.name);
+    let hosts = hosts.into_iter().filter(|command| !is_own(command));
+    let hosts = hosts.map(|command| match command.name.as_ref() {
         SESSIONS => HostCommand::new(
             SESSIONS,
             "[ID]",

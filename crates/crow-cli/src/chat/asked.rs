@@ -7,6 +7,15 @@ use tokio::time::Instant;
 /// How long a question must have been on the screen before words that begin are meant for it.
 const SEEN: Duration = Duration::from_millis(500);
 
+/// What a line looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It can be nothing but an answer.
+    Plain,
+    /// It may be meant for the agent as well.
+    Words,
+}
+
 /// The question on the screen.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -26,12 +35,12 @@ impl Asked {
         Self { prompt, before, shown: Instant::now(), began: None, explained: false }
     }
 
-    /// Decides whether a line may be an answer. Who was typing when the question came did not mean it; of others a bare
-    /// answer is taken at once.
-    pub(super) fn may_answer(&self, line: &str) -> bool {
+    /// Decides whether a line may be an answer. Who was typing when the question came did not mean it; of others what can be
+    /// nothing else is taken at once.
+    pub(super) fn may_answer(&self, line: Line) -> bool {
         let began = self.began.map_or(Duration::MAX, |began| began - self.shown);
-        let is_bare = !line.trim().contains(|character: char| !character.is_alphabetic());
-        self.explained || began >= SEEN || (is_bare && self.before.is_empty())
+        let is_meant = line == Line::Plain && self.before.is_empty();
+        self.explained || began >= SEEN || is_meant
     }
 
     /// Keeps a line that is no answer, behind what was typed before it. Returns whether there is anything to keep.
@@ -55,14 +64,14 @@ mod tests {
 
     #[test]
     fn a_line_that_began_before_the_question_was_seen_answers_only_if_nothing_else_was_typed() {
-        // What was typed before, milliseconds until the line began, the line, whether it may answer.
+        // What was typed before, milliseconds until the line began, what it looks like, whether it may answer.
         let table = [
-            ("", 0, "y", true),
-            ("", 0, "n not that", false),
-            ("", 499, "no, wait", false),
-            ("", 500, "n not that", true),
-            ("please make it eas", 0, "y", false),
-            ("please make it eas", 500, "y", true),
+            ("", 0, Line::Plain, true),
+            ("", 0, Line::Words, false),
+            ("", 499, Line::Words, false),
+            ("", 500, Line::Words, true),
+            ("please make it eas", 0, Line::Plain, false),
+            ("please make it eas", 500, Line::Plain, true),
         ];
         for (before, millis, line, expected) in table {
             let mut asked = Asked::new("allow? ".to_owned(), before.to_owned());
@@ -79,6 +88,6 @@ mod tests {
         assert!(asked.keep("and test"));
         assert!(!asked.keep(""));
         assert_eq!(asked.before, "rename it and test");
-        assert!(asked.may_answer("n not that"), "it was said what can be answered");
+        assert!(asked.may_answer(Line::Words), "it was said what can be answered");
     }
 }

@@ -26,8 +26,9 @@ impl Entry {
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let is_name = |name: &str| {
-            !name.is_empty()
-                && name.chars().all(|character| character.is_ascii_alphabetic() || character == '-')
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '-')
+                && name.chars().all(fits)
         };
         match word.strip_prefix('/') {
             // A slash alone asks what there is.
@@ -112,6 +113,8 @@ mod tests {
             ("/etc/hosts is broken, fix it", prompt("/etc/hosts is broken, fix it")),
             ("/etc", command("etc", "")),
             ("/Help", command("help", "")),
+            ("/ship_2 now", command("ship_2", "now")),
+            ("/2", prompt("/2")),
             ("/MODEL Some/Name", command("model", "Some/Name")),
             ("/", command("help", "")),
             ("/ ", command("help", "")),

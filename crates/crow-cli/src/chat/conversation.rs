@@ -98,7 +98,9 @@ impl Conversation {
         let commands = host.commands(handle.session_id()).await?;
         let names = commands.iter().chain(&OWN).map(|command| command.name.as_ref());
         let names = names.chain(ALIASES.map(|(alias, _)| alias));
-        let names = names.map(|name| format!("/{name}")).collect();
+        let mut names: Vec<String> = names.map(|name| format!("/{name}")).collect();
+        names.sort();
+        names.dedup();
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
         let goes_on = Arc::new(Notify::new());

@@ -15,7 +15,7 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
-    asked::Asked,
+    asked::{Asked, Line},
     command::Entry,
     conversation::{Conversation, Kept, Left, failure, unwritable},
     feed::Feed,
@@ -26,7 +26,7 @@ use crate::{
     CliError,
     output::{ExitCode, ReportBuilder},
     render::{Calls, LiveInput, is_root, one_line},
-    run::{Effect, TICK, Typed, Wish, choices, is_end, learn_prices, not_understood},
+    run::{Answered, Effect, Question, TICK, Typed, Wish, is_end, learn_prices},
 };
 
 /// How long after a run the agent may take to begin with words that it has not read.
@@ -119,7 +119,10 @@ impl Conversation {
             if self.questions.on_event(&event.event) == Effect::Closed {
                 self.end_question();
             }
-            if matches!(event.event, AgentEvent::PermissionRequest { .. }) {
+            if matches!(
+                event.event,
+                AgentEvent::PermissionRequest { .. } | AgentEvent::QuestionAsked { .. }
+            ) {
                 self.work.requests.push(Arc::clone(&event));
             }
             if let AgentEvent::Error { error, .. } = &event.event {
@@ -223,7 +226,7 @@ impl Conversation {
                     }
                 }
                 Typed::Redraw => self.ask_again(),
-                Typed::EndOfInput if self.questions.is_open() => drop(self.decide("n")),
+                Typed::EndOfInput if self.questions.is_open() => self.refuse(),
                 Typed::EndOfInput => {}
                 Typed::Line(line) if self.questions.is_open() => self.answer(&line),
                 Typed::Line(line) => match Entry::parse(&line) {
@@ -280,7 +283,7 @@ impl Conversation {
             return;
         }
         let Some(question) = self.questions.open_next() else { return };
-        let text = choices(&question.offers);
+        let text = question.choices();
         self.ask(&text);
     }
 
@@ -304,9 +307,9 @@ impl Conversation {
     /// Shows the open question once more.
     fn ask_again(&mut self) {
         let Some(question) = self.questions.open() else { return };
-        let text = choices(&question.offers);
-        let is_it = |event: &&Arc<Envelope>| matches!(&event.event, AgentEvent::PermissionRequest { request_id, .. } if *request_id == question.id);
-        if let Some(request) = self.work.requests.iter().find(is_it) {
+        let text = question.choices();
+        let mut asked = self.work.requests.iter();
+        if let Some(request) = asked.find(|event| question.is_asked_by(&event.event)) {
             self.screen.push_again(Arc::clone(request));
         }
         if !self.modes.is_live() {
@@ -319,13 +322,13 @@ impl Conversation {
     }
 
     fn answer(&mut self, line: &str) {
-        let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(line));
-        if may_answer && self.decide(line).is_some() {
-            return;
-        }
         let Some(question) = self.questions.open() else { return };
-        let hint = not_understood(&question.offers);
-        let text = choices(&question.offers);
+        let (hint, text) = (question.not_understood(), question.choices());
+        let looks = if question.is_plain_answer(line) { Line::Plain } else { Line::Words };
+        let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(looks));
+        if may_answer && let Some(answered) = self.questions.answer(line) {
+            return self.send(answered, line);
+        }
         let is_kept = self.work.asked.as_mut().is_some_and(|asked| asked.keep(line));
         let kept = if is_kept { "\nwhat you typed is kept for after the question" } else { "" };
         self.screen.push_say(format!("{hint}{kept}"));
@@ -334,17 +337,22 @@ impl Conversation {
         }
     }
 
-    /// Answers the open question, if the line is an answer.
-    fn decide(&mut self, line: &str) -> Option<()> {
-        let (id, answer) = self.questions.answer(line)?;
+    /// Answers the open question as somebody who wants none of it.
+    fn refuse(&mut self) {
+        let Some(line) = self.questions.open().map(Question::refusal) else { return };
+        if let Some(answered) = self.questions.refuse() {
+            self.send(answered, line);
+        }
+    }
+
+    fn send(&mut self, answered: Answered, line: &str) {
         let asked = self.work.asked.as_ref().map(|asked| format!("{}{line}", asked.prompt));
         self.put_back();
         if let Some(asked) = asked {
             self.screen.push_say(asked);
         }
         // The question may have been withdrawn by a cancel.
-        drop(self.handle.answer(&id, answer));
-        Some(())
+        drop(answered.send(&self.handle));
     }
 
     /// The question that the person looks at needs no answer any more.

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     CliError, Environment,
     args::{DemoArgs, OutputForm, Permissions},
-    host::AgentLimits,
+    host::{AgentLimits, Remembers},
     output::ExitCode,
     product,
     run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
@@ -53,7 +53,8 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         agent: None,
         model: None,
         reviewer_model: None,
-        permissions: Permissions::FullAuto,
+        permissions: Some(Permissions::FullAuto),
+        remembers: Remembers::Nothing,
         sandbox: crate::sandbox::SandboxOptions::default(),
         limits: AgentLimits::default(),
         resume: None,

@@ -10,6 +10,7 @@ use super::{show_changes, write_out};
 use crate::{
     CliError, Environment,
     args::{ListArgs, OutputForm, ShowArgs},
+    export::Exporter,
     known_secrets::redactor,
     output::ExitCode,
     product,
@@ -77,6 +78,14 @@ pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCod
         }
     }
     write_out(&text)
+}
+
+/// `sessions export`.
+pub(crate) fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let store = product::session_store(environment)?;
+    let id = store.find(prefix)?;
+    let exporter = Exporter { store, redactor: redactor(environment, None) };
+    write_out(exporter.markdown(&id)?.as_bytes())
 }
 
 /// `sessions rm`. All ids are looked up before any session is removed; what is removed is told also if a later one fails.

@@ -23,6 +23,10 @@ pub(crate) fn powers(layer: &Layer, name: &str) -> Option<Result<Vec<String>, Cl
     if name.starts_with("prompts/") {
         return Some(Ok(vec!["what agents are told".to_owned()]));
     }
+    if let Some(command) = name.strip_prefix("commands/").and_then(|file| file.strip_suffix(".md"))
+    {
+        return Some(Ok(vec![format!("the command /{command}: what the agent is told with it")]));
+    }
     let file = name.strip_prefix("agents/")?;
     let kind = if file.starts_with("acp/") { AgentKind::Composition } else { AgentKind::Base };
     let agent = file
@@ -95,6 +99,7 @@ mod tests {
             ("agents/base/broken.toml", "[agent\n"),
             ("agents/notes.txt", "x"),
             ("prompts/system/trust.md", "Trust me.\n"),
+            ("commands/ship.md", "Ship it.\n"),
             ("other/x.toml", ""),
         ];
         let bytes = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));

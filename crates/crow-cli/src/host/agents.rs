@@ -1,14 +1,18 @@
 //! The agents of the product, put together for a session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
-    AcpAgent, AgentChoice, Assembly, AssemblyError, Checks, definition::AgentRegistry,
+    AgentChoice, Assembled, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
+    definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
 use crow_runtime::{HostError, OpenedWith};
 
 use crate::product;
+
+/// How many agents are kept that were put together.
+const MOST_MADE: usize = 32;
 
 /// The agents of the product, put together for a session.
 #[derive(Debug)]
@@ -17,6 +21,10 @@ pub(super) struct Agents {
     /// The agent of a session that names none.
     default: String,
     limits: AgentLimits,
+    /// All that there are, once somebody asked.
+    listed: OnceLock<Vec<ListedAgent>>,
+    /// What was put together, the last one last: sessions with the same agent share its tools and prompts.
+    made: Mutex<Vec<(String, AgentChoice, Assembled)>>,
 }
 
 /// What was said on the command line of how agents work.
@@ -43,7 +51,8 @@ impl Agents {
     pub(super) fn new(settings: AgentSettings, models: Arc<dyn Models>) -> Self {
         let AgentSettings { registry, default, checks, limits } = settings;
         let tools = product::all_tools();
-        Self { assembly: Assembly { registry, models, tools, checks }, default, limits }
+        let assembly = Assembly { registry, models, tools, checks };
+        Self { assembly, default, limits, listed: OnceLock::new(), made: Mutex::default() }
     }
 
     /// Returns the name of the agent of a session that names none.
@@ -51,13 +60,53 @@ impl Agents {
         &self.default
     }
 
-    /// Puts an agent together. Also returns what the user should be told. Where there is no default model, that is told only
-    /// if an agent needs it.
+    /// Returns the agents that people start, compositions first: name and description. Blocks.
+    pub(super) fn primary(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.listed().iter().filter_map(|agent| match &agent.found {
+            Ok((DefinedRole::Primary, description)) => {
+                Some((agent.name.as_str(), description.as_str()))
+            }
+            Ok((DefinedRole::Subagent, _)) | Err(_) => None,
+        })
+    }
+
+    /// Returns the agents that can look at the work of others: those that a composition has for that, and then the other
+    /// base agents that people start. Blocks.
+    pub(super) fn reviewers(&self) -> Vec<(&str, &str)> {
+        let registry = &self.assembly.registry;
+        let compositions = registry.names(AgentKind::Composition);
+        let compositions = compositions.iter().filter_map(|name| registry.composition(name).ok());
+        let named: Vec<String> = compositions.flat_map(|agent| agent.coagents).collect();
+        let is_named = |name: &str| name == DEFAULT_REVIEWER || named.iter().any(|one| one == name);
+        let all = || {
+            self.listed().iter().filter_map(|agent| {
+                let (role, description) = agent.found.as_ref().ok()?;
+                Some((agent, *role, agent.name.as_str(), description.as_str()))
+            })
+        };
+        let first = all().filter(|(_, _, name, _)| is_named(name));
+        let others = all().filter(|(agent, role, name, _)| {
+            agent.kind == AgentKind::Base && *role == DefinedRole::Primary && !is_named(name)
+        });
+        first.chain(others).map(|(_, _, name, description)| (name, description)).collect()
+    }
+
+    /// Fails where there is no agent of that name, or it cannot be used.
+    pub(super) fn check(&self, name: &str) -> Result<(), HostError> {
+        let found = self.assembly.registry.composition(name);
+        found.map(drop).map_err(|error| refused(&AssemblyError::Definition(error)))
+    }
+
+    fn listed(&self) -> &[ListedAgent] {
+        self.listed.get_or_init(|| self.assembly.registry.list())
+    }
+
+    /// Puts an agent together. Where there is no default model, that is told only if an agent needs it.
     pub(super) async fn assemble(
         &self,
         with: &OpenedWith,
         default_model: Result<ModelRef, HostError>,
-    ) -> Result<(AcpAgent, Vec<String>), HostError> {
+    ) -> Result<Assembled, HostError> {
         let (default_model, missing) = match default_model {
             Ok(model) => (Some(model), None),
             Err(error) => (None, Some(error)),
@@ -73,11 +122,27 @@ impl Agents {
             thinking: with.thinking,
             system_prompt: with.system_prompt.clone(),
         };
+        if let Some(made) = self.made_before(&with.agent, &choice) {
+            return Ok(made);
+        }
         match (self.assembly.assemble(&with.agent, &choice).await, missing) {
-            (Ok(made), _) => Ok((made.agent, made.warnings)),
+            (Ok(made), _) => {
+                let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                if known.len() == MOST_MADE {
+                    known.remove(0);
+                }
+                known.push((with.agent.clone(), choice, made.clone()));
+                Ok(made)
+            }
             (Err(AssemblyError::NoModel { .. }), Some(missing)) => Err(missing),
             (Err(error), _) => Err(refused(&error)),
         }
+    }
+
+    fn made_before(&self, name: &str, choice: &AgentChoice) -> Option<Assembled> {
+        let known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(agent, with, _)| agent == name && with == choice);
+        found.map(|(_, _, made)| made.clone())
     }
 }
 

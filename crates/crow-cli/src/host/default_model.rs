@@ -8,22 +8,25 @@ use crow_runtime::HostError;
 
 /// The model to ask when nobody names one.
 pub(super) struct DefaultModel {
-    /// The configured one.
+    /// The one that is asked whatever is configured.
     pub chosen: Option<ModelRef>,
     /// Where one is looked for.
     pub providers: Option<Arc<ProviderModels>>,
 }
 
 impl DefaultModel {
-    /// Finds it: that of the first provider with a key, else a local server's.
-    pub(super) async fn find(&self) -> Result<ModelRef, HostError> {
-        if let Some(model) = &self.chosen {
-            return Ok(model.clone());
-        }
-        let Some(providers) = &self.providers else { return Err(no_model()) };
-        if let Some(model) = providers.default_model() {
+    /// Finds it without asking anybody: the configured one, else that of the first provider with a key.
+    pub(super) fn known(&self, configured: Option<&ModelRef>) -> Option<ModelRef> {
+        let model = self.chosen.as_ref().or(configured).cloned();
+        model.or_else(|| self.providers.as_ref()?.default_model())
+    }
+
+    /// Finds it as [`known`](Self::known) does, else a local server's.
+    pub(super) async fn find(&self, configured: Option<&ModelRef>) -> Result<ModelRef, HostError> {
+        if let Some(model) = self.known(configured) {
             return Ok(model);
         }
+        let Some(providers) = &self.providers else { return Err(no_model()) };
         // A key that is there and cannot be used is not passed over in silence.
         if let Some(reason) =
             providers.list().into_iter().find_map(|provider| match provider.credentials {

@@ -2,13 +2,23 @@
 
 mod agents;
 mod changes;
+mod choices;
+mod commands;
 mod default_model;
 mod directory;
+mod opened;
 mod options;
+mod parts;
+mod places;
 mod product_host;
+mod prompt_files;
+mod review;
+mod starting;
+mod status;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
-pub(crate) use product_host::{HostParts, ProductHost};
+pub(crate) use parts::{Configured, HostParts, Remembers, StartPlace};
+pub(crate) use product_host::ProductHost;

@@ -1,54 +1,99 @@
-//! What can be set in a session, and the commands that show and set it.
+//! What can be set in a session.
 
 use std::fmt::Write as _;
 
-use crow_core::permission::PermissionMode;
+use crow_core::{control::Preset, model::Thinking, permission::PermissionMode};
 use crow_providers::{Credentials, ProviderModels};
-use crow_runtime::{AgentHandle, HostCommand, HostError, OptionChoice, OptionKind, SessionOption};
+use crow_runtime::{AgentHandle, HostError, OpenedWith, OptionChoice, OptionKind, SessionOption};
 
-use super::changes::{CHANGES, DIFF, REDO, UNDO};
+use super::opened::Current;
 
-pub(super) const MODEL: &str = "model";
+pub(super) const MODE: &str = "mode";
 pub(super) const PERMISSIONS: &str = "permissions";
+pub(super) const MODEL: &str = "model";
+pub(super) const THINKING: &str = "thinking";
+pub(super) const AGENT: &str = "agent";
+pub(super) const REVIEWER: &str = "reviewer";
 
-/// The commands, in the order in which they are listed.
-pub(super) static COMMANDS: [HostCommand; 7] = [
-    UNDO,
-    REDO,
-    DIFF,
-    CHANGES,
-    HostCommand::new(MODEL, "[PROVIDER/MODEL]", "show the model, or go on with another one"),
-    HostCommand::new(
-        PERMISSIONS,
-        "[MODE|forget]",
-        "show what happens to calls that change something, set it, or forget what was allowed for the session",
-    ),
-    HostCommand::new("sessions", "", "list the last sessions of this directory"),
+/// The mode of an agent whose control flow has no name.
+const CUSTOM: &str = "custom";
+/// That nobody looks at the work.
+const NOBODY: &str = "none";
+/// That a model thinks as much as its agent or its provider says.
+const DEFAULT: &str = "default";
+/// How much a model may think, by its word.
+const AMOUNTS: [(&str, Thinking); 4] = [
+    ("off", Thinking::Off),
+    ("low", Thinking::Low),
+    ("medium", Thinking::Medium),
+    ("high", Thinking::High),
 ];
 
-pub(super) fn model_option(model: String, known: Option<&ProviderModels>) -> SessionOption {
-    SessionOption {
-        name: MODEL,
-        kind: OptionKind::Model,
-        description: "the model that the agent asks".to_owned(),
-        value: model,
-        choices: known.map(usable_models).unwrap_or_default(),
+/// Returns all options of a session, in the order in which they are listed. Blocks.
+pub(super) fn all(current: &Current, known: Option<&ProviderModels>) -> Vec<SessionOption> {
+    let thinking = current.abilities().thinking.then(|| thinking_option(current));
+    let first =
+        [mode_option(current), permissions_option(&current.handle), model_option(current, known)];
+    let last = [agent_option(current), reviewer_option(current)];
+    first.into_iter().chain(thinking).chain(last).collect()
+}
+
+fn choice(value: impl Into<String>, description: impl Into<String>) -> OptionChoice {
+    OptionChoice { value: value.into(), title: String::new(), description: description.into() }
+}
+
+fn option(
+    name: &'static str,
+    kind: OptionKind,
+    description: &str,
+    value: impl Into<String>,
+    choices: Vec<OptionChoice>,
+) -> SessionOption {
+    SessionOption { name, kind, description: description.to_owned(), value: value.into(), choices }
+}
+
+fn mode_option(current: &Current) -> SessionOption {
+    let own = (current.standing.own_mode.is_none())
+        .then(|| choice(CUSTOM, "goes on as the files of the agent say"));
+    let presets = Preset::ALL.map(|preset| {
+        let level = preset.level().map(|level| format!(" (level {level})")).unwrap_or_default();
+        OptionChoice {
+            title: title_of(preset).to_owned(),
+            ..choice(preset.as_str(), format!("{}{level}", preset.meaning()))
+        }
+    });
+    let value = current.standing.mode.map_or(CUSTOM, Preset::as_str);
+    let about = "what comes after a turn of the agent";
+    option(MODE, OptionKind::ControlFlow, about, value, presets.into_iter().chain(own).collect())
+}
+
+fn title_of(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Hitl => "HITL",
+        Preset::Loop => "Loop",
+        Preset::Static => "Static",
+        Preset::Generated => "Generated",
+        Preset::Advise => "Advise",
+        Preset::Judge => "Judge",
+        Preset::Smart => "Smart",
+        Preset::Chat => "Chat",
     }
 }
 
-pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
-    let choice = |mode: PermissionMode| OptionChoice {
-        value: mode.to_string(),
-        title: String::new(),
-        description: meaning(mode).to_owned(),
-    };
-    SessionOption {
-        name: PERMISSIONS,
-        kind: OptionKind::Permissions,
-        description: "what happens to calls of which no rule speaks".to_owned(),
-        value: handle.policy().mode().to_string(),
-        choices: PermissionMode::ALL.map(choice).to_vec(),
+fn model_option(current: &Current, known: Option<&ProviderModels>) -> SessionOption {
+    let value = current.model.reference.to_string();
+    let mut choices = known.map(usable_models).unwrap_or_default();
+    if !choices.is_empty() && choices.iter().all(|choice| choice.value != value) {
+        choices.insert(0, choice(&value, ""));
     }
+    option(MODEL, OptionKind::Model, "the model that the agent asks", value, choices)
+}
+
+pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
+    let choices = PermissionMode::ALL.map(|mode| choice(mode.as_str(), meaning(mode)));
+    let about = "what happens to calls of which no rule speaks";
+    let value = handle.policy().mode().as_str();
+    option(PERMISSIONS, OptionKind::Permissions, about, value, choices.to_vec())
 }
 
 /// Says what a mode does, in a line.
@@ -63,6 +108,51 @@ fn meaning(mode: PermissionMode) -> &'static str {
     }
 }
 
+fn thinking_option(current: &Current) -> SessionOption {
+    let value = current.with.thinking.and_then(|thinking| {
+        AMOUNTS.iter().find(|(_, amount)| *amount == thinking).map(|(word, _)| *word)
+    });
+    let amounts = AMOUNTS.map(|(word, _)| choice(word, ""));
+    let default = choice(DEFAULT, "as the agent or the provider says");
+    let choices = std::iter::once(default).chain(amounts).collect();
+    let about = "how much the model thinks before it answers";
+    option(THINKING, OptionKind::Thinking, about, value.unwrap_or(DEFAULT), choices)
+}
+
+fn agent_option(current: &Current) -> SessionOption {
+    let listed = current.place.agents.primary();
+    let choices =
+        with_value(listed.map(|(name, about)| choice(name, about)).collect(), &current.with.agent);
+    option(AGENT, OptionKind::Agent, "the agent that works", &current.with.agent, choices)
+}
+
+fn reviewer_option(current: &Current) -> SessionOption {
+    let seated = &current.standing.reviewers;
+    let chosen = current.with.reviewers.as_ref().filter(|_| seated.is_empty());
+    let names = chosen.unwrap_or(seated);
+    let value = if names.is_empty() { NOBODY.to_owned() } else { names.join(", ") };
+    let nobody = choice(NOBODY, "nobody; a mode that needs somebody becomes hitl");
+    let listed = current.place.agents.reviewers().into_iter();
+    let choices = std::iter::once(nobody).chain(listed.map(|(name, about)| choice(name, about)));
+    let about = "who looks at the work, in the modes loop, advise, judge, smart and chat";
+    let choices = with_value(choices.collect(), &value);
+    option(REVIEWER, OptionKind::Reviewer, about, value, choices)
+}
+
+/// Whoever is to choose sees the value that is set among the choices, and each one once.
+fn with_value(mut choices: Vec<OptionChoice>, value: &str) -> Vec<OptionChoice> {
+    let mut seen: Vec<String> = Vec::new();
+    choices.retain(|choice| {
+        let is_new = !seen.contains(&choice.value);
+        seen.push(choice.value.clone());
+        is_new
+    });
+    if choices.iter().all(|choice| choice.value != value) {
+        choices.push(choice(value, ""));
+    }
+    choices
+}
+
 /// The models of the providers that can be asked as things are.
 fn usable_models(models: &ProviderModels) -> Vec<OptionChoice> {
     let providers = models.list();
@@ -72,15 +162,71 @@ fn usable_models(models: &ProviderModels) -> Vec<OptionChoice> {
             Credentials::Present | Credentials::Stored | Credentials::NotNeeded
         )
     });
-    let choice = |reference: String| OptionChoice {
-        value: reference,
-        title: String::new(),
-        description: String::new(),
-    };
     usable
         .flat_map(|provider| &provider.models)
-        .map(|model| choice(model.info.reference.to_string()))
+        .map(|model| choice(model.info.reference.to_string(), ""))
         .collect()
+}
+
+/// Returns what a session goes on with when an option of its agent is set.
+pub(super) fn chosen(current: &Current, name: &str, value: &str) -> Result<OpenedWith, HostError> {
+    let mut with = current.with.clone();
+    match name {
+        MODE if value == CUSTOM && current.standing.own_mode.is_none() => with.mode = None,
+        MODE => {
+            let mode: Preset = value
+                .parse()
+                .map_err(|error: crow_core::control::UnknownPreset| refused(error.to_string()))?;
+            with.mode = Some(mode);
+            if mode.needs_coagent() && with.reviewers.as_ref().is_some_and(Vec::is_empty) {
+                with.reviewers = None;
+            }
+        }
+        MODEL => with.model = Some(super::product_host::parse_model(value)?),
+        THINKING => with.thinking = thinking(current, value)?,
+        AGENT => {
+            current.place.agents.check(value)?;
+            value.clone_into(&mut with.agent);
+            // The agent says itself what comes after its turns, and who looks at them.
+            (with.mode, with.reviewers) = (None, None);
+        }
+        REVIEWER if value == NOBODY => {
+            with.reviewers = Some(Vec::new());
+            let needs = current.standing.mode.is_none_or(Preset::needs_coagent);
+            if needs && !current.standing.reviewers.is_empty() {
+                // Of the modes without a reviewer the one that goes on least.
+                with.mode = Some(Preset::Hitl);
+            }
+        }
+        REVIEWER => {
+            let names: Vec<String> = value.split(", ").map(str::to_owned).collect();
+            names.iter().try_for_each(|name| current.place.agents.check(name))?;
+            with.reviewers = Some(names);
+        }
+        name => return Err(unknown("option", name)),
+    }
+    Ok(with)
+}
+
+fn thinking(current: &Current, value: &str) -> Result<Option<Thinking>, HostError> {
+    if !current.abilities().thinking {
+        return Err(refused(format!("{} cannot think", current.model.reference)));
+    }
+    if value == DEFAULT {
+        return Ok(None);
+    }
+    let found = AMOUNTS.iter().find(|(word, _)| *word == value).map(|(_, amount)| *amount);
+    let known = || AMOUNTS.map(|(word, _)| word).join(", ");
+    let wrong = || refused(format!("\"{value}\" is no amount; known are {DEFAULT}, {}", known()));
+    found.map(Some).ok_or_else(wrong)
+}
+
+fn refused(message: String) -> HostError {
+    HostError::Refused { message, hint: String::new() }
+}
+
+pub(super) fn unknown(what: &str, name: &str) -> HostError {
+    refused(format!("there is no {what} {name}"))
 }
 
 /// Shows an option: what it is set to and what else it can be.
@@ -108,5 +254,5 @@ pub(super) fn granted(handle: &AgentHandle) -> String {
 }
 
 pub(super) fn parse_mode(value: &str) -> Result<PermissionMode, HostError> {
-    value.parse().map_err(|message| HostError::Refused { message, hint: String::new() })
+    value.parse().map_err(refused)
 }

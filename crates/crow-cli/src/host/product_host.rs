@@ -1,117 +1,70 @@
 //! The product behind every adapter.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use crow_agent::{AcpAgent, Surroundings, serve_latest};
 use crow_core::{
-    capability::Answerer,
-    event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
-    mcp::McpServerConfig,
-    model::{Abilities, ModelRef, ModelRefError, Models},
+    model::{ModelRef, ModelRefError, Models},
     permission::{PermissionMode, PermissionPolicy},
-    tool::ToolSource as _,
 };
 use crow_providers::{HttpClient, ProviderModels};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
-    NewSession, OpenedWith, RuntimeConfig, SandboxConfig, SessionFilter, SessionMetadata,
-    SessionOption, SessionSetup, SessionSpec, SessionStore, SessionUsage, ShutdownReport,
-    SnapshotStores, StoredRules,
+    NewSession, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSetup,
+    SessionStore, SessionUsage, ShutdownReport, SnapshotStores,
 };
-use jiff::Zoned;
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use super::{
-    agents::{AgentSettings, Agents},
     changes::{self, Asked},
+    choices::{ChoiceStore, Chosen},
+    commands,
     default_model::DefaultModel,
-    directory::still_there,
-    options::{self, COMMANDS, MODEL, PERMISSIONS},
+    opened::{Current, OpenSessions},
+    options::{self, AGENT, MODE, MODEL, PERMISSIONS},
+    parts::{HostParts, Remembers},
+    places::Places,
 };
 use crate::{
-    CliError, Environment, credentials,
-    known_secrets::redactor,
-    mcp::McpLaunch,
-    product,
-    render::ConsoleStyle,
-    run::console_style,
-    trust::{self, Project},
-    undo::remove,
+    CliError, Environment, credentials, export::Exporter, known_secrets::redactor, mcp::McpLaunch,
+    product, render::ConsoleStyle, run::console_style, trust::project_root, undo::remove,
 };
 
 /// How long an agent may take to end when its session is closed.
 const CLOSE: Duration = Duration::from_secs(3);
-/// How many sessions the command `sessions` lists.
-const LISTED: usize = 10;
-
-/// What a host is made of.
-pub(crate) struct HostParts {
-    pub environment: Environment,
-    pub store: Arc<dyn SessionStore>,
-    pub models: Arc<dyn Models>,
-    /// The configured providers, to list models and to find one where none is named.
-    pub providers: Option<Arc<ProviderModels>>,
-    /// The model to ask where neither the user nor the session names one and no provider is to be looked for.
-    pub fallback: Option<ModelRef>,
-    pub answerer: Arc<dyn Answerer>,
-    pub permissions: PermissionMode,
-    /// What holds commands; none if they may do what the user may do.
-    pub sandbox: Option<SandboxConfig>,
-    pub rules: StoredRules,
-    /// What the project adds in which sessions work at first, and where that is.
-    pub project: (PathBuf, Project),
-    pub snapshots: Arc<SnapshotStores>,
-    /// What is configured of agents.
-    pub agents: AgentSettings,
-    /// The model of those that look at the work of others, where the user chose one.
-    pub reviewer_model: Option<ModelRef>,
-}
+/// The most characters of a title.
+const TITLE: usize = 200;
 
 /// The product behind every adapter.
 pub(crate) struct ProductHost {
-    store: Arc<dyn SessionStore>,
+    pub(super) store: Arc<dyn SessionStore>,
     environment: Environment,
-    project: (PathBuf, Project),
+    pub(super) places: Arc<Places>,
     snapshots: Arc<SnapshotStores>,
+    models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
-    default_model: DefaultModel,
-    agents: Agents,
-    reviewer_model: Option<ModelRef>,
-    permissions: PermissionMode,
+    pub(super) default_model: DefaultModel,
+    pub(super) reviewer_model: Option<ModelRef>,
+    pub(super) permissions: Option<PermissionMode>,
+    /// Where it is kept what the user chose last; none where nothing is remembered.
+    pub(super) choices: Option<ChoiceStore>,
     runtime: AgentRuntime,
     /// Starts the servers whose tools agents have.
-    mcp: McpLaunch,
-    open: Mutex<HashMap<SessionId, OpenSession>>,
-    /// Held while a session is opened: whoever asks for it meanwhile gets the same one.
+    pub(super) mcp: McpLaunch,
+    pub(super) open: OpenSessions,
+    /// Held while a session is opened or switched: whoever asks for it meanwhile gets the same one.
     opening: tokio::sync::Mutex<()>,
 }
 
-/// A session that is open. It stays so until it is closed, whoever else holds a handle.
-struct OpenSession {
-    handle: AgentHandle,
-    /// Each run takes the newest.
-    agent: watch::Sender<AcpAgent>,
-    /// What the agent was asked for with.
-    with: OpenedWith,
-    /// What the user should be told of it.
-    warnings: Vec<String>,
-}
-
 impl ProductHost {
+    /// Makes a host. Blocks while it reads what the place is like in which the program was started.
     pub(crate) fn new(parts: HostParts) -> Self {
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
         let config = RuntimeConfig {
             store: Arc::clone(&parts.store),
             models: Arc::clone(&parts.models),
-            policy: PermissionPolicy::new(parts.permissions)
+            policy: PermissionPolicy::new(parts.permissions.unwrap_or_default())
                 .with_rules(parts.rules.managed)
                 .with_rules(parts.rules.user),
             answerer: parts.answerer,
@@ -122,36 +75,45 @@ impl ProductHost {
             sandbox: parts.sandbox,
             ..RuntimeConfig::default()
         };
+        let (environment, models) = (parts.environment, parts.models);
+        let places =
+            Places::new(environment.clone(), parts.configured, parts.limits, Arc::clone(&models));
         let mcp = match &parts.providers {
-            Some(providers) => McpLaunch::new(
-                parts.environment.clone(),
-                providers.client(),
-                config.child_env.clone(),
-            ),
+            Some(providers) => {
+                McpLaunch::new(environment.clone(), providers.client(), config.child_env.clone())
+            }
             // Whoever brings a model is on its own.
-            None => McpLaunch::new(
-                parts.environment.clone(),
-                HttpClient::default(),
-                config.child_env.clone(),
-            )
-            .without_configuration(),
+            None => {
+                let client = HttpClient::default();
+                McpLaunch::new(environment.clone(), client, config.child_env.clone())
+                    .without_configuration()
+            }
+        };
+        let places = match parts.start {
+            Some(start) => places.with_start(start),
+            None => places,
+        };
+        let choices = match parts.remembers {
+            Remembers::Choices => ChoiceStore::of(&environment),
+            Remembers::Nothing => None,
         };
         Self {
             mcp,
             store: parts.store,
-            environment: parts.environment,
-            project: parts.project,
+            environment,
+            places: Arc::new(places),
             snapshots: parts.snapshots,
+            models,
             default_model: DefaultModel {
                 chosen: parts.fallback,
                 providers: parts.providers.clone(),
             },
             providers: parts.providers,
-            agents: Agents::new(parts.agents, parts.models),
             reviewer_model: parts.reviewer_model,
             permissions: parts.permissions,
+            choices,
             runtime: AgentRuntime::new(config),
-            open: Mutex::default(),
+            open: OpenSessions::default(),
             opening: tokio::sync::Mutex::default(),
         }
     }
@@ -164,96 +126,37 @@ impl ProductHost {
     /// Returns what the user should be told of the agent of a session: that price and window of its model are unknown, that
     /// it works without a tool.
     pub(crate) fn warnings(&self, id: &SessionId) -> Vec<String> {
-        let opened = self.opened();
-        let Some(open) = opened.get(id) else { return Vec::new() };
-        let of_model = open.agent.borrow().model().warning.clone();
-        open.warnings.iter().cloned().chain(of_model).collect()
+        self.open.warnings(id)
     }
 
-    fn start(
-        &self,
-        mut session: AgentSession,
-        agent: AcpAgent,
-        with: OpenedWith,
-        warnings: Vec<String>,
-        servers: Vec<McpServerConfig>,
-    ) -> Result<AgentHandle, HostError> {
-        let cwd = session.metadata().crow().cwd;
-        let id = session.id().clone();
-        let project = self.project_in(&cwd)?;
-        let tools = self.mcp.tools(&cwd, &project, servers).map_err(refused)?;
-        let Project { rules, notice, .. } = project;
-        session.add_rules(rules);
-        let surroundings = Surroundings::gather(&cwd, Zoned::now().date().to_string());
-        let (agent, agents) = watch::channel(agent);
-        let handle = self.runtime.spawn(session, |mut internals| async move {
-            if let Some(text) = notice {
-                let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-                internals.emit(AgentEvent::Notice { level, audience, text }).await?;
-            }
-            let Some(tools) = tools else {
-                return serve_latest(agents, surroundings, internals).await;
-            };
-            internals.offer_tools(Arc::clone(&tools) as _);
-            let served = serve_latest(agents, surroundings, internals).await;
-            tools.close().await;
-            served
-        });
-        let mut open = self.opened();
-        open.retain(|_, open| !open.handle.state().is_end());
-        open.insert(id, OpenSession { handle: handle.clone(), agent, with, warnings });
-        Ok(handle)
-    }
-
-    /// Goes on with another model in an open session.
-    async fn switch_model(&self, id: &SessionId, value: &str) -> Result<(), HostError> {
-        let model = parse_model(value)?;
-        let not_open = || HostError::NotOpen { id: id.clone() };
-        let mut with = self.opened().get(id).ok_or_else(not_open)?.with.clone();
-        with.model = Some(model.clone());
-        let (agent, warnings) = self.agents.assemble(&with, Ok(model)).await?;
-        let mut opened = self.opened();
-        let open = opened.get_mut(id).ok_or_else(not_open)?;
-        open.agent.send_replace(agent);
-        (open.with, open.warnings) = (with, warnings);
-        Ok(())
-    }
-
-    /// Returns what the project of a directory adds. Its providers are known only if the program was started there.
-    fn project_in(&self, cwd: &Path) -> Result<Project, HostError> {
-        let (known, project) = &self.project;
-        if known == cwd {
-            return Ok(project.clone());
+    /// Makes a session that works with what another one works with that is open.
+    pub(crate) async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
+        let Current { handle, with, .. } = self.open.current(id)?;
+        let crow = handle.metadata().crow();
+        let setup = SessionSetup {
+            agent: Some(with.agent.clone()),
+            permissions: Some(handle.policy().mode()),
+            additional_directories: Some(crow.additional_directories),
+            system_prompt: with.system_prompt.clone(),
+            ..SessionSetup::default()
+        };
+        let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
+        let made = self.make(new).await?;
+        let current = self.open.current(made.session_id())?;
+        if current.with != with {
+            self.switch(&current, with).await?;
         }
-        let mut project = trust::project_of(cwd, &self.environment).map_err(|error| {
-            HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
-        })?;
-        if !project.providers.is_empty() {
-            project.notice = Some(format!(
-                "the providers of the project in {} are known only to a crow-agent that is started there",
-                cwd.display()
-            ));
-        }
-        Ok(project)
+        Ok(made)
     }
 
-    fn running(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        self.runtime.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })
-    }
-
-    fn model_of(&self, id: &SessionId) -> Result<String, HostError> {
-        let opened = self.opened();
-        let open = opened.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
-        let agent = open.agent.borrow();
-        Ok(agent.model().info.reference.to_string())
-    }
-
-    fn opened(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns what writes sessions to files.
+    pub(super) fn exporter(&self) -> Exporter {
+        let redactor = redactor(&self.environment, self.providers.as_deref());
+        Exporter { store: Arc::clone(&self.store), redactor }
     }
 
     /// Does what a command says of the changes of a session.
-    async fn changes(
+    pub(super) async fn changes(
         &self,
         handle: AgentHandle,
         asked: Asked,
@@ -268,103 +171,89 @@ impl ProductHost {
         blocking(move || asked.answer(&open, &argument)).await?
     }
 
-    fn option(&self, handle: &AgentHandle, name: &str) -> Result<SessionOption, HostError> {
-        match name {
-            MODEL => {
-                let model = self.model_of(handle.session_id())?;
-                Ok(options::model_option(model, self.providers.as_deref()))
-            }
-            PERMISSIONS => Ok(options::permissions_option(handle)),
-            name => Err(unknown("option", name)),
+    /// Returns what a session uses. Prices are looked up in what is there already.
+    pub(super) async fn usage_of(&self, current: &Current) -> SessionUsage {
+        let mut cost = Some(0.0);
+        for (model, usage) in current.handle.spent() {
+            let price = self.models.price(&model).await;
+            cost = cost.zip(price).map(|(sum, price)| sum + price.cost(&usage));
         }
+        SessionUsage {
+            context_tokens: current.handle.context_tokens(),
+            context_window: current.model.context_window,
+            cost_usd: cost,
+        }
+    }
+
+    /// Keeps what the user chose for later sessions in the project.
+    async fn remember(&self, current: &Current, name: &str, value: &str) -> Result<(), HostError> {
+        let Some(store) = self.choices.clone() else { return Ok(()) };
+        let now = self.open.current(current.handle.session_id())?;
+        let (name, value) = (name.to_owned(), value.to_owned());
+        blocking(move || {
+            let cwd = now.handle.metadata().crow().cwd;
+            store.change(&project_root(&cwd), |choices| match name.as_str() {
+                AGENT => {
+                    let default = now.place.agents.default_name().to_owned();
+                    choices.agent = Some(Chosen::new(value, Some(default)));
+                    choices.mode = None;
+                }
+                MODE => choices.mode = now.with.mode,
+                MODEL => {
+                    let instead_of = now.place.model.clone();
+                    choices.model = now.with.model.map(|model| Chosen::new(model, instead_of));
+                }
+                PERMISSIONS => {
+                    let mode = options::parse_mode(&value).ok();
+                    choices.permissions = mode.filter(|mode| *mode != PermissionMode::FullAuto);
+                }
+                _ => {}
+            });
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl AgentHost for ProductHost {
-    async fn create(&self, new: NewSession) -> Result<AgentHandle, HostError> {
-        let NewSession { cwd, id, setup } = new;
-        let model = setup.model.as_deref().map(parse_model).transpose()?;
-        let default = match &model {
-            Some(model) => Ok(model.clone()),
-            None => self.default_model.find().await,
-        };
-        let agent = setup.agent.unwrap_or_else(|| self.agents.default_name().to_owned());
-        let reviewer_model = self.reviewer_model.clone();
-        let with = OpenedWith { agent, model, reviewer_model, ..OpenedWith::default() };
-        let (agent, warnings) = self.agents.assemble(&with, default).await?;
-        let (reference, abilities) = model_of(&agent);
-        let spec = SessionSpec {
-            id,
-            abilities,
-            permissions: Some(setup.permissions.unwrap_or(self.permissions)),
-            opened_with: Some(with.clone()),
-            ..SessionSpec::new(agent.primary().name(), reference, &cwd)
-        };
-        let config = Arc::clone(self.runtime.config());
-        let session = blocking(move || AgentSession::create(&config, spec)).await??;
-        self.start(session, agent, with, warnings, setup.mcp_servers)
+    async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError> {
+        self.make(session).await
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        let SessionSetup { agent, model, permissions, mcp_servers, .. } = setup;
         let _opening = self.opening.lock().await;
-        if let Some(handle) = self.runtime.get(id) {
-            if let Some(model) = model {
-                self.set_option(id, MODEL, &model).await?;
+        match self.runtime.get(id) {
+            Some(handle) => {
+                self.set_up(id, &setup).await?;
+                Ok(handle)
             }
-            if let Some(mode) = permissions {
-                handle.set_permission_mode(mode)?;
-            }
-            return Ok(handle);
+            None => self.go_on(id, setup).await,
         }
-        let store = Arc::clone(&self.store);
-        let wanted = id.clone();
-        let stored = blocking(move || store.read(&wanted)).await??;
-        still_there(&stored.metadata.crow().cwd)?;
-        let mut with = opened_with(&stored.metadata);
-        if let Some(agent) = agent {
-            with.agent = agent;
-        }
-        if let Some(model) = model {
-            with.model = Some(parse_model(&model)?);
-        }
-        if let Some(model) = &self.reviewer_model {
-            with.reviewer_model = Some(model.clone());
-        }
-        let (agent, warnings) =
-            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
-        let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
-        let (primary, kept) = (agent.primary().name().to_owned(), with.clone());
-        let (reference, abilities) = model_of(&agent);
-        let session = blocking(move || {
-            let mut session = AgentSession::open(&config, &wanted, abilities)?;
-            session.set_agent(&config, &primary, kept)?;
-            session.set_model(&config, &reference, abilities)?;
-            if permissions.is_some() {
-                session.set_permission_mode(permissions)?;
-            }
-            Ok::<_, HostError>(session)
-        })
-        .await??;
-        self.start(session, agent, with, warnings, mcp_servers)
     }
 
-    async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
+    async fn list(&self, mut filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
         let store = Arc::clone(&self.store);
-        Ok(blocking(move || store.list(&filter)).await??)
+        let list = move || {
+            // Sessions know their directory by its real name.
+            filter.cwd = filter.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
+            store.list(&filter)
+        };
+        Ok(blocking(list).await??)
     }
 
     async fn close(&self, id: &SessionId) -> Result<ShutdownReport, HostError> {
-        self.running(id)?;
+        if !self.runtime.is_running(id) {
+            return Err(HostError::NotOpen { id: id.clone() });
+        }
         let report = self.runtime.shutdown(id, CLOSE).await;
-        self.opened().remove(id);
+        self.open.remove(id);
         Ok(report)
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), HostError> {
+        let _opening = self.opening.lock().await;
         self.runtime.shutdown(id, CLOSE).await;
-        self.opened().remove(id);
+        self.open.remove(id);
         let (store, snapshots) = (Arc::clone(&self.store), Arc::clone(&self.snapshots));
         let id = id.clone();
         let removed = blocking(move || remove(store.as_ref(), &snapshots, &id)).await?;
@@ -372,41 +261,43 @@ impl AgentHost for ProductHost {
     }
 
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        let (store, wanted) = (Arc::clone(&self.store), id.clone());
-        let stored = blocking(move || store.read(&wanted)).await??;
-        still_there(&stored.metadata.crow().cwd)?;
-        let with = opened_with(&stored.metadata);
-        let (agent, warnings) =
-            self.agents.assemble(&with, Ok(stored.metadata.model_ref())).await?;
-        let (config, wanted) = (Arc::clone(self.runtime.config()), id.clone());
-        let (_, abilities) = model_of(&agent);
-        let session = blocking(move || AgentSession::fork(&config, &wanted, abilities)).await??;
-        self.start(session, agent, with, warnings, setup.mcp_servers)
+        self.copy(id, setup).await
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
-        let (handle, title) = (self.running(id)?, title.to_owned());
-        Ok(blocking(move || handle.set_title(&title)).await??)
+        let words = title.split(|c: char| c.is_whitespace() || c.is_control());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let title: String = words.join(" ").chars().take(TITLE).collect();
+        let _opening = self.opening.lock().await;
+        let (id, config) = (id.clone(), Arc::clone(self.runtime.config()));
+        let running = self.runtime.get(&id);
+        let done = blocking(move || match running {
+            Some(handle) => handle.set_title(&title),
+            None => AgentSession::rename(&config, &id, &title),
+        });
+        Ok(done.await??)
     }
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
-        let handle = self.running(id)?;
-        [MODEL, PERMISSIONS].into_iter().map(|name| self.option(&handle, name)).collect()
+        let (current, providers) = (self.open.current(id)?, self.providers.clone());
+        blocking(move || options::all(&current, providers.as_deref())).await
     }
 
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
-        let handle = self.running(id)?;
-        match name {
-            MODEL => self.switch_model(id, value).await?,
-            PERMISSIONS => handle.set_permission_mode(options::parse_mode(value)?)?,
-            name => return Err(unknown("option", name)),
+        let _opening = self.opening.lock().await;
+        let current = self.open.current(id)?;
+        if name == PERMISSIONS {
+            let (handle, mode) = (current.handle.clone(), options::parse_mode(value)?);
+            blocking(move || handle.set_permission_mode(mode)).await??;
+        } else {
+            let with = options::chosen(&current, name, value)?;
+            self.switch(&current, with).await?;
         }
-        Ok(())
+        self.remember(&current, name, value).await
     }
 
     async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
-        self.running(id)?;
-        Ok(COMMANDS.to_vec())
+        Ok(commands::list(&self.open.current(id)?))
     }
 
     async fn run_command(
@@ -415,45 +306,15 @@ impl AgentHost for ProductHost {
         name: &str,
         argument: &str,
     ) -> Result<CommandOutcome, HostError> {
-        let handle = self.running(id)?;
-        let shown = match (name, argument.trim()) {
-            ("sessions", _) => {
-                let filter = SessionFilter {
-                    cwd: Some(handle.metadata().crow().cwd),
-                    limit: Some(LISTED),
-                    after: None,
-                };
-                let sessions = self.list(filter).await?;
-                Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
-            }
-            (PERMISSIONS, "") => {
-                let mode = options::show(&options::permissions_option(&handle));
-                Ok(mode + &options::granted(&handle))
-            }
-            (PERMISSIONS, "forget") => {
-                blocking(move || handle.forget_grants()).await??;
-                Ok("what was allowed for this session is asked about again".to_owned())
-            }
-            (MODEL, "") => Ok(options::show(&self.option(&handle, name)?)),
-            (MODEL | PERMISSIONS, value) => {
-                self.set_option(id, name, value).await?;
-                Ok(format!("{name}: {value}"))
-            }
-            (name, argument) => match Asked::named(name) {
-                Some(asked) => self.changes(handle, asked, argument.to_owned()).await,
-                None => Err(unknown("command", name)),
-            },
-        };
-        shown.map(CommandOutcome::Shown)
+        self.command(self.open.current(id)?, name, argument).await
     }
 
     async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError> {
-        self.running(id)?;
-        Ok(SessionUsage::default())
+        Ok(self.usage_of(&self.open.current(id)?).await)
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {
-        self.default_model.find().await.map(drop)
+        self.default_model.find(None).await.map(drop)
     }
 
     /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
@@ -469,44 +330,20 @@ impl fmt::Debug for ProductHost {
     }
 }
 
-/// Returns what a session was opened with, or what one of before there were several agents comes to.
-fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
-    metadata.crow().opened_with.unwrap_or_else(|| OpenedWith {
-        agent: metadata.agent_type.clone(),
-        model: Some(metadata.model_ref()),
-        ..OpenedWith::default()
-    })
-}
-
-fn model_of(agent: &AcpAgent) -> (ModelRef, Abilities) {
-    let info = &agent.model().info;
-    (info.reference.clone(), info.abilities)
-}
-
-fn line(metadata: &SessionMetadata) -> String {
-    let id: String = metadata.session_id.as_str().chars().take(18).collect();
-    let crow = metadata.crow();
-    format!("{id}  {}  {}", metadata.updated_at.strftime("%Y-%m-%d %H:%M"), crow.title)
-}
-
-fn parse_model(text: &str) -> Result<ModelRef, HostError> {
+pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {
     text.parse().map_err(|error: ModelRefError| HostError::Refused {
         message: error.to_string(),
         hint: "`crow-agent models` shows them".to_owned(),
     })
 }
 
-/// What the configuration says is wrong.
-fn refused(error: CliError) -> HostError {
+/// What a file of the user's says is wrong.
+pub(super) fn refused(error: CliError) -> HostError {
     HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
 }
 
-fn unknown(what: &str, name: &str) -> HostError {
-    HostError::Refused { message: format!("there is no {what} {name}"), hint: String::new() }
-}
-
 /// Does what blocks on a thread of its own.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, HostError> {
     let done = spawn_blocking(work).await;

@@ -1,9 +1,6 @@
 //! The tools of the servers of a session.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{event::NoticeLevel, mcp::McpServerConfig, tool::SourceNews};
 use crow_mcp::{McpSettings, McpTools, Outside, SchemaCache};
@@ -62,7 +59,7 @@ impl McpLaunch {
     /// that the client hands over goes before one of the same name. None if there are no servers. Blocks for small files.
     pub(crate) fn tools(
         &self,
-        cwd: &Path,
+        roots: Vec<PathBuf>,
         project: &Project,
         handed_over: Vec<McpServerConfig>,
     ) -> Result<Option<Arc<McpTools>>, CliError> {
@@ -85,7 +82,7 @@ impl McpLaunch {
         if servers.is_empty() && configured.faults.is_empty() {
             return Ok(None);
         }
-        let tools = McpTools::new(servers, self.cache(), self.outside(vec![cwd.to_path_buf()]));
+        let tools = McpTools::new(servers, self.cache(), self.outside(roots));
         for text in configured.faults {
             tools.tell(SourceNews { level: NoticeLevel::Warning, text });
         }

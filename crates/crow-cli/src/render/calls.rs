@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crow_core::{
+    capability::UserQuestion,
     event::Envelope,
     ids::CallId,
     permission::Denial,
@@ -16,6 +17,7 @@ use super::{
     diff::diff,
     neutral::one_line,
     phrase,
+    question::user_question,
     waiting::Waiting,
 };
 
@@ -79,6 +81,28 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     ) -> io::Result<()> {
         self.questions += 1;
         self.show_question(envelope, call_id, about)
+    }
+
+    /// Shows what an agent asks.
+    pub(super) fn on_user_question(
+        &mut self,
+        envelope: &Envelope,
+        question: &UserQuestion,
+    ) -> io::Result<()> {
+        self.questions += 1;
+        self.show_user_question(envelope, question)
+    }
+
+    pub(super) fn show_user_question(
+        &mut self,
+        envelope: &Envelope,
+        question: &UserQuestion,
+    ) -> io::Result<()> {
+        if self.style.questions == Visibility::Hide {
+            return Ok(());
+        }
+        let lines = user_question(&self.style, &phrase::who(&self.style, envelope), question);
+        self.lines(&lines)
     }
 
     pub(super) fn show_question(

@@ -129,7 +129,11 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } => {
                 self.on_question(envelope, call_id, (title, subject, reason))
             }
-            AgentEvent::PermissionDecision { .. } | AgentEvent::PermissionWithdrawn { .. } => {
+            AgentEvent::QuestionAsked { question, .. } => self.on_user_question(envelope, question),
+            AgentEvent::PermissionDecision { .. }
+            | AgentEvent::PermissionWithdrawn { .. }
+            | AgentEvent::QuestionAnswered { .. }
+            | AgentEvent::QuestionWithdrawn { .. } => {
                 self.questions = self.questions.saturating_sub(1);
                 self.lines(&phrase::event(&self.style, envelope))
             }
@@ -151,9 +155,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }
-            | AgentEvent::QuestionAsked { .. }
-            | AgentEvent::QuestionAnswered { .. }
-            | AgentEvent::QuestionWithdrawn { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
             | AgentEvent::Handoff { .. }

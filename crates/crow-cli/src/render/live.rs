@@ -80,6 +80,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         {
             self.show_question(question, call_id, (title, subject, reason))?;
         }
+        if let AgentEvent::QuestionAsked { question: asked, .. } = &question.event {
+            self.show_user_question(question, asked)?;
+        }
         self.flush()
     }
 

@@ -16,6 +16,7 @@ mod open_calls;
 mod paint;
 mod patch_text;
 mod phrase;
+mod question;
 mod reply;
 mod rule;
 mod screen;

@@ -12,6 +12,7 @@ use super::{
     ConsoleStyle, Visibility,
     neutral::{neutralise, one_line},
     paint::Paint,
+    question::user_answer,
     words,
     wrap::{hanging, shorten_middle, wrapped},
 };
@@ -67,7 +68,12 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::Rewind { .. } => {
             remark(style, "the conversation goes on from an earlier point")
         }
-        AgentEvent::PermissionWithdrawn { .. } if style.questions == Visibility::Show => {
+        AgentEvent::QuestionAnswered { answer, .. } if style.questions == Visibility::Show => {
+            user_answer(style, &who(style, envelope), answer)
+        }
+        AgentEvent::PermissionWithdrawn { .. } | AgentEvent::QuestionWithdrawn { .. }
+            if style.questions == Visibility::Show =>
+        {
             remark(style, &format!("{}the question was withdrawn", who(style, envelope)))
         }
         AgentEvent::Switch { change } => remark(style, change),

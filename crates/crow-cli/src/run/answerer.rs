@@ -1,10 +1,10 @@
-//! Who answers questions about calls.
+//! Who answers questions, and what answers to those about calls look like.
 
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{Answerer, PermissionAnswer, PermissionRequest},
+    capability::{Answerer, PermissionAnswer, PermissionRequest, QuestionAnswer, QuestionRequest},
     permission::GrantOffer,
     tool::Subject,
 };
@@ -30,10 +30,14 @@ impl Answerer for HeadlessAnswerer {
         );
         PermissionAnswer::Nobody { hint }
     }
+
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        QuestionAnswer::Nobody { hint: "there is no terminal to ask at".to_owned() }
+    }
 }
 
 /// Reads an answer from what was typed, or none if it is not understood. A letter that stands for an offer takes it.
-pub(crate) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswer> {
+pub(super) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswer> {
     let line = line.trim();
     let (word, rest) = line.split_once([' ', ',', ':']).unwrap_or((line, ""));
     let feedback = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
@@ -50,7 +54,7 @@ pub(crate) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<Permissi
 }
 
 /// Writes what can be answered.
-pub(crate) fn choices(offers: &[GrantOffer]) -> String {
+pub(super) fn choices(offers: &[GrantOffer]) -> String {
     let mut text = String::new();
     let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
     for (key, offer) in &offers {
@@ -67,7 +71,7 @@ pub(crate) fn choices(offers: &[GrantOffer]) -> String {
 }
 
 /// Says what can be answered, after an answer that is not understood.
-pub(crate) fn not_understood(offers: &[GrantOffer]) -> String {
+pub(super) fn not_understood(offers: &[GrantOffer]) -> String {
     let keys: Vec<_> = OFFER_KEYS.iter().zip(offers).map(|(key, _)| key.to_string()).collect();
     let keys = if keys.is_empty() {
         String::new()

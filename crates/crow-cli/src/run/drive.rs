@@ -3,7 +3,6 @@
 use std::{io, sync::Arc, time::Duration};
 
 use crow_core::{
-    capability::PermissionAnswer,
     event::{AgentEvent, Envelope},
     message::Block,
     model::Models,
@@ -15,8 +14,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Audience, Effect, Keyboard, Launched, Questions, Screen, Show, Signals, Typed, Typing, choices,
-    not_understood,
+    Answered, Audience, Effect, Keyboard, Launched, Questions, Screen, Show, Signals, Typed, Typing,
 };
 use crate::{
     CliError,
@@ -216,7 +214,7 @@ impl Driver {
         if self.screen.is_idle()
             && let Some(question) = self.questions.open_next()
         {
-            let prompt = choices(&question.offers);
+            let prompt = question.choices();
             self.ask(prompt);
         }
     }
@@ -229,38 +227,38 @@ impl Driver {
     }
 
     fn take_typed(&mut self, bytes: io::Result<Vec<u8>>) {
-        let answer = match bytes {
+        let answered = match bytes {
             // The end of input is a no.
-            Ok(bytes) if bytes.is_empty() => PermissionAnswer::Deny { feedback: None },
+            Ok(bytes) if bytes.is_empty() => self.questions.refuse(),
             Ok(bytes) => {
                 return self.typing.push(&bytes).into_iter().for_each(|typed| self.answer(typed));
             }
-            Err(error) => {
-                PermissionAnswer::Nobody { hint: format!("the terminal cannot be read: {error}") }
-            }
+            Err(error) => self.questions.give_up(format!("the terminal cannot be read: {error}")),
         };
-        if let Some((id, answer)) = self.questions.close(answer) {
+        self.send(answered);
+    }
+
+    fn send(&self, answered: Option<Answered>) {
+        if let Some(answered) = answered {
             // The question may have been withdrawn by a cancel.
-            drop(self.handle.answer(&id, answer));
+            drop(answered.send(&self.handle));
         }
     }
 
     fn answer(&mut self, typed: Typed) {
-        let line = match typed {
-            Typed::Line(line) => line,
-            Typed::EndOfInput => "n".to_owned(),
+        let answered = match typed {
+            Typed::Line(line) => self.questions.answer(&line),
+            Typed::EndOfInput => self.questions.refuse(),
             // The terminal itself stops the process.
             Typed::Suspend | Typed::Redraw => return,
         };
-        match self.questions.answer(&line) {
-            Some((id, answer)) => drop(self.handle.answer(&id, answer)),
-            None => {
-                if let Some(question) = self.questions.open() {
-                    let prompt = choices(&question.offers);
-                    say(&not_understood(&question.offers));
-                    self.ask(prompt);
-                }
-            }
+        if answered.is_some() {
+            return self.send(answered);
+        }
+        if let Some(question) = self.questions.open() {
+            let prompt = question.choices();
+            say(&question.not_understood());
+            self.ask(prompt);
         }
     }
 }

@@ -6,6 +6,7 @@ use crow_core::{
     capability::Answerer,
     ids::SessionId,
     model::{ModelRef, ModelRefError, Models},
+    permission::PermissionMode,
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
@@ -18,7 +19,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     config::Configuration,
-    host::{HostParts, ProductHost},
+    host::{Configured, HostParts, ProductHost, Remembers, StartPlace},
     sandbox::sandbox,
     trust::Project,
 };
@@ -84,35 +85,41 @@ pub(crate) struct HostLaunch<'a> {
 /// Makes the product behind an adapter.
 pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let HostLaunch { request, environment, project, fallback, .. } = &launch;
-    let configuration = if fallback.is_some() {
+    let (configured, configuration) = if fallback.is_some() {
         // Whoever brings a model is on its own: what the user configured has no say.
-        Configuration::shipped()
+        (Configured::Shipped, Configuration::shipped())
     } else {
-        Configuration::load(environment, project)?
+        (Configured::InFiles, Configuration::load(environment, project)?)
     };
     let reviewer_model = match &request.reviewer_model {
         Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
             CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
         })?),
-        None => configuration.settings.review_model.clone(),
+        None => None,
     };
+    let permissions = request.permissions.map(PermissionMode::from);
     let sandbox = sandbox(&request.sandbox, environment)?;
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
     }
     Ok(ProductHost::new(HostParts {
         environment: (*environment).clone(),
-        fallback: fallback.clone().or_else(|| configuration.settings.model.clone()),
-        permissions: request.permissions.into(),
-        agents: configuration.agents(request.limits),
+        fallback: fallback.clone(),
+        permissions: match (permissions, request.remembers) {
+            (None, Remembers::Nothing) => Some(PermissionMode::default()),
+            (permissions, _) => permissions,
+        },
         sandbox,
         reviewer_model,
+        configured,
+        limits: request.limits,
+        remembers: request.remembers,
         store: launch.store,
         models: launch.models,
         providers: launch.providers,
         answerer: launch.answerer,
         rules: launch.rules,
-        project: (launch.cwd, launch.project),
+        start: Some(StartPlace { cwd: launch.cwd, project: launch.project, configuration }),
         snapshots: launch.snapshots,
     }))
 }
@@ -120,6 +127,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
 /// Starts the agent: makes or opens the session, and spawns.
 pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let Launch { request, cwd, audience, .. } = launch;
+    let permissions = request.permissions.map(PermissionMode::from);
     let store = Arc::clone(&launch.store);
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
@@ -144,7 +152,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
-                permissions: Some(request.permissions.into()),
+                permissions: Some(permissions.unwrap_or_default()),
                 ..SessionSetup::default()
             };
             host.open(&id, setup).await?

@@ -11,12 +11,12 @@ mod screen;
 mod signals;
 mod sink;
 mod typing;
+mod user_question;
 
-pub(crate) use answerer::{choices, not_understood};
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_end, learn_prices, say};
 pub(crate) use keyboard::Keyboard;
 pub(crate) use launch::{Audience, HostLaunch, Launch, Launched, host, launch};
-pub(crate) use questions::{Effect, Questions};
+pub(crate) use questions::{Answered, Effect, Question, Questions};
 pub(crate) use request::{AgentRequest, RunRequest};
 pub(crate) use screen::Screen;
 pub(crate) use signals::{Signals, Wish};

@@ -3,16 +3,115 @@
 use std::collections::VecDeque;
 
 use crow_core::{
-    capability::PermissionAnswer, event::AgentEvent, ids::RequestId, permission::GrantOffer,
+    capability::{PermissionAnswer, QuestionAnswer, UserQuestion},
+    event::AgentEvent,
+    ids::RequestId,
+    permission::GrantOffer,
 };
+use crow_runtime::{AgentHandle, AnswerError};
 
-use super::answerer::parse_answer;
+use super::{answerer, user_question};
 
 /// A question on its way to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) id: RequestId,
-    pub(crate) offers: Vec<GrantOffer>,
+    about: About,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum About {
+    /// Whether a call may run, and what a yes may hold for.
+    Call(Vec<GrantOffer>),
+    /// What an agent wants to know.
+    Wish(UserQuestion),
+}
+
+/// An answer on its way to whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answered {
+    id: RequestId,
+    answer: Answer,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    Call(PermissionAnswer),
+    Wish(QuestionAnswer),
+}
+
+impl Question {
+    /// Returns the question that an event asks.
+    fn of(event: &AgentEvent) -> Option<Self> {
+        if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
+            return Some(Self { id: request_id.clone(), about: About::Call(offers.clone()) });
+        }
+        if let AgentEvent::QuestionAsked { request_id, question, .. } = event {
+            return Some(Self { id: request_id.clone(), about: About::Wish(question.clone()) });
+        }
+        None
+    }
+
+    /// Returns whether an event asks this question.
+    pub(crate) fn is_asked_by(&self, event: &AgentEvent) -> bool {
+        Self::of(event).is_some_and(|question| question.id == self.id)
+    }
+
+    /// Writes what can be answered; its last line stands before the answer.
+    pub(crate) fn choices(&self) -> String {
+        match &self.about {
+            About::Call(offers) => answerer::choices(offers),
+            About::Wish(question) => user_question::prompt(question),
+        }
+    }
+
+    /// Says what can be answered, after an answer that is not understood.
+    pub(crate) fn not_understood(&self) -> String {
+        match &self.about {
+            About::Call(offers) => answerer::not_understood(offers),
+            About::Wish(question) => user_question::not_understood(question),
+        }
+    }
+
+    /// Returns whether a line can be nothing but an answer to it, however fast it was typed.
+    pub(crate) fn is_plain_answer(&self, line: &str) -> bool {
+        match &self.about {
+            About::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
+            About::Wish(question) => user_question::is_plain(line, question),
+        }
+    }
+
+    fn parse(&self, line: &str) -> Option<Answer> {
+        match &self.about {
+            About::Call(offers) => answerer::parse_answer(line, offers).map(Answer::Call),
+            About::Wish(question) => user_question::parse_answer(line, question).map(Answer::Wish),
+        }
+    }
+
+    /// Returns the line of somebody who wants none of it.
+    pub(crate) fn refusal(&self) -> &'static str {
+        match &self.about {
+            About::Call(_) => "n",
+            About::Wish(_) => user_question::NONE,
+        }
+    }
+
+    fn unanswered(&self, hint: String) -> Answer {
+        match &self.about {
+            About::Call(_) => Answer::Call(PermissionAnswer::Nobody { hint }),
+            About::Wish(_) => Answer::Wish(QuestionAnswer::Nobody { hint }),
+        }
+    }
+}
+
+impl Answered {
+    /// Gives it to whoever asked.
+    pub(crate) fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
+        match self.answer {
+            Answer::Call(answer) => handle.answer(&self.id, answer),
+            Answer::Wish(answer) => handle.answer_question(&self.id, answer),
+        }
+    }
 }
 
 /// The questions that wait for an answer, and the one that the person is looking at.
@@ -34,12 +133,11 @@ pub(crate) enum Effect {
 impl Questions {
     /// Keeps count of the questions that are open.
     pub(crate) fn on_event(&mut self, event: &AgentEvent) -> Effect {
-        if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
-            let question = Question { id: request_id.clone(), offers: offers.clone() };
-            self.waiting.push_back(question);
-        }
+        self.waiting.extend(Question::of(event));
         if let AgentEvent::PermissionDecision { request_id, .. }
-        | AgentEvent::PermissionWithdrawn { request_id, .. } = event
+        | AgentEvent::PermissionWithdrawn { request_id, .. }
+        | AgentEvent::QuestionAnswered { request_id, .. }
+        | AgentEvent::QuestionWithdrawn { request_id, .. } = event
         {
             self.waiting.retain(|question| question.id != *request_id);
             if self.open.take_if(|question| question.id == *request_id).is_some() {
@@ -69,17 +167,20 @@ impl Questions {
     }
 
     /// Reads an answer to the open question, which is closed by it; none if it is not understood.
-    pub(crate) fn answer(&mut self, line: &str) -> Option<(RequestId, PermissionAnswer)> {
-        let answer = parse_answer(line, &self.open.as_ref()?.offers)?;
-        self.open.take().map(|question| (question.id, answer))
+    pub(crate) fn answer(&mut self, line: &str) -> Option<Answered> {
+        let answer = self.open.as_ref()?.parse(line)?;
+        self.open.take().map(|question| Answered { id: question.id, answer })
     }
 
-    /// Closes the open question with an answer that nobody typed.
-    pub(crate) fn close(
-        &mut self,
-        answer: PermissionAnswer,
-    ) -> Option<(RequestId, PermissionAnswer)> {
-        self.open.take().map(|question| (question.id, answer))
+    /// Closes the open question with the answer of somebody who wants none of it.
+    pub(crate) fn refuse(&mut self) -> Option<Answered> {
+        self.answer(self.open.as_ref()?.refusal())
+    }
+
+    /// Closes the open question because nobody can answer it any more.
+    pub(crate) fn give_up(&mut self, hint: String) -> Option<Answered> {
+        let question = self.open.take()?;
+        Some(Answered { answer: question.unanswered(hint), id: question.id })
     }
 }
 
@@ -118,8 +219,9 @@ mod tests {
         assert_eq!(questions.open_next(), None);
         assert_eq!(questions.on_event(&withdrawn("2")), Effect::None);
         assert_eq!(questions.answer("what?"), None);
-        let (id, answer) = questions.answer("y").unwrap();
-        assert_eq!((id, answer), (RequestId::new("1"), PermissionAnswer::AllowOnce));
+        let answered = questions.answer("y").unwrap();
+        assert_eq!(answered.id, RequestId::new("1"));
+        assert_eq!(answered.answer, Answer::Call(PermissionAnswer::AllowOnce));
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("3"));
         assert_eq!(questions.on_event(&withdrawn("3")), Effect::Closed);
         assert!(!questions.is_open());

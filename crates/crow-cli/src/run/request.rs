@@ -10,7 +10,7 @@ use crow_runtime::SessionStore;
 use crate::{
     CliError, Environment,
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
-    host::{AgentLimits, working_directory},
+    host::{AgentLimits, Remembers, working_directory},
     sandbox::SandboxOptions,
 };
 
@@ -31,7 +31,9 @@ pub(crate) struct AgentRequest {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub reviewer_model: Option<String>,
-    pub permissions: Permissions,
+    pub permissions: Option<Permissions>,
+    /// Whether a new session begins with what the user chose last in its project.
+    pub remembers: Remembers,
     pub sandbox: SandboxOptions,
     pub limits: AgentLimits,
     pub resume: Option<String>,
@@ -47,6 +49,7 @@ impl AgentRequest {
             model,
             reviewer_model,
             permissions,
+            remembers: Remembers::Nothing,
             sandbox,
             limits: AgentLimits::default(),
             resume: None,
@@ -72,15 +75,16 @@ impl AgentRequest {
 
 impl From<AcpArgs> for AgentRequest {
     fn from(args: AcpArgs) -> Self {
-        let AcpArgs { agent, max_steps, max_rounds } = args;
-        Self { limits: AgentLimits { max_steps, max_rounds }, ..Self::new(agent) }
+        let AcpArgs { agent, max_steps, max_rounds, .. } = args;
+        let limits = AgentLimits { max_steps, max_rounds };
+        Self { limits, remembers: Remembers::Choices, ..Self::new(agent) }
     }
 }
 
 impl From<ChatArgs> for AgentRequest {
     fn from(args: ChatArgs) -> Self {
         let ChatArgs { agent, resume, cwd } = args;
-        Self { resume, cwd, ..Self::new(agent) }
+        Self { resume, cwd, remembers: Remembers::Choices, ..Self::new(agent) }
     }
 }
 

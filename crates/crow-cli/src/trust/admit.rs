@@ -52,6 +52,27 @@ pub(crate) struct Untrusted {
     pub(crate) before: Option<Fingerprint>,
 }
 
+/// By what it is known again whether a project's configuration stands as it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Nothing,
+    Trusted(Fingerprint),
+    Untrusted(Fingerprint),
+    Refused(String),
+}
+
+impl Standing {
+    /// Returns by what it is known again.
+    pub(crate) fn mark(&self) -> Mark {
+        match self {
+            Self::Nothing => Mark::Nothing,
+            Self::Trusted(contents) => Mark::Trusted(Fingerprint::of(contents)),
+            Self::Untrusted(untrusted) => Mark::Untrusted(untrusted.fingerprint.clone()),
+            Self::Refused { reason } => Mark::Refused(reason.clone()),
+        }
+    }
+}
+
 /// Finds out how the configuration counts that holds for a working directory. Blocks.
 pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing, CliError> {
     let root = project_root(cwd);
@@ -74,12 +95,7 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing
 
 /// Returns what the configuration adds that holds for a working directory. Asks nobody. Blocks.
 pub(crate) fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, CliError> {
-    match standing(cwd, environment)? {
-        Standing::Nothing => Ok(Project::default()),
-        Standing::Trusted(contents) => Project::trusted(&contents),
-        Standing::Untrusted(untrusted) => Ok(Project::without(untrusted.notice())),
-        Standing::Refused { reason } => Ok(Project::without(refused(cwd, &reason))),
-    }
+    Project::of(cwd, standing(cwd, environment)?)
 }
 
 /// Returns what the configuration adds that holds for a working directory. If the user does not trust it and is there,
@@ -118,6 +134,16 @@ pub(crate) fn admit(
 }
 
 impl Project {
+    /// Returns what the configuration adds that holds for a working directory and stands like this.
+    pub(crate) fn of(cwd: &Path, standing: Standing) -> Result<Self, CliError> {
+        match standing {
+            Standing::Nothing => Ok(Self::default()),
+            Standing::Trusted(contents) => Self::trusted(&contents),
+            Standing::Untrusted(untrusted) => Ok(Self::without(untrusted.notice())),
+            Standing::Refused { reason } => Ok(Self::without(refused(cwd, &reason))),
+        }
+    }
+
     fn trusted(contents: &Contents) -> Result<Self, CliError> {
         let ProjectConfig { rules, providers, mcp_servers, faults } =
             ProjectConfig::parse(contents)?;

@@ -12,6 +12,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admit::{Project, Standing, Untrusted, admit, project_of, standing, trust_store};
+pub(crate) use admit::{
+    Mark, Project, Standing, Untrusted, admit, project_of, standing, trust_store,
+};
 pub(crate) use contents::project_root;
 pub(crate) use project::ProjectConfig;

@@ -133,7 +133,7 @@ async fn where_a_value_comes_from_is_told_layer_by_layer() {
     brings(&place, "agents/base/builder.toml", "[react]\nmax_iterations = 7\n");
     brings(&place, "config.toml", "model = \"c/d\"\n[checks]\ncommands = [\"cargo test\"]\n");
     let before = place.run(&["config", "explain", "agents.base.builder.react"]).await;
-    assert!(!before.exited(0).out.contains('7') && before.err.contains("is not trusted"));
+    assert!(!before.exited(0).out.contains("= 7") && before.err.contains("is not trusted"));
     place.run(&["trust", "--yes"]).await.exited(0);
     let mut said = Vec::new();
     for key in [

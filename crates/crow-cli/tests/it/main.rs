@@ -10,6 +10,7 @@
 
 mod agents;
 mod chat;
+mod commands;
 mod compositions;
 mod config;
 mod dialects;
@@ -21,6 +22,7 @@ mod login;
 mod mcp;
 mod permissions;
 mod program;
+mod questions;
 mod redaction;
 mod sessions;
 mod shipped_agents;

@@ -71,6 +71,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("todo_read", &["readtodos", "gettodos"]),
     ("web_fetch", &["fetch", "fetchurl", "fetchwebpage", "urlfetch", "readurl"]),
     ("web_search", &["searchweb", "googlewebsearch", "googlesearch", "internetsearch"]),
+    ("ask_user", &["ask", "question", "askuserquestion", "askquestion", "askfollowupquestion"]),
     ("think", &["thinking", "thought"]),
     ("task", &["agent", "subagent", "dispatchagent", "runsubagent", "newtask"]),
     (

@@ -137,6 +137,7 @@ fn a_name_is_found_in_the_ways_in_which_models_misspell_it() {
         "list_directory",
         "todo_write",
         "web_fetch",
+        "ask_user",
         "mcp__github__create_issue",
     ]);
     for (given, found) in [
@@ -167,6 +168,7 @@ fn a_name_is_found_in_the_ways_in_which_models_misspell_it() {
         ("list_dir", "list_directory"),
         ("TodoWrite", "todo_write"),
         ("WebFetch", "web_fetch"),
+        ("AskUserQuestion", "ask_user"),
     ] {
         let resolved = resolve(&registry, &call(given, CallArguments::parse("{}"))).unwrap();
         assert_eq!(resolved.tool.name(), found, "{given}");

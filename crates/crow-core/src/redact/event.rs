@@ -45,12 +45,7 @@ impl Redactor {
             | AgentEvent::Compaction { summary: text, .. }
             | AgentEvent::Notice { text, .. } => self.texts([text]),
             AgentEvent::ReplyReset { error, .. } => self.provider_error(error),
-            AgentEvent::Reply { blocks, .. } => {
-                for block in blocks {
-                    self.block(block);
-                }
-            }
-
+            AgentEvent::Reply { blocks, .. } => self.reply(blocks),
             AgentEvent::CallPending { title, arguments, preview, .. } => {
                 self.call(title, arguments);
                 self.patches(preview);
@@ -161,6 +156,12 @@ impl Redactor {
     fn patches<'a>(&self, patches: impl IntoIterator<Item = &'a mut Patch>) {
         for file in patches.into_iter().flat_map(|patch| &mut patch.files) {
             self.texts([&mut file.hunks, &mut file.note]);
+        }
+    }
+
+    fn reply(&self, blocks: &mut [ReplyBlock]) {
+        for block in blocks {
+            self.block(block);
         }
     }
 

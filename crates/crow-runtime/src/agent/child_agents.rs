@@ -22,9 +22,11 @@ use super::{
     AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec, Reach,
     background::Background,
     children::{Parent, end_of},
+    internals::Parts,
     launch::{Launch, Place},
     runtime::Inner,
     shared::Shared,
+    subagents::last_task,
 };
 use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::Seat};
 
@@ -74,16 +76,18 @@ pub(super) struct ChildAgents {
 }
 
 impl ChildAgents {
-    pub(super) fn new(
-        runtime: Weak<Inner>,
-        config: Arc<RuntimeConfig>,
-        shared: Arc<Shared>,
-        tasks: TaskTracker,
-        last_task: u64,
-    ) -> Self {
+    pub(super) fn new(parent: &Parts) -> Self {
+        let Parts { runtime, config, shared, tasks, history, .. } = parent;
         let clock = Arc::clone(&config.clock);
-        let background = Background::new(&shared.session_token, clock, last_task);
-        Self { runtime, config, shared, tasks, factory: Arc::default(), background }
+        let background = Background::new(&shared.session_token, clock, last_task(history));
+        Self {
+            runtime: runtime.clone(),
+            config: Arc::clone(config),
+            shared: Arc::clone(shared),
+            tasks: tasks.clone(),
+            factory: Arc::default(),
+            background,
+        }
     }
 
     pub(super) fn factory(&self) -> Option<Arc<dyn ChildFactory>> {

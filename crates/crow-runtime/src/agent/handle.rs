@@ -10,6 +10,7 @@ use crow_core::{
     message::Block,
     model::ModelRef,
     permission::{PermissionMode, PermissionPolicy},
+    redact::Redactor,
     tool::ToolResult,
     usage::TokenUsage,
 };
@@ -317,6 +318,11 @@ impl AgentHandle {
     pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
         let Some(stores) = &self.config.snapshots else { return Ok(None) };
         stores.of(&self.metadata().crow().cwd).map(Some)
+    }
+
+    /// Returns what takes known secrets out of texts that come from elsewhere than the events.
+    pub fn redactor(&self) -> &Redactor {
+        &self.config.redactor
     }
 
     /// Wakes the agent, so that it tells of what was undone.

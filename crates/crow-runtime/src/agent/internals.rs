@@ -25,7 +25,6 @@ use super::{
     questions::{AgentQuestions, ToRecord},
     runtime::Inner,
     shared::Shared,
-    subagents::last_task,
     user_processes::UserProcesses,
 };
 use crate::{
@@ -105,7 +104,6 @@ impl AgentInternals {
         if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
             sandbox.show(folder);
         }
-        let ToolState { file_views, todo, resources } = parts.tools;
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
             stores,
             root: crow.cwd.clone(),
@@ -130,15 +128,10 @@ impl AgentInternals {
             token,
             last_job(&parts.history),
         ));
-        let children = Arc::new(ChildAgents::new(
-            parts.runtime,
-            Arc::clone(&parts.config),
-            Arc::clone(&parts.shared),
-            parts.tasks.clone(),
-            last_task(&parts.history),
-        ));
+        let children = Arc::new(ChildAgents::new(&parts));
         let (questions, asked) =
             AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
+        let ToolState { file_views, todo, resources } = parts.tools;
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),

@@ -104,7 +104,7 @@ impl UserQuestions for AgentQuestions {
 
 impl AgentInternals {
     /// Returns the next event that a call wants to be recorded.
-    pub(crate) async fn to_record(&mut self) -> ToRecord {
+    pub(crate) async fn next_to_record(&mut self) -> ToRecord {
         match self.asked.recv().await {
             Some(event) => event,
             // The other end lives as long as the context of this agent.

@@ -91,7 +91,7 @@ impl AgentInternals {
                     }
                 },
                 () = &mut patience => break,
-                event = self.to_record() => self.record_for(event).await?,
+                event = self.next_to_record() => self.record_for(event).await?,
                 Some(report) = reports.recv() => self.report(report).await?,
             }
         }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crow_core::{event::AgentEvent, ids::SessionId, message::Block, permission::PermissionMode};
 use crow_runtime::{
-    AgentHandle, AgentHost, HostError, NewSession, SessionError, SessionFilter, SessionMetadata,
-    SessionSetup,
+    AgentHandle, AgentHost, CommandOutcome, HostError, ListPlace, NewSession, SessionError,
+    SessionFilter, SessionMetadata, SessionSetup,
 };
 use futures_util::StreamExt as _;
 
@@ -17,25 +17,76 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     check_title(host, cwd, &id).await;
     check_options(host, &id).await;
     check_commands(host, &id).await;
+    check_setup_of_open(host, &handle).await;
     let entries = handle.history().unwrap().entries().len();
     let mode = other_than(handle.policy().mode());
     handle.set_permission_mode(mode).unwrap();
+    assert!(host.usage(&id).await.unwrap().context_tokens > 0, "the model was asked");
+    let options = values(host, &id).await;
     drop(handle);
     host.close(&id).await.unwrap();
     assert_not_open(host, &id).await;
+    host.set_title(&id, "while closed").await.unwrap();
+    assert_eq!(listed(host, cwd).await[0].crow().title, "while closed");
     let opened = opened_twice(host, &id).await;
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
     assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
+    assert_eq!(values(host, &id).await, options, "what was set is kept");
+    assert!(host.usage(&id).await.unwrap().context_tokens > 0, "what it fills is known again");
     let fork = host.fork(&id, SessionSetup::default()).await.unwrap();
     assert_eq!(fork.policy().mode(), mode, "a fork is permitted the same");
+    assert_eq!(values(host, fork.session_id()).await, options, "a fork has the same options");
     assert_ne!(fork.session_id(), &id);
     assert_eq!(fork.history().unwrap().entries().len(), entries, "a fork has the same history");
-    for id in [&id, fork.session_id()] {
+    let setup = SessionSetup { permissions: Some(other_than(mode)), ..SessionSetup::default() };
+    let other = host.fork(&id, setup).await.unwrap();
+    assert_eq!(other.policy().mode(), other_than(mode), "a fork is what it is asked to be");
+    check_pages(host, cwd, 3).await;
+    for id in [&id, fork.session_id(), other.session_id()] {
         host.delete(id).await.unwrap();
         let gone = host.open(id, SessionSetup::default()).await;
         assert!(matches!(gone, Err(HostError::Session(SessionError::Unknown { .. }))), "{gone:?}");
+        assert!(host.delete(id).await.is_err(), "what is not there cannot be deleted");
+        assert!(host.set_title(id, "x").await.is_err(), "what is not there has no title");
+        assert!(host.fork(id, SessionSetup::default()).await.is_err());
     }
     assert!(listed(host, cwd).await.is_empty(), "nothing stays of what was deleted");
+}
+
+/// What an open session is opened with is set in it.
+async fn check_setup_of_open(host: &dyn AgentHost, handle: &AgentHandle) {
+    let mode = other_than(handle.policy().mode());
+    let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
+    let same = host.open(handle.session_id(), setup).await.unwrap();
+    assert_eq!((same.session_id(), same.policy().mode()), (handle.session_id(), mode));
+    assert_eq!(handle.policy().mode(), mode, "a session has one agent");
+}
+
+/// A list that is read page by page is the list.
+async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
+    let whole: Vec<_> = listed(host, cwd).await.iter().map(ListPlace::of).collect();
+    assert_eq!(whole.len(), count);
+    let mut pages = Vec::new();
+    while pages.len() < count {
+        let filter = SessionFilter {
+            cwd: Some(cwd.to_path_buf()),
+            limit: Some(1),
+            after: pages.last().cloned(),
+        };
+        let page = host.list(filter).await.unwrap();
+        assert_eq!(page.len(), 1);
+        pages.extend(page.iter().map(ListPlace::of));
+    }
+    assert_eq!(pages, whole);
+    let filter = SessionFilter { after: pages.pop(), ..SessionFilter::default() };
+    let filter = SessionFilter { cwd: Some(cwd.to_path_buf()), ..filter };
+    assert!(host.list(filter).await.unwrap().is_empty(), "nothing is behind the last one");
+}
+
+/// Returns what each option is set to.
+async fn values(host: &dyn AgentHost, id: &SessionId) -> Vec<(&'static str, String)> {
+    let options = host.options(id).await.unwrap();
+    options.into_iter().map(|option| (option.name, option.value)).collect()
 }
 
 async fn created(host: &dyn AgentHost, cwd: &Path) -> AgentHandle {
@@ -91,6 +142,13 @@ async fn check_title(host: &dyn AgentHost, cwd: &Path, id: &SessionId) {
 
 async fn check_options(host: &dyn AgentHost, id: &SessionId) {
     for option in host.options(id).await.unwrap() {
+        let values = option.choices.iter().filter(|choice| choice.value == option.value).count();
+        assert_eq!(
+            values,
+            usize::from(!option.choices.is_empty()),
+            "{} has its value",
+            option.name
+        );
         for choice in &option.choices {
             host.set_option(id, option.name, &choice.value).await.unwrap();
             let options = host.options(id).await.unwrap();
@@ -105,13 +163,20 @@ async fn check_options(host: &dyn AgentHost, id: &SessionId) {
 
 async fn check_commands(host: &dyn AgentHost, id: &SessionId) {
     for command in host.commands(id).await.unwrap() {
-        host.run_command(id, &command.name, "").await.unwrap();
+        match host.run_command(id, &command.name, "").await.unwrap() {
+            CommandOutcome::Shown(_) => {}
+            CommandOutcome::Prompt(content) => assert!(!content.is_empty(), "{}", command.name),
+        }
     }
     assert!(host.run_command(id, "no such command", "").await.is_err());
 }
 
 async fn assert_not_open(host: &dyn AgentHost, id: &SessionId) {
     let refused = host.options(id).await;
+    assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
+    let refused = host.usage(id).await;
+    assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
+    let refused = host.commands(id).await;
     assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
     let refused = host.close(id).await;
     assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     ids::SessionId,
+    message::Block,
     permission::{PermissionMode, PermissionPolicy},
     tool::ToolRegistry,
 };
@@ -19,14 +20,28 @@ use crow_runtime::{
     SessionOption, SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
 };
 
+use serde_json::{Value, json};
+
 use crate::scripted::{ScriptedModel, ScriptedModels};
 
 const CLOSE: Duration = Duration::from_secs(3);
-const OPTION: &str = "permissions";
-static COMMANDS: [HostCommand; 1] = [HostCommand::new("echo", "[TEXT]", "says it again")];
+const PERMISSIONS: &str = "permissions";
+/// The key of a session's header under which options are kept.
+const KEPT: &str = "scripted_options";
+/// Options beside the permissions: name, kind, values. The first value is the one that holds at first.
+static OPTIONS: [(&str, OptionKind, &[&str]); 4] = [
+    ("mode", OptionKind::ControlFlow, &["hitl", "loop", "judge"]),
+    ("thinking", OptionKind::Thinking, &["default", "off", "high"]),
+    ("agent", OptionKind::Agent, &["builder", "planner"]),
+    ("reviewer", OptionKind::Reviewer, &["none", "reviewer"]),
+];
+static COMMANDS: [HostCommand; 2] = [
+    HostCommand::new("echo", "[TEXT]", "says it again"),
+    HostCommand::new("greet", "[NAME]", "has the agent greet somebody"),
+];
 
-/// A host whose agents ask a scripted model. One option (`permissions`), one command (`echo`); it notes what it is asked
-/// for.
+/// A host whose agents ask a scripted model. It has the permissions and other options, which it keeps with the session and
+/// which change nothing else, and two commands: `echo` is done at once, `greet` is a prompt. It notes what it is asked for.
 #[derive(Debug)]
 pub struct ScriptedHost {
     model: ScriptedModel,
@@ -69,6 +84,17 @@ impl ScriptedHost {
         handle
     }
 
+    /// Sets in a session what is asked for, of what this host knows.
+    fn set_up(handle: &AgentHandle, setup: &SessionSetup) -> Result<(), HostError> {
+        if let Some(mode) = setup.permissions {
+            handle.set_permission_mode(mode)?;
+        }
+        if let Some(agent) = &setup.agent {
+            keep(handle, "agent", agent)?;
+        }
+        Ok(())
+    }
+
     fn running(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
         self.runtime.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })
     }
@@ -85,19 +111,19 @@ impl AgentHost for ScriptedHost {
             ..SessionSpec::new("builder", info.reference, new.cwd)
         };
         let handle = self.start(AgentSession::create(self.runtime.config(), spec)?);
-        if let Some(mode) = new.setup.permissions {
-            handle.set_permission_mode(mode)?;
-        }
+        Self::set_up(&handle, &new.setup)?;
         Ok(handle)
     }
 
-    async fn open(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
+    async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("open {id}"));
-        if let Some(handle) = self.runtime.get(id) {
-            return Ok(handle);
-        }
         let abilities = self.model.resolved().info.abilities;
-        Ok(self.start(AgentSession::open(self.runtime.config(), id, abilities)?))
+        let handle = match self.runtime.get(id) {
+            Some(handle) => handle,
+            None => self.start(AgentSession::open(self.runtime.config(), id, abilities)?),
+        };
+        Self::set_up(&handle, &setup)?;
+        Ok(handle)
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
@@ -120,37 +146,52 @@ impl AgentHost for ScriptedHost {
         Ok(self.runtime.config().store.remove(id)?)
     }
 
-    async fn fork(&self, id: &SessionId, _setup: SessionSetup) -> Result<AgentHandle, HostError> {
+    async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("fork {id}"));
         let abilities = self.model.resolved().info.abilities;
-        Ok(self.start(AgentSession::fork(self.runtime.config(), id, abilities)?))
+        let handle = self.start(AgentSession::fork(self.runtime.config(), id, abilities)?);
+        Self::set_up(&handle, &setup)?;
+        Ok(handle)
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
         self.note(format!("title {id} {title}"));
-        Ok(self.running(id)?.set_title(title)?)
+        Ok(match self.runtime.get(id) {
+            Some(handle) => handle.set_title(title)?,
+            None => AgentSession::rename(self.runtime.config(), id, title)?,
+        })
     }
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
-        let value = self.running(id)?.policy().mode().to_string();
-        let choice = |mode: PermissionMode| OptionChoice {
-            value: mode.to_string(),
-            title: String::new(),
-            description: String::new(),
+        let handle = self.running(id)?;
+        let option = |name, kind, value: String, values: &[&str]| SessionOption {
+            name,
+            kind,
+            description: format!("the {name}"),
+            value,
+            choices: values.iter().map(|value| choice(value)).collect(),
         };
-        let choices = PermissionMode::ALL.map(choice).to_vec();
-        let kind = OptionKind::Permissions;
-        Ok(vec![SessionOption { name: OPTION, kind, description: String::new(), value, choices }])
+        let modes = PermissionMode::ALL.map(PermissionMode::as_str);
+        let mode = handle.policy().mode().to_string();
+        let mut options = vec![option(PERMISSIONS, OptionKind::Permissions, mode, &modes)];
+        for (name, kind, values) in OPTIONS {
+            options.push(option(name, kind, kept(&handle, name, values), values));
+        }
+        Ok(options)
     }
 
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
         self.note(format!("set {id} {name} {value}"));
         let handle = self.running(id)?;
-        let mode = value.parse::<PermissionMode>().ok().filter(|_| name == OPTION);
-        let Some(mode) = mode else {
-            return Err(HostError::Refused { message: format!("no {name}"), hint: String::new() });
-        };
-        Ok(handle.set_permission_mode(mode)?)
+        if name == PERMISSIONS {
+            let mode = value.parse().map_err(refused)?;
+            return Ok(handle.set_permission_mode(mode)?);
+        }
+        let known = OPTIONS.iter().find(|(option, ..)| *option == name);
+        if known.is_none_or(|(.., values)| !values.contains(&value)) {
+            return Err(refused(format!("no {name} {value}")));
+        }
+        keep(&handle, name, value)
     }
 
     async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
@@ -168,13 +209,17 @@ impl AgentHost for ScriptedHost {
         self.running(id)?;
         match name {
             "echo" => Ok(CommandOutcome::Shown(argument.to_owned())),
-            name => Err(HostError::Refused { message: format!("no {name}"), hint: String::new() }),
+            "greet" => {
+                let prompt = Block::text(format!("Greet {argument}.").replace(" .", "."));
+                Ok(CommandOutcome::Prompt(vec![prompt]))
+            }
+            name => Err(refused(format!("no {name}"))),
         }
     }
 
     async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError> {
-        self.running(id)?;
-        Ok(SessionUsage::default())
+        let context_tokens = self.running(id)?.context_tokens();
+        Ok(SessionUsage { context_tokens, ..SessionUsage::default() })
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {
@@ -186,4 +231,29 @@ impl AgentHost for ScriptedHost {
         self.note("logout");
         Ok(())
     }
+}
+
+fn choice(value: &str) -> OptionChoice {
+    OptionChoice {
+        value: value.to_owned(),
+        title: value.to_uppercase(),
+        description: format!("it is {value}"),
+    }
+}
+
+/// Returns what an option of a session was set to.
+fn kept(handle: &AgentHandle, name: &str, values: &[&str]) -> String {
+    let metadata = handle.metadata().metadata;
+    let kept = metadata.get(KEPT).and_then(|kept| kept.get(name)).and_then(Value::as_str);
+    kept.or(values.first().copied()).unwrap_or_default().to_owned()
+}
+
+fn keep(handle: &AgentHandle, name: &str, value: &str) -> Result<(), HostError> {
+    let mut kept = handle.metadata().metadata.get(KEPT).cloned().unwrap_or_else(|| json!({}));
+    kept[name] = value.into();
+    Ok(handle.set_metadata(KEPT, kept)?)
+}
+
+fn refused(message: String) -> HostError {
+    HostError::Refused { message, hint: String::new() }
 }

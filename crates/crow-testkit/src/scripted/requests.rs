@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crow_core::{
     ids::{MessageId, SessionId},
     message::{Block, Message},
-    model::{ModelRequest, ToolChoice},
+    model::{ModelRequest, Thinking, ToolChoice},
 };
 
 /// A request that a scripted model saw.
@@ -21,6 +21,8 @@ pub struct SeenRequest {
     pub messages: Vec<Arc<Message>>,
     /// Whether it might call tools.
     pub tool_choice: ToolChoice,
+    /// How much it might think; none where that is left to it.
+    pub thinking: Option<Thinking>,
 }
 
 impl SeenRequest {
@@ -31,6 +33,7 @@ impl SeenRequest {
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             messages: request.messages.to_vec(),
             tool_choice: request.tool_choice,
+            thinking: request.config.thinking,
         }
     }
 

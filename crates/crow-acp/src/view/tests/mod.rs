@@ -1,1 +1,11 @@
 //! Tests of the view.
+
+mod calls;
+mod laws;
+mod prompts;
+mod questions;
+mod replies;
+mod sample;
+mod screen;
+mod session;
+mod settings;

@@ -1,43 +1,13 @@
-use std::{path::Path, sync::Arc};
-
-use crow_core::{event::AgentEvent, model::Models, permission::PermissionMode};
-use crow_runtime::{
-    AgentHost as _, HostError, MemoryStore, NewSession, SessionSetup, SnapshotLimits,
-    SnapshotStores, StoredRules,
-};
+use crow_core::event::AgentEvent;
+use crow_runtime::{AgentHost as _, HostError, NewSession, SessionSetup};
 use crow_testkit::{
     host::check_host,
-    scripted::{ScriptedModel, ScriptedModels, reply, text},
+    scripted::{ScriptedModel, reply, text},
 };
-
 use futures_util::StreamExt as _;
 
-use super::{AgentLimits, HostParts, ProductHost};
-use crate::{Environment, config::Configuration, credentials::Credential, product};
-
-fn environment(home: &Path) -> Environment {
-    Environment::with([("HOME", home.to_str().unwrap())])
-}
-
-fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
-    let snapshots = folder.join("snapshots");
-    let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
-    ProductHost::new(HostParts {
-        environment: environment(folder),
-        store: Arc::new(MemoryStore::default()),
-        models,
-        providers: None,
-        fallback: Some(model.resolved().info.reference),
-        answerer: Arc::new(crow_core::capability::NoAnswerer),
-        permissions: PermissionMode::Ask,
-        sandbox: None,
-        rules: StoredRules::default(),
-        project: Default::default(),
-        snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
-        agents: Configuration::shipped().agents(AgentLimits::default()),
-        reviewer_model: None,
-    })
-}
+use super::scene::{environment, host};
+use crate::{credentials::Credential, product};
 
 #[tokio::test]
 async fn the_product_does_what_every_host_must() {

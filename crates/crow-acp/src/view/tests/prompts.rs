@@ -1,0 +1,116 @@
+use std::path::Path;
+
+use agent_client_protocol::v1::schema::ContentBlock;
+use crow_core::message::Block;
+use serde_json::{Value, json};
+
+use crate::view::{PromptFault, as_command, prompt_blocks, prompt_error};
+
+fn prompt(blocks: Value) -> Vec<ContentBlock> {
+    serde_json::from_value(blocks).unwrap()
+}
+
+fn read(blocks: Value) -> Result<Vec<Block>, PromptFault> {
+    prompt_blocks(prompt(blocks), Path::new("/p"))
+}
+
+fn text_of(block: &Value) -> String {
+    Block::text_of(&read(json!([block])).unwrap())
+}
+
+#[test]
+fn text_is_taken_as_it_is() {
+    let blocks = read(json!([{"type": "text", "text": " a\n"}, {"type": "text", "text": "b"}]));
+    assert_eq!(blocks.unwrap(), [Block::text(" a\n"), Block::text("b")]);
+}
+
+#[test]
+fn links_name_the_path_as_tools_take_it() {
+    let table = [
+        (json!({"name": "a.rs", "uri": "file:///p/src/a.rs"}), "[the user refers to `src/a.rs`]"),
+        (
+            json!({"name": "x", "uri": "file:///p/a%20b.rs#L3-L9", "description": "odd"}),
+            "[the user refers to `a b.rs`, lines 3-9 (x): odd]",
+        ),
+        (json!({"name": "p", "uri": "file:///p"}), "[the user refers to `.` (p)]"),
+        (json!({"name": "hosts", "uri": "file:///etc/hosts"}), "[the user refers to `/etc/hosts`]"),
+        (
+            json!({"name": "spec", "uri": "https://example.test/x"}),
+            "[the user refers to `https://example.test/x` (spec)]",
+        ),
+    ];
+    for (mut link, expected) in table {
+        link["type"] = json!("resource_link");
+        assert_eq!(text_of(&link).trim(), expected);
+    }
+}
+
+#[test]
+fn embedded_text_is_fenced_below_its_address() {
+    let resource = json!({"uri": "file:///p/a.rs", "text": "fn a() {} // ```\n"});
+    let text = text_of(&json!({"type": "resource", "resource": resource}));
+    assert_eq!(text, "\n[the user attached `a.rs`]\n````rs\nfn a() {} // ```\n````\n");
+}
+
+#[test]
+fn a_huge_embedded_text_is_cut_in_the_middle() {
+    let resource = json!({"uri": "file:///p/a", "text": "x".repeat(3_000_000)});
+    let text = text_of(&json!({"type": "resource", "resource": resource}));
+    assert!(text.len() < 300_000 && text.contains("bytes left out"));
+}
+
+#[test]
+fn pictures_are_taken_also_when_they_are_embedded() {
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
+    let resource = json!({"uri": "file:///a.png", "mimeType": "image/png", "blob": "aGk="});
+    let blocks = read(json!([image, {"type": "resource", "resource": resource}])).unwrap();
+    assert_eq!(blocks.len(), 2);
+    assert!(blocks.iter().all(|block| matches!(block, Block::Image(_))));
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_with_the_reason() {
+    let image = |media_type: &str, data: &str| json!({"type": "image", "mimeType": media_type, "data": data});
+    let table = [
+        (json!([]), "the prompt is empty"),
+        (json!([{"type": "text", "text": " \n"}]), "the prompt is empty"),
+        (
+            json!([{"type": "audio", "mimeType": "audio/wav", "data": "aGk="}]),
+            "audio is not supported",
+        ),
+        (json!([image("image/svg+xml", "aGk=")]), "image/svg+xml are not supported"),
+        (json!([image("image/png", "not base64")]), "is not base64"),
+        (json!([image("image/png", "")]), "is not base64"),
+        (json!([image("image/png", &"A".repeat(12_000_000))]), "12000000 bytes as base64"),
+        (json!([{"type": "text", "text": "x".repeat(5_000_000)}]), "5000000 bytes of text"),
+        (
+            json!([{"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "aGk="}}]),
+            "file:///a.bin is embedded as bytes",
+        ),
+    ];
+    for (blocks, expected) in table {
+        let fault = read(blocks).unwrap_err();
+        assert!(fault.to_string().contains(expected), "{fault}");
+        let error = prompt_error(&fault);
+        assert_eq!(i32::from(error.code), -32602);
+    }
+}
+
+#[test]
+fn three_megabytes_of_text_are_taken() {
+    assert!(read(json!([{"type": "text", "text": "x".repeat(3_000_000)}])).is_ok());
+}
+
+#[test]
+fn a_slash_begins_a_command() {
+    let command = |text: &str| as_command(&prompt(json!([{"type": "text", "text": text}])));
+    let pair = |name: &str, argument: &str| Some((name.to_owned(), argument.to_owned()));
+    assert_eq!(command("/undo"), pair("undo", ""));
+    assert_eq!(command(" /model p/m \n"), pair("model", "p/m"));
+    assert_eq!(command("/review\nall of it\nnow"), pair("review", "all of it\nnow"));
+    assert_eq!(command("/usr/bin/x fails"), None);
+    assert_eq!(command("/"), None);
+    assert_eq!(command("a /undo"), None);
+    let mixed = json!([{"type": "text", "text": "/undo"}, {"type": "image", "mimeType": "image/png", "data": "aGk="}]);
+    assert_eq!(as_command(&prompt(mixed)), None);
+}

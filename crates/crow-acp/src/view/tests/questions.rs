@@ -1,0 +1,173 @@
+use std::{path::Path, sync::Arc};
+
+use agent_client_protocol::v1::schema::{
+    RequestPermissionOutcome, RequestPermissionRequest, SelectedPermissionOutcome,
+};
+use crow_core::{
+    capability::{PermissionAnswer, PermissionRequest},
+    event::InputSource,
+    ids::{CallId, RequestId, SessionId},
+    permission::{Grant, GrantOffer},
+    tool::{Access, CommandLine, CommandMeaning, FileDiff, Patch, Preview, Subject},
+};
+use serde_json::{Value, json};
+
+use super::{
+    sample::{Files, ROOT, Story, bare, everything, updates, view, view_with, zed},
+    screen::Screen,
+};
+use crate::view::{PermissionReply, answer};
+
+fn offers() -> Vec<GrantOffer> {
+    let command = Grant::Command(vec!["git".into(), "push".into()]);
+    let path = Grant::Path { access: Access::Write, path: "/p/src".into() };
+    vec![
+        GrantOffer { label: "commands that begin with `git push`".into(), grants: vec![command] },
+        GrantOffer { label: "changes of files in `src`".into(), grants: vec![path] },
+    ]
+}
+
+fn request(session: &str, tool: &str, subject: Subject) -> PermissionRequest {
+    PermissionRequest {
+        id: RequestId::new("q"),
+        session_id: SessionId::new(session),
+        agent: "builder".into(),
+        call_id: CallId::new("1"),
+        tool: tool.into(),
+        title: "git push".into(),
+        subject,
+        reason: "no rule allows it".into(),
+        offers: offers(),
+        preview: None,
+    }
+}
+
+fn command(text: &str) -> Subject {
+    let meaning = CommandMeaning::Unclear("a test".into());
+    Subject::Command(CommandLine { text: text.into(), folder: None, meaning })
+}
+
+fn json_of(request: &RequestPermissionRequest) -> Value {
+    serde_json::to_value(request).unwrap()
+}
+
+#[test]
+fn a_question_shows_the_command_and_offers_what_rules_can_say() {
+    let mut view = view(bare());
+    let mut story = Story::new();
+    let push = json!({"command": "git push"});
+    story
+        .whole_reply("a", "", &[("1", "bash", push.clone())])
+        .pending("1", "bash", "git push", push);
+    let shown = story.live(&mut view);
+    let mut out = Vec::new();
+    let asked =
+        json_of(&view.permission_request(&request(ROOT, "bash", command("git push")), &mut out));
+    assert!(out.is_empty(), "the call was shown before: {shown:?}");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&asked).unwrap());
+}
+
+#[test]
+fn a_question_about_a_call_that_was_missed_shows_it_first() {
+    let mut view = view(zed());
+    let mut out = Vec::new();
+    let asked = view.permission_request(&request(ROOT, "bash", command("git push")), &mut out);
+    let shown = updates(&out);
+    assert_eq!(shown[0]["sessionUpdate"], "tool_call");
+    assert_eq!(shown[0]["toolCallId"], *asked.tool_call.tool_call_id.0);
+    let mut story = Story::new();
+    story.pending("1", "bash", "git push", json!({"command": "git push"}));
+    assert!(story.live(&mut view).is_empty());
+}
+
+#[test]
+fn a_question_shows_the_change_with_the_text_before_it() {
+    let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "a\n", "b\n")] };
+    let asked = PermissionRequest {
+        preview: Some(Preview { patch, basis: Vec::new() }),
+        ..request(ROOT, "edit_file", Subject::Path("/p/a".into()))
+    };
+    let mut view = view_with(bare(), Arc::new(Files::default().on_disk("/p/a", "a\n")));
+    let asked = json_of(&view.permission_request(&asked, &mut Vec::new()));
+    let content = asked["toolCall"]["content"].as_array().unwrap();
+    assert_eq!(content[0]["oldText"], "a\n");
+    assert_eq!(content[0]["newText"], "b\n");
+    assert_eq!(content.len(), 2, "the change once, and the reason");
+}
+
+#[test]
+fn a_question_of_another_agent_is_asked_in_the_root_unless_the_client_knows_its_session() {
+    for (abilities, session) in [(bare(), ROOT), (everything(), "child-explorer")] {
+        let mut view = view(abilities);
+        let mut story = Story::new();
+        story.begin("task", "task", "explorer", json!({}));
+        story.subagent("explorer", "task").input(InputSource::Prompt, "look");
+        let mut out = story.live(&mut view);
+        let subject = command("git push");
+        let asked = view.permission_request(&request("child-explorer", "bash", subject), &mut out);
+        let json = json_of(&asked);
+        assert_eq!(json["sessionId"], session);
+        assert_eq!(json["toolCall"]["title"], "explorer · git push");
+        assert_eq!(json["_meta"]["crow"]["agent"], "explorer");
+        assert_eq!(json["_meta"]["crow"]["parentToolCallId"], "task");
+        let id = asked.tool_call.tool_call_id.0.to_string();
+        assert!(Screen::of(&out).calls.contains_key(&(session.to_owned(), id)));
+    }
+}
+
+#[test]
+fn a_read_of_another_agent_is_shown_when_it_is_asked_about() {
+    let mut view = view(bare());
+    let mut story = Story::new();
+    story.begin("task", "task", "explorer", json!({}));
+    story.subagent("explorer", "task").pending("1", "read_file", "read", json!({"path": "/etc/x"}));
+    let mut out = story.live(&mut view);
+    assert_eq!(Screen::of(&out).calls.len(), 1);
+    let subject = Subject::Path("/etc/x".into());
+    view.permission_request(&request("child-explorer", "read_file", subject), &mut out);
+    assert_eq!(Screen::of(&out).calls.len(), 2);
+}
+
+#[test]
+fn answers_mean_what_was_offered_and_nothing_else() {
+    let asked = request(ROOT, "bash", command("git push"));
+    let said = |id: &str| {
+        let selected = SelectedPermissionOutcome::new(id.to_owned());
+        answer(&RequestPermissionOutcome::Selected(selected), &asked)
+    };
+    let grants = |index: usize| {
+        let grants = offers()[index].grants.clone();
+        PermissionReply::Answer(PermissionAnswer::AllowSession { grants })
+    };
+    let deny = PermissionReply::Answer(PermissionAnswer::Deny { feedback: None });
+    assert_eq!(said("allow_once"), PermissionReply::Answer(PermissionAnswer::AllowOnce));
+    assert_eq!(said("allow_session:command:git push"), grants(0));
+    assert_eq!(said("allow_session:write:/p/src"), grants(1));
+    assert_eq!(said("reject_once"), deny);
+    assert_eq!(said("allow_session:command:git"), deny);
+    assert_eq!(said(""), deny);
+    let cancelled = answer(&RequestPermissionOutcome::Cancelled, &asked);
+    assert_eq!(cancelled, PermissionReply::Cancelled);
+}
+
+#[test]
+fn every_offer_has_an_id_of_its_own() {
+    let offers = [
+        vec![Grant::Tool("a".into())],
+        vec![Grant::Command(vec!["a".into(), "b".into()])],
+        vec![Grant::Command(vec!["a b".into()])],
+        vec![Grant::Command(vec!["a".into()]), Grant::Command(vec!["b".into()])],
+        vec![Grant::Command(vec!["a|command:b".into()])],
+        vec![Grant::Path { access: Access::Read, path: "/a".into() }],
+    ];
+    let offers = offers.into_iter().map(|grants| GrantOffer { label: "x".into(), grants });
+    let asked =
+        PermissionRequest { offers: offers.collect(), ..request(ROOT, "bash", Subject::Nothing) };
+    let asked = json_of(&view(bare()).permission_request(&asked, &mut Vec::new()));
+    let mut ids: Vec<_> =
+        asked["options"].as_array().unwrap().iter().map(|it| it["optionId"].to_string()).collect();
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}

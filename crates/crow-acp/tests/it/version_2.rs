@@ -1,0 +1,121 @@
+//! Version 2 of the protocol.
+
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::{Value, json};
+
+use crate::client::{Client, Product, said};
+
+async fn connect(product: &Product) -> Client {
+    let mut client = product.connect_with(1 << 20);
+    let info = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": 2, "info": info, "capabilities": {} });
+    let hello = client.request("initialize", params).await;
+    assert_eq!(hello["result"]["protocolVersion"], 2, "{hello}");
+    assert_eq!(hello["result"]["authMethods"][0]["methodId"], "configured");
+    client
+}
+
+fn state(message: &Value, state: &str) -> bool {
+    let update = &message["params"]["update"];
+    update["sessionUpdate"] == "state_update" && update["state"] == state
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_when_it_is_read_and_idle_ends_the_turn() {
+    let product = Product::new([reply([text("Hello.")])]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    client.until(|message| state(message, "idle")).await;
+    let accepted = client.prompt(&session, "hi").await;
+    let id = accepted["result"]["messageId"].as_str().unwrap_or_else(|| panic!("{accepted}"));
+    let user = client.updated("user_message").await;
+    assert_eq!(user["params"]["update"]["messageId"], id);
+    client.until(|message| state(message, "running")).await;
+    let end = client.until(|message| state(message, "idle")).await;
+    assert_eq!(end["params"]["update"]["stopReason"], "end_turn");
+    assert_eq!(said(&client.updates()), "Hello.");
+}
+
+#[tokio::test]
+async fn a_second_prompt_waits_and_a_cancel_answers_what_was_not_read() {
+    let sleep = json!({ "command": "touch begun; exec sleep 1000" });
+    let product = Product::new([reply([call("1", "bash", sleep)])]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    client.prompt(&session, "sleep").await;
+    let second = client.begin_prompt(&session, "and then").await;
+    while !product.cwd().join("begun").exists() {
+        tokio::task::yield_now().await;
+    }
+    client.until(|message| state(message, "running")).await;
+    client.seen.clear();
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    let end = client.until(|message| state(message, "idle")).await;
+    assert_eq!(end["params"]["update"]["stopReason"], "cancelled");
+    let refused = client.answer(second).await;
+    assert_eq!(refused["error"]["code"], -32800, "{refused}");
+    let updates = client.updates();
+    let call = updates.iter().rfind(|update| update["toolCallId"].is_string()).unwrap();
+    assert_eq!(call["status"], "cancelled", "{call}");
+}
+
+#[tokio::test]
+async fn a_change_is_shown_as_a_patch_and_again_when_the_session_is_resumed() {
+    let write = json!({ "path": "a.txt", "content": "new\n" });
+    let product = Product::new([reply([call("1", "write_file", write)]), reply([text("Done.")])]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    client.prompt(&session, "write").await;
+    client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
+    let live = serde_json::to_string(&client.updates()).unwrap();
+    assert!(live.contains("+new"), "{live}");
+    client.leave().await;
+    let mut client = connect(&product).await;
+    let params = json!({
+        "sessionId": session, "cwd": product.cwd(), "mcpServers": [],
+        "replayFrom": { "type": "start" },
+    });
+    let resumed = client.request("session/resume", params).await;
+    assert!(resumed.get("error").is_none(), "{resumed}");
+    let shown = serde_json::to_string(&client.updates()).unwrap();
+    assert!(shown.contains("+new") && shown.contains("Done."), "{shown}");
+}
+
+#[tokio::test]
+async fn a_question_makes_the_session_wait_for_the_user() {
+    let write = json!({ "path": "a.txt", "content": "x" });
+    let product = Product::new([reply([call("1", "write_file", write)]), reply([text("Done.")])]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    let params = json!({
+        "sessionId": session, "configId": "permissions", "type": "id", "value": "ask",
+    });
+    let set = client.request("session/set_config_option", params).await;
+    assert_eq!(set["result"]["configOptions"][1]["configId"], "permissions", "{set}");
+    client.prompt(&session, "write").await;
+    let asked = client.asked("session/request_permission").await;
+    assert_eq!(asked["params"]["subject"]["type"], "tool_call", "{asked}");
+    client.until(|message| state(message, "requires_action")).await;
+    let options = asked["params"]["options"].as_array().unwrap();
+    let allow = options.iter().find(|option| option["kind"] == "allow_once").unwrap();
+    let outcome = json!({ "outcome": "selected", "optionId": allow["optionId"] });
+    client.respond(&asked["id"], json!({ "outcome": outcome })).await;
+    client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
+    assert!(product.cwd().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn lists_and_ends_of_sessions_are_as_in_version_1() {
+    let product = Product::new([]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    let listed = client.request("session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session), "{listed}");
+    for _ in 0..2 {
+        let closed = client.request("session/close", json!({ "sessionId": session })).await;
+        assert!(closed.get("error").is_none(), "closing is idempotent: {closed}");
+    }
+    let params = json!({ "sessionId": "nobody", "cwd": product.cwd(), "mcpServers": [] });
+    let unknown = client.request("session/resume", params).await;
+    assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+}

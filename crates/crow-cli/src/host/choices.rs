@@ -1,0 +1,154 @@
+//! What the user chose last in each project: new sessions there begin with it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use crow_core::{control::Preset, model::ModelRef, permission::PermissionMode};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Environment,
+    private_file::{self, Privacy, PrivateFileError},
+};
+
+/// The version of the file.
+const VERSION: u32 = 1;
+/// How many projects are kept.
+const MOST_PROJECTS: usize = 500;
+
+/// The file that keeps what was chosen.
+#[derive(Debug, Clone)]
+pub(super) struct ChoiceStore {
+    path: PathBuf,
+}
+
+/// What was chosen in a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Choices {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<Chosen<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<Chosen<ModelRef>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<Preset>,
+    /// Never that everything passes: this is said anew each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) permissions: Option<PermissionMode>,
+}
+
+/// Something that was chosen, and in whose place: when the configuration says something else since, that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Chosen<T> {
+    value: T,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    instead_of: Option<T>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    projects: BTreeMap<String, Kept>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    as_of: Timestamp,
+    choices: Choices,
+}
+
+impl<T: Clone + PartialEq> Chosen<T> {
+    pub(super) fn new(value: T, instead_of: Option<T>) -> Self {
+        Self { value, instead_of }
+    }
+
+    /// Returns it if the configuration still says what it said then.
+    pub(super) fn over(&self, configured: Option<&T>) -> Option<T> {
+        (self.instead_of.as_ref() == configured).then(|| self.value.clone())
+    }
+}
+
+impl ChoiceStore {
+    /// Keeps choices among the user's data; none where there is no place for it.
+    pub(super) fn of(environment: &Environment) -> Option<Self> {
+        Some(Self { path: environment.data_dir().ok()?.join("choices.json") })
+    }
+
+    /// Returns what was chosen in a project. What cannot be read was not chosen. Blocks.
+    pub(super) fn load(&self, project: &Path) -> Choices {
+        let document = self.read().unwrap_or_default();
+        let kept = project.to_str().and_then(|name| document.projects.get(name));
+        kept.map(|kept| kept.choices.clone()).unwrap_or_default()
+    }
+
+    /// Changes what was chosen in a project. Where it cannot be kept, the choice holds for the session alone. Blocks.
+    pub(super) fn change(&self, project: &Path, change: impl FnOnce(&mut Choices)) {
+        // A home that cannot be written to is no reason to refuse the choice.
+        drop(self.try_change(project, change));
+    }
+
+    fn try_change(
+        &self,
+        project: &Path,
+        change: impl FnOnce(&mut Choices),
+    ) -> Result<(), PrivateFileError> {
+        let Some(name) = project.to_str() else { return Ok(()) };
+        let _alone = private_file::lock(&self.path)?;
+        let mut document = self.read()?;
+        document.version = VERSION;
+        let as_of = Timestamp::now();
+        let kept = document.projects.entry(name.to_owned());
+        let kept = kept.or_insert_with(|| Kept { as_of, choices: Choices::default() });
+        kept.as_of = as_of;
+        change(&mut kept.choices);
+        while document.projects.len() > MOST_PROJECTS {
+            let oldest = document.projects.iter().min_by_key(|(_, kept)| kept.as_of);
+            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
+            document.projects.remove(&oldest);
+        }
+        match serde_json::to_string_pretty(&document) {
+            Ok(text) => private_file::replace(&self.path, &text),
+            Err(source) => {
+                Err(PrivateFileError::Write { path: self.path.clone(), source: source.into() })
+            }
+        }
+    }
+
+    /// Reads the file. One of another version, or of none that is known, holds nothing and is written anew.
+    fn read(&self) -> Result<Document, PrivateFileError> {
+        let text = private_file::read(&self.path, Privacy::Own)?.unwrap_or_default();
+        let document: Option<Document> = serde_json::from_str(&text).ok();
+        Ok(document.filter(|document| document.version == VERSION).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_holds_until_the_configuration_says_something_else() {
+        let chosen = Chosen::new("a", Some("b"));
+        assert_eq!(chosen.over(Some(&"b")), Some("a"));
+        assert_eq!(chosen.over(Some(&"c")), None);
+        assert_eq!(chosen.over(None), None);
+    }
+
+    #[test]
+    fn choices_are_kept_by_project_and_the_oldest_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().to_str().unwrap();
+        let store = ChoiceStore::of(&Environment::with([("HOME", home)])).unwrap();
+        store.change(Path::new("/a"), |choices| choices.mode = Some(Preset::Judge));
+        store.change(Path::new("/b"), |choices| {
+            choices.agent = Some(Chosen::new("PLAN".to_owned(), None));
+        });
+        assert_eq!(store.load(Path::new("/a")).mode, Some(Preset::Judge));
+        assert_eq!(store.load(Path::new("/b")).agent.unwrap().over(None).unwrap(), "PLAN");
+        assert_eq!(store.load(Path::new("/c")), Choices::default());
+        std::fs::write(&store.path, "{").unwrap();
+        assert_eq!(store.load(Path::new("/a")), Choices::default());
+    }
+}

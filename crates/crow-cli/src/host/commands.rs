@@ -1,0 +1,170 @@
+//! The commands of a session.
+
+use std::fmt::Write as _;
+
+use crow_core::{event::AgentState, message::Block};
+use crow_runtime::{
+    AgentHandle, AgentHost as _, CommandOutcome, HostCommand, HostError, SessionFilter,
+    SessionMetadata,
+};
+
+use super::{
+    changes::{Asked, CHANGES, DIFF, REDO, UNDO},
+    opened::Current,
+    options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
+    product_host::{ProductHost, blocking},
+    review, status,
+};
+use crate::export;
+
+/// How many sessions the command `sessions` lists.
+const LISTED: usize = 10;
+
+const REVIEW: HostCommand =
+    HostCommand::new("review", "[WHAT]", "have a reviewer look at the work of this session");
+const AGENTS: HostCommand =
+    HostCommand::new("agents", "[NAME]", "list the agents, or go on with another one");
+const MODE_COMMAND: HostCommand =
+    HostCommand::new(MODE, "[MODE]", "show what comes after a turn, or set it");
+const MODEL_COMMAND: HostCommand =
+    HostCommand::new(MODEL, "[PROVIDER/MODEL]", "show the model, or go on with another one");
+const THINKING_COMMAND: HostCommand =
+    HostCommand::new(THINKING, "[AMOUNT]", "show how much the model thinks, or set it");
+const REVIEWER_COMMAND: HostCommand =
+    HostCommand::new(REVIEWER, "[NAME|none]", "show who looks at the work, or set it");
+const PERMISSIONS_COMMAND: HostCommand = HostCommand::new(
+    PERMISSIONS,
+    "[MODE|forget]",
+    "show what happens to calls that change something, set it, or forget what was allowed for the session",
+);
+const STATUS: HostCommand =
+    HostCommand::new("status", "", "show what this session works with, and what it used");
+const EXPORT: HostCommand =
+    HostCommand::new("export", "[FILE]", "write this session to a file, as Markdown");
+const SESSIONS: HostCommand =
+    HostCommand::new("sessions", "", "list the last sessions of this directory");
+const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
+
+/// Returns the commands that can be given in a session, in the order in which they are listed.
+pub(super) fn list(current: &Current) -> Vec<HostCommand> {
+    let review = current.reviewer.is_some().then_some(REVIEW);
+    let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
+    let own = [UNDO, REDO, DIFF, CHANGES].into_iter().chain(review);
+    let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
+    let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, EXPORT, SESSIONS, HELP];
+    let mut commands: Vec<HostCommand> = own.chain(rest).collect();
+    let free = |command: &HostCommand| commands.iter().all(|own| own.name != command.name);
+    let prompts: Vec<HostCommand> = current.place.prompts.commands().filter(free).collect();
+    commands.extend(prompts);
+    commands
+}
+
+impl ProductHost {
+    /// Does what a command says.
+    pub(super) async fn command(
+        &self,
+        current: Current,
+        name: &str,
+        argument: &str,
+    ) -> Result<CommandOutcome, HostError> {
+        let (handle, argument) = (current.handle.clone(), argument.trim());
+        if !list(&current).iter().any(|command| command.name == name) {
+            return Err(options::unknown("command", name));
+        }
+        let shown = match (name, argument) {
+            ("review", argument) => {
+                let Some(reviewer) = current.reviewer else {
+                    return Err(options::unknown("command", name));
+                };
+                let argument = argument.to_owned();
+                let prompt =
+                    blocking(move || review::prompt(&handle, &reviewer, &argument)).await?;
+                return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+            }
+            ("sessions", _) => self.last_sessions(&handle).await,
+            ("status", _) => self.status(&current).await,
+            ("help", _) => Ok(help(&list(&current))),
+            ("export", file) => {
+                let (host, file) = (self.exporter(), file.to_owned());
+                blocking(move || export::write(&host, &handle, &file)).await?
+            }
+            (PERMISSIONS, "") => {
+                let mode = options::show(&options::permissions_option(&handle));
+                Ok(mode + &options::granted(&handle))
+            }
+            (PERMISSIONS, "forget") => {
+                blocking(move || handle.forget_grants()).await??;
+                Ok("what was allowed for this session is asked about again".to_owned())
+            }
+            ("agents", argument) => self.show_or_set(&current, AGENT, argument).await,
+            (MODE | MODEL | THINKING | REVIEWER | PERMISSIONS, argument) => {
+                self.show_or_set(&current, name, argument).await
+            }
+            (name, argument) => match (Asked::named(name), current.place.prompts.find(name)) {
+                (Some(asked), _) => self.changes(handle, asked, argument.to_owned()).await,
+                (None, Some(file)) => {
+                    let prompt = file.prompt(argument);
+                    return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+                }
+                (None, None) => Err(options::unknown("command", name)),
+            },
+        };
+        shown.map(CommandOutcome::Shown)
+    }
+
+    async fn show_or_set(
+        &self,
+        current: &Current,
+        name: &str,
+        value: &str,
+    ) -> Result<String, HostError> {
+        let id = current.handle.session_id();
+        if !value.is_empty() {
+            self.set_option(id, name, value).await?;
+        }
+        let all = self.options(id).await?;
+        let Some(option) = all.iter().find(|option| option.name == name) else {
+            return Err(options::unknown("option", name));
+        };
+        if value.is_empty() {
+            return Ok(options::show(option));
+        }
+        let mut said = format!("{name}: {}", option.value);
+        if current.handle.state() != AgentState::Idle && name != PERMISSIONS {
+            said.push_str(" (from the next prompt on)");
+        }
+        Ok(said)
+    }
+
+    async fn last_sessions(&self, handle: &AgentHandle) -> Result<String, HostError> {
+        let filter = SessionFilter {
+            cwd: Some(handle.metadata().crow().cwd),
+            limit: Some(LISTED),
+            after: None,
+        };
+        let sessions = self.list(filter).await?;
+        Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    async fn status(&self, current: &Current) -> Result<String, HostError> {
+        let usage = self.usage_of(current).await;
+        let sandbox = self.runtime().config().sandbox.is_some();
+        Ok(status::text(current, usage, sandbox))
+    }
+}
+
+fn line(metadata: &SessionMetadata) -> String {
+    let id: String = metadata.session_id.as_str().chars().take(18).collect();
+    let crow = metadata.crow();
+    format!("{id}  {}  {}", metadata.updated_at.strftime("%Y-%m-%d %H:%M"), crow.title)
+}
+
+fn help(commands: &[HostCommand]) -> String {
+    let mut text = String::new();
+    for command in commands {
+        let usage = format!("/{} {}", command.name, command.argument);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}\n    {}", usage.trim_end(), command.description);
+    }
+    text.trim_end().to_owned()
+}

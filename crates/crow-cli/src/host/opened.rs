@@ -1,0 +1,112 @@
+//! The sessions that are open.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_agent::{AcpAgent, Assembled, Standing};
+use crow_core::{
+    ids::SessionId,
+    model::{Abilities, ModelInfo},
+};
+use crow_runtime::{AgentHandle, HostError, OpenedWith};
+use tokio::sync::watch;
+
+use super::places::Place;
+
+/// The sessions that are open, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct OpenSessions(Mutex<HashMap<SessionId, OpenSession>>);
+
+/// A session that is open. It stays so until it is closed, whoever else holds a handle.
+#[derive(Debug)]
+pub(super) struct OpenSession {
+    pub(super) handle: AgentHandle,
+    /// Each run takes the newest.
+    pub(super) agent: watch::Sender<AcpAgent>,
+    /// What the agent was asked for with.
+    pub(super) with: OpenedWith,
+    /// What comes after its turns, and who looks at its work.
+    pub(super) standing: Standing,
+    /// What holds where it works.
+    pub(super) place: Arc<Place>,
+    /// What the user should be told of it.
+    pub(super) warnings: Vec<String>,
+}
+
+/// An open session as it is at a moment.
+#[derive(Debug, Clone)]
+pub(super) struct Current {
+    pub(super) handle: AgentHandle,
+    pub(super) with: OpenedWith,
+    pub(super) standing: Standing,
+    pub(super) place: Arc<Place>,
+    pub(super) model: ModelInfo,
+    /// Who can be started to look at the work, if anybody.
+    pub(super) reviewer: Option<String>,
+}
+
+impl OpenSessions {
+    /// Keeps a session open, and lets go of those whose agents have ended by themselves.
+    pub(super) fn add(&self, id: SessionId, session: OpenSession) {
+        let mut open = self.lock();
+        open.retain(|_, open| !open.handle.state().is_end());
+        open.insert(id, session);
+    }
+
+    pub(super) fn remove(&self, id: &SessionId) {
+        self.lock().remove(id);
+    }
+
+    /// Returns a session as it is now.
+    pub(super) fn current(&self, id: &SessionId) -> Result<Current, HostError> {
+        let open = self.lock();
+        let open = open.get(id).filter(|open| !open.handle.state().is_end());
+        let open = open.ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
+        let agent = open.agent.borrow();
+        let starts_others = agent.primary().tools().get("task").is_some();
+        let reviewer = agent.subagents().unlisted().filter(|_| starts_others);
+        Ok(Current {
+            handle: open.handle.clone(),
+            with: open.with.clone(),
+            standing: open.standing.clone(),
+            place: Arc::clone(&open.place),
+            model: agent.model().info.clone(),
+            reviewer: reviewer.map(|subagent| subagent.agent.name().to_owned()),
+        })
+    }
+
+    /// Lets a session go on with another agent from its next run on.
+    pub(super) fn switch(
+        &self,
+        id: &SessionId,
+        with: OpenedWith,
+        made: Assembled,
+    ) -> Result<(), HostError> {
+        let mut open = self.lock();
+        let open = open.get_mut(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
+        open.agent.send_replace(made.agent);
+        (open.with, open.standing, open.warnings) = (with, made.standing, made.warnings);
+        Ok(())
+    }
+
+    /// Returns what the user should be told of the agent of a session.
+    pub(super) fn warnings(&self, id: &SessionId) -> Vec<String> {
+        let open = self.lock();
+        let Some(open) = open.get(id) else { return Vec::new() };
+        let of_model = open.agent.borrow().model().warning.clone();
+        open.warnings.iter().cloned().chain(of_model).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Current {
+    /// Returns what the model of the agent that does the work can do.
+    pub(super) fn abilities(&self) -> Abilities {
+        self.model.abilities
+    }
+}

@@ -1,0 +1,331 @@
+//! From what is asked for to a session with its agent.
+
+use std::{path::PathBuf, sync::Arc};
+
+use crow_agent::{Assembled, Surroundings, serve_latest};
+use crow_core::{
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
+    ids::SessionId,
+    mcp::McpServerConfig,
+    model::{Abilities, ModelRef},
+    permission::PermissionMode,
+    tool::ToolSource as _,
+};
+use crow_runtime::{
+    AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
+    SessionMetadata, SessionSetup, SessionSpec,
+};
+use jiff::Zoned;
+use tokio::sync::watch;
+
+use super::{
+    choices::Choices,
+    directory::{additional, resolved, still_there},
+    opened::OpenSession,
+    places::Place,
+    product_host::{ProductHost, blocking, parse_model, refused},
+};
+use crate::trust::project_root;
+
+/// What is found where a session is to work.
+struct Found {
+    cwd: PathBuf,
+    additional_directories: Vec<PathBuf>,
+    place: Arc<Place>,
+    choices: Choices,
+}
+
+/// An agent that is put together, and what for.
+struct Ready {
+    with: OpenedWith,
+    made: Assembled,
+    place: Arc<Place>,
+}
+
+impl ProductHost {
+    /// Makes a session and starts its agent.
+    pub(super) async fn make(&self, new: NewSession) -> Result<AgentHandle, HostError> {
+        let NewSession { cwd, id, setup } = new;
+        let directories = setup.additional_directories.clone().unwrap_or_default();
+        let (places, store) = (Arc::clone(&self.places), self.choices.clone());
+        let found = blocking(move || {
+            let cwd = resolved(&cwd)?;
+            let choices = store.map(|store| store.load(&project_root(&cwd)));
+            Ok::<_, HostError>(Found {
+                additional_directories: additional(&cwd, &directories)?,
+                place: places.of(&cwd)?,
+                choices: choices.unwrap_or_default(),
+                cwd,
+            })
+        })
+        .await??;
+        let permissions = setup.permissions.or(self.permissions).or(found.choices.permissions);
+        let ready = self.first_agent(&found, &setup).await?;
+        let (reference, abilities) = model_of(&ready.made);
+        let spec = SessionSpec {
+            id,
+            abilities,
+            additional_directories: found.additional_directories,
+            permissions: Some(permissions.unwrap_or(PermissionMode::Ask)),
+            opened_with: Some(ready.with.clone()),
+            ..SessionSpec::new(ready.made.agent.primary().name(), reference, &found.cwd)
+        };
+        let config = Arc::clone(self.runtime().config());
+        let session = blocking(move || AgentSession::create(&config, spec)).await??;
+        self.start(session, ready, setup.mcp_servers).await
+    }
+
+    /// Puts the agent of a new session together: as it is asked for, else as the user chose it last in the project, else as
+    /// it is configured.
+    async fn first_agent(&self, found: &Found, setup: &SessionSetup) -> Result<Ready, HostError> {
+        let place = &found.place;
+        let default = place.agents.default_name();
+        let plain = OpenedWith {
+            agent: setup.agent.clone().unwrap_or_else(|| default.to_owned()),
+            model: setup.model.as_deref().map(parse_model).transpose()?,
+            reviewer_model: self.reviewer_model.clone().or_else(|| place.review_model.clone()),
+            system_prompt: setup.system_prompt.clone(),
+            ..OpenedWith::default()
+        };
+        let chosen = remembered(&found.choices, setup, place, &plain);
+        if chosen != plain
+            && let Ok(ready) = self.put_together(chosen, place).await
+        {
+            return Ok(ready);
+        }
+        // What was chosen once may be gone by now.
+        self.put_together(plain, place).await
+    }
+
+    async fn put_together(&self, with: OpenedWith, place: &Arc<Place>) -> Result<Ready, HostError> {
+        let default = match &with.model {
+            Some(model) => Ok(model.clone()),
+            None => self.default_model.find(place.model.as_ref()).await,
+        };
+        let made = place.agents.assemble(&with, default).await?;
+        Ok(Ready { with, made, place: Arc::clone(place) })
+    }
+
+    /// Opens a session that is stored and starts its agent.
+    pub(super) async fn go_on(
+        &self,
+        id: &SessionId,
+        setup: SessionSetup,
+    ) -> Result<AgentHandle, HostError> {
+        let wanted = id.clone();
+        self.start_stored(id, setup, move |config, abilities| {
+            AgentSession::open(config, &wanted, abilities)
+        })
+        .await
+    }
+
+    /// Makes a session with the history of another one and starts its agent.
+    pub(super) async fn copy(
+        &self,
+        id: &SessionId,
+        setup: SessionSetup,
+    ) -> Result<AgentHandle, HostError> {
+        let original = id.clone();
+        self.start_stored(id, setup, move |config, abilities| {
+            AgentSession::fork(config, &original, abilities)
+        })
+        .await
+    }
+
+    /// Puts the agent of a stored session together as it was left, but for what `setup` says, and starts it in the session
+    /// that `open` gives.
+    async fn start_stored(
+        &self,
+        id: &SessionId,
+        setup: SessionSetup,
+        open: impl FnOnce(&RuntimeConfig, Abilities) -> Result<AgentSession, SessionError>
+        + Send
+        + 'static,
+    ) -> Result<AgentHandle, HostError> {
+        let (store, places, wanted) =
+            (Arc::clone(&self.store), Arc::clone(&self.places), id.clone());
+        let given = setup.additional_directories.clone();
+        let (metadata, place, directories) = blocking(move || {
+            let metadata = store.read(&wanted)?.metadata;
+            let crow = metadata.crow();
+            still_there(&crow.cwd)?;
+            let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;
+            // Of those that it was left with some may be gone.
+            let kept = || crow.additional_directories.into_iter().filter(|path| path.is_dir());
+            let directories = directories.unwrap_or_else(|| kept().collect());
+            Ok::<_, HostError>((metadata, places.of(&crow.cwd)?, directories))
+        })
+        .await??;
+        let mut with = opened_with(&metadata);
+        change(&mut with, &setup)?;
+        let reviewer_model = self.reviewer_model.as_ref().or(place.review_model.as_ref());
+        if let Some(model) = reviewer_model {
+            with.reviewer_model = Some(model.clone());
+        }
+        let made = place.agents.assemble(&with, Ok(metadata.model_ref())).await?;
+        let (reference, abilities) = model_of(&made);
+        let (primary, kept) = (made.agent.primary().name().to_owned(), with.clone());
+        let config = Arc::clone(self.runtime().config());
+        let session = blocking(move || {
+            let mut session = open(&config, abilities)?;
+            session.set_additional_directories(&config, directories)?;
+            session.set_agent(&config, &primary, kept)?;
+            session.set_model(&config, &reference, abilities)?;
+            if setup.permissions.is_some() {
+                session.set_permission_mode(setup.permissions)?;
+            }
+            Ok::<_, HostError>(session)
+        })
+        .await??;
+        self.start(session, Ready { with, made, place }, setup.mcp_servers).await
+    }
+
+    /// Sets in a session whose agent runs what `setup` says, as far as that can be.
+    pub(super) async fn set_up(
+        &self,
+        id: &SessionId,
+        setup: &SessionSetup,
+    ) -> Result<(), HostError> {
+        let current = self.open.current(id)?;
+        let crow = current.handle.metadata().crow();
+        if let Some(given) = setup.additional_directories.clone() {
+            let directories = blocking(move || additional(&crow.cwd, &given)).await??;
+            if directories != crow.additional_directories {
+                return Err(HostError::Refused {
+                    message: "the directories of a session cannot change while it is open"
+                        .to_owned(),
+                    hint: "close it, and open it with them".to_owned(),
+                });
+            }
+        }
+        let mut with = current.with.clone();
+        change(&mut with, setup)?;
+        if with != current.with {
+            self.switch(&current, with).await?;
+        }
+        if let Some(mode) = setup.permissions {
+            blocking(move || current.handle.set_permission_mode(mode)).await??;
+        }
+        Ok(())
+    }
+
+    /// Lets an open session go on with another agent from its next run on, and keeps that with it.
+    pub(super) async fn switch(
+        &self,
+        current: &super::opened::Current,
+        with: OpenedWith,
+    ) -> Result<(), HostError> {
+        let model = with.model.clone();
+        let default = model.or_else(|| self.default_model.known(current.place.model.as_ref()));
+        let default = default.unwrap_or_else(|| current.model.reference.clone());
+        let made = current.place.agents.assemble(&with, Ok(default)).await?;
+        let (handle, kept) = (current.handle.clone(), with.clone());
+        blocking(move || handle.set_opened_with(kept)).await??;
+        self.open.switch(current.handle.session_id(), with, made)
+    }
+
+    async fn start(
+        &self,
+        mut session: AgentSession,
+        ready: Ready,
+        servers: Vec<McpServerConfig>,
+    ) -> Result<AgentHandle, HostError> {
+        let Ready { with, made, place } = ready;
+        let crow = session.metadata().crow();
+        let roots = std::iter::once(crow.cwd).chain(crow.additional_directories).collect();
+        let tools = self.mcp.tools(roots, &place.project, servers).map_err(refused)?;
+        let id = session.id().clone();
+        let crow = session.metadata().crow();
+        let rules = place.project.rules.clone();
+        let further = crow.additional_directories;
+        let told = shell_notice(&further).filter(|_| session.history().is_empty());
+        let (session, surroundings) = blocking(move || {
+            session.add_rules(rules);
+            let date = Zoned::now().date().to_string();
+            let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
+            (session, surroundings)
+        })
+        .await?;
+        let notices: Vec<_> = place.project.notice.clone().into_iter().chain(told).collect();
+        let (agent, agents) = watch::channel(made.agent);
+        let handle = self.runtime().spawn(session, |mut internals| async move {
+            for text in notices {
+                let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+                internals.emit(AgentEvent::Notice { level, audience, text }).await?;
+            }
+            let Some(tools) = tools else {
+                return serve_latest(agents, surroundings, internals).await;
+            };
+            internals.offer_tools(Arc::clone(&tools) as _);
+            let served = serve_latest(agents, surroundings, internals).await;
+            tools.close().await;
+            served
+        });
+        let warnings = made.warnings.into_iter().chain(place.prompts.warnings.clone()).collect();
+        let standing = made.standing;
+        let session =
+            OpenSession { handle: handle.clone(), agent, with, standing, place, warnings };
+        self.open.add(id, session);
+        Ok(handle)
+    }
+}
+
+/// Says what an undo does not reach in further directories, if there are any.
+fn shell_notice(directories: &[PathBuf]) -> Option<String> {
+    let names: Vec<_> = directories.iter().map(|path| path.display().to_string()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "what commands change in {} cannot be undone; what the file tools change there can",
+            names.join(", ")
+        )
+    })
+}
+
+/// Puts what the user chose last over what is configured, where `setup` says nothing.
+fn remembered(
+    choices: &Choices,
+    setup: &SessionSetup,
+    place: &Place,
+    plain: &OpenedWith,
+) -> OpenedWith {
+    let mut with = plain.clone();
+    if setup.agent.is_none() {
+        let default = place.agents.default_name().to_owned();
+        let agent = choices.agent.as_ref().and_then(|agent| agent.over(Some(&default)));
+        with.agent = agent.unwrap_or(default);
+        with.mode = choices.mode;
+    }
+    if with.model.is_none() {
+        let model = choices.model.as_ref();
+        with.model = model.and_then(|model| model.over(place.model.as_ref()));
+    }
+    with
+}
+
+/// Puts into what a session was opened with what is asked for now. Another agent says itself what comes after its turns.
+fn change(with: &mut OpenedWith, setup: &SessionSetup) -> Result<(), HostError> {
+    if let Some(agent) = setup.agent.as_ref().filter(|agent| **agent != with.agent) {
+        with.agent.clone_from(agent);
+        (with.mode, with.reviewers) = (None, None);
+    }
+    if let Some(model) = &setup.model {
+        with.model = Some(parse_model(model)?);
+    }
+    if let Some(prompt) = &setup.system_prompt {
+        with.system_prompt = Some(prompt.clone());
+    }
+    Ok(())
+}
+
+/// Returns what a session was opened with, or what one of before there were several agents comes to.
+fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
+    metadata.crow().opened_with.unwrap_or_else(|| OpenedWith {
+        model: Some(metadata.model_ref()),
+        ..OpenedWith::new(&metadata.agent_type)
+    })
+}
+
+fn model_of(made: &Assembled) -> (ModelRef, Abilities) {
+    let info = &made.agent.model().info;
+    (info.reference.clone(), info.abilities)
+}

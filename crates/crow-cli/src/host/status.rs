@@ -1,0 +1,53 @@
+//! What a session works with, for people.
+
+use std::fmt::Write as _;
+
+use crow_core::control::Preset;
+use crow_runtime::SessionUsage;
+
+use super::opened::Current;
+
+/// Writes it, a fact in each line.
+pub(super) fn text(current: &Current, usage: SessionUsage, is_held: bool) -> String {
+    let metadata = current.handle.metadata();
+    let crow = metadata.crow();
+    let standing = &current.standing;
+    let mode = standing.mode.map_or("custom", Preset::as_str);
+    let looks = standing.reviewers.join(", ");
+    let mode = if looks.is_empty() { mode.to_owned() } else { format!("{mode}, {looks} looks") };
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<13}{value}");
+    };
+    line("session", &metadata.session_id);
+    if !crow.title.is_empty() {
+        line("title", &crow.title);
+    }
+    line("directory", &crow.cwd.display());
+    for path in &crow.additional_directories {
+        line("", &path.display());
+    }
+    line("agent", &current.with.agent);
+    line("mode", &mode);
+    line("model", &current.model.reference);
+    line("permissions", &current.handle.policy().mode());
+    line(
+        "sandbox",
+        if is_held { &"holds commands" } else { &"off: commands can do whatever you can do" },
+    );
+    line("context", &context(usage));
+    line("cost", &usage.cost_usd.map_or("unknown".to_owned(), |cost| format!("${cost:.4}")));
+    text.trim_end().to_owned()
+}
+
+fn context(usage: SessionUsage) -> String {
+    let tokens = usage.context_tokens;
+    match usage.context_window.filter(|window| *window > 0) {
+        Some(window) => {
+            let percent = tokens.saturating_mul(100) / window;
+            format!("{tokens} of {window} tokens ({percent} %)")
+        }
+        None => format!("{tokens} tokens"),
+    }
+}

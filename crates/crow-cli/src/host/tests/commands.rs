@@ -1,0 +1,124 @@
+//! The commands of a session.
+
+use crow_core::message::Block;
+use crow_runtime::{AgentHost as _, CommandOutcome, SessionSetup};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
+
+use super::scene::{Scene, run};
+
+async fn shown(
+    scene: &Scene,
+    handle: &crow_runtime::AgentHandle,
+    name: &str,
+    argument: &str,
+) -> String {
+    match scene.host.run_command(handle.session_id(), name, argument).await.unwrap() {
+        CommandOutcome::Shown(text) => text,
+        CommandOutcome::Prompt(prompt) => Block::text_of(&prompt),
+    }
+}
+
+#[tokio::test]
+async fn the_status_says_what_a_session_works_with() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    scene.model.push(reply([text("Good day.")]));
+    run(&handle, "hello").await;
+    scene.set(&handle, "mode", "smart").await;
+    let status = shown(&scene, &handle, "status", "").await;
+    for part in [
+        "BUILD-HITL",
+        "smart, reviewer looks",
+        "scripted/model",
+        "ask",
+        "100 of 100000 tokens (0 %)",
+        "hello",
+    ] {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn a_review_is_made_by_an_agent_that_only_reads() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let prompt = shown(&scene, &handle, "review", "the tests").await;
+    assert!(prompt.contains("`reviewer`") && prompt.contains("the tests"), "{prompt}");
+    let task = json!({"agent": "reviewer", "prompt": "Look at it.", "description": "review"});
+    scene.model.push(reply([call("c1", "task", task)]));
+    scene.model.push(reply([text("There is a defect.")]));
+    scene.model.push(reply([text("It found a defect.")]));
+    run(&handle, &prompt).await;
+    let requests = scene.model.requests();
+    let review = &requests[1];
+    assert!(review.system.contains("You are reviewer"), "{}", review.system);
+    assert!(review.system.contains("You cannot change files"));
+    let changes = ["edit_file", "write_file", "task"];
+    assert!(
+        review.tools.iter().all(|tool| !changes.contains(&tool.as_str())),
+        "{:?}",
+        review.tools
+    );
+    assert!(requests[2].outline().last().unwrap().contains("There is a defect."));
+    scene.set(&handle, "agent", "PLAN").await;
+    let commands = scene.host.commands(handle.session_id()).await.unwrap();
+    assert!(commands.iter().all(|command| command.name != "review"), "it starts nobody");
+}
+
+#[tokio::test]
+async fn a_session_is_written_as_markdown_and_nothing_is_overwritten() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let list = json!({"path": "."});
+    scene.model.push(reply([text("I look."), call("c1", "list_directory", list)]));
+    scene.model.push(reply([text("# Nothing here")]));
+    run(&handle, "look around").await;
+    let told = shown(&scene, &handle, "export", "out.md").await;
+    let path = scene.project.join("out.md");
+    assert_eq!(told, format!("written to {}", path.display()));
+    let text = std::fs::read_to_string(path).unwrap();
+    for part in [
+        "# look around",
+        "## User\n\nlook around",
+        "## builder\n\nI look.",
+        "### list_directory",
+        "# Nothing here",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let again = scene.host.run_command(handle.session_id(), "export", "out.md").await;
+    assert!(again.is_err(), "{again:?}");
+    let first = shown(&scene, &handle, "export", "").await;
+    let second = shown(&scene, &handle, "export", "").await;
+    assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn a_prompt_of_the_user_is_a_command_in_every_project() {
+    let scene = Scene::new();
+    let folder = scene.home.path().join(".config/crow-agent/prompts/commands");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text =
+        "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1, then $ARGUMENTS.";
+    std::fs::write(folder.join("greet.md"), text).unwrap();
+    std::fs::write(folder.join("undo.md"), "not this one").unwrap();
+    let handle = scene.create(SessionSetup::default()).await;
+    let commands = scene.host.commands(handle.session_id()).await.unwrap();
+    let greet = commands.iter().find(|command| command.name == "greet").unwrap();
+    assert_eq!((greet.argument.as_ref(), greet.description.as_ref()), ("NAME", "greets somebody"));
+    assert_eq!(commands.iter().filter(|command| command.name == "undo").count(), 1);
+    assert_eq!(shown(&scene, &handle, "greet", "Ada now").await, "Greet Ada, then Ada now.");
+}
+
+#[tokio::test]
+async fn options_are_shown_and_set_by_commands() {
+    let scene = Scene::new();
+    let handle = scene.create(SessionSetup::default()).await;
+    let listed = shown(&scene, &handle, "agents", "").await;
+    assert!(listed.contains("* BUILD-HITL") && listed.contains("  PLAN"), "{listed}");
+    assert_eq!(shown(&scene, &handle, "agents", "PLAN").await, "agent: PLAN");
+    assert_eq!(shown(&scene, &handle, "mode", "loop").await, "mode: loop");
+    assert!(shown(&scene, &handle, "mode", "").await.contains("* loop"));
+    assert_eq!(shown(&scene, &handle, "thinking", "low").await, "thinking: low");
+}

@@ -1,0 +1,71 @@
+//! Folders beside the working directory.
+
+use crow_core::permission::PermissionMode;
+use crow_runtime::{AgentHost as _, HostError, SessionSetup, UndoOptions, UndoTarget};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
+
+use super::scene::{Scene, run};
+
+#[tokio::test]
+async fn a_further_folder_is_worked_in_like_the_first_one_also_after_a_resume() {
+    let scene = Scene::new();
+    let beside = scene.beside("beside");
+    let setup = SessionSetup {
+        permissions: Some(PermissionMode::AcceptEdits),
+        additional_directories: Some(vec![beside.clone()]),
+        ..SessionSetup::default()
+    };
+    let handle = scene.create(setup).await;
+    let id = handle.session_id().clone();
+    let write = |name: &str| {
+        let path = beside.join(name).display().to_string();
+        reply([call(name, "write_file", json!({"path": path, "content": "x\n"}))])
+    };
+    scene.model.push(write("a.txt"));
+    scene.model.push(reply([text("Written.")]));
+    run(&handle, "write there").await;
+    assert!(beside.join("a.txt").exists(), "{:?}", scene.model.requests()[1].outline());
+    assert!(scene.model.requests()[0].outline()[0].contains(&beside.display().to_string()));
+    drop(handle);
+    scene.host.close(&id).await.unwrap();
+    let handle = scene.host.open(&id, SessionSetup::default()).await.unwrap();
+    scene.model.push(write("b.txt"));
+    scene.model.push(reply([text("Written.")]));
+    run(&handle, "and another").await;
+    assert!(beside.join("b.txt").exists());
+    let undone = tokio::task::spawn_blocking(move || {
+        handle.undo_journal().unwrap().undo(&UndoTarget::LastTurn, UndoOptions::default())
+    });
+    undone.await.unwrap().unwrap();
+    assert!(!beside.join("b.txt").exists() && beside.join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn without_it_the_same_folder_is_outside() {
+    let scene = Scene::new();
+    let beside = scene.beside("beside");
+    let setup =
+        SessionSetup { permissions: Some(PermissionMode::AcceptEdits), ..SessionSetup::default() };
+    let handle = scene.create(setup).await;
+    let path = beside.join("a.txt").display().to_string();
+    scene.model.push(reply([call("c1", "write_file", json!({"path": path, "content": "x\n"}))]));
+    scene.model.push(reply([text("Refused.")]));
+    run(&handle, "write there").await;
+    assert!(!beside.join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn the_folders_of_an_open_session_stay_as_they_are() {
+    let scene = Scene::new();
+    let beside = scene.beside("beside");
+    let with = |folders: Vec<std::path::PathBuf>| SessionSetup {
+        additional_directories: Some(folders),
+        ..SessionSetup::default()
+    };
+    let handle = scene.create(with(vec![beside.clone()])).await;
+    let id = handle.session_id();
+    scene.host.open(id, with(vec![beside])).await.unwrap();
+    let refused = scene.host.open(id, with(Vec::new())).await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+}

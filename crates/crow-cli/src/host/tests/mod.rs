@@ -1,0 +1,6 @@
+mod commands;
+mod folders;
+mod life;
+mod places;
+mod scene;
+mod switching;

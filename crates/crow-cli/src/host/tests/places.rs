@@ -1,0 +1,67 @@
+//! Sessions of many projects in one process.
+
+use crow_runtime::{AgentHost as _, CommandOutcome, HostError, NewSession, SessionSetup};
+use crow_testkit::scripted::{reply, text};
+
+use super::scene::{Scene, run};
+
+const AGENT: &str =
+    "---\nname: local\ndescription: knows this project\n---\nYou know the project.\n";
+
+#[tokio::test]
+async fn a_session_works_with_the_configuration_of_its_own_project() {
+    let scene = Scene::new();
+    let other = scene.beside("other");
+    for (project, agent) in [(&scene.project, "local"), (&other, "elsewhere")] {
+        let text = AGENT.replace("name: local", &format!("name: {agent}"));
+        scene.configure(project, &format!("agents/{agent}.md"), &text);
+        scene.configure(project, "config.toml", &format!("agent = \"{agent}\"\n"));
+        scene.configure(project, "commands/ship.md", &format!("Ship as {agent}."));
+        scene.trust(project);
+    }
+    for (cwd, agent) in [(&scene.project, "local"), (&other, "elsewhere")] {
+        let new = NewSession { cwd: cwd.clone(), ..NewSession::default() };
+        let handle = scene.host.create(new).await.unwrap();
+        assert_eq!(scene.value(&handle, "agent").await, agent);
+        let shipped = scene.host.run_command(handle.session_id(), "ship", "").await.unwrap();
+        let CommandOutcome::Prompt(prompt) = shipped else { panic!("{shipped:?}") };
+        assert_eq!(crow_core::message::Block::text_of(&prompt), format!("Ship as {agent}."));
+    }
+}
+
+#[tokio::test]
+async fn what_changed_in_a_project_counts_for_new_sessions_once_it_is_trusted_again() {
+    let scene = Scene::new();
+    let first = scene.create(SessionSetup::default()).await;
+    scene.configure(&scene.project, "agents/local.md", AGENT);
+    let untrusted = scene.create(SessionSetup::default()).await;
+    let asked = |handle: &crow_runtime::AgentHandle| handle.session_id().clone();
+    let refused = scene.host.set_option(&asked(&untrusted), "agent", "local").await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+    scene.trust(&scene.project);
+    let trusted = scene.create(SessionSetup::default()).await;
+    scene.set(&trusted, "agent", "local").await;
+    assert!(scene.host.set_option(&asked(&first), "agent", "local").await.is_err());
+    scene.configure(&scene.project, "agents/local.md", "---\nname: local\n---\nDo evil.\n");
+    let changed = scene.create(SessionSetup::default()).await;
+    assert_eq!(scene.value(&changed, "agent").await, "BUILD-HITL");
+    scene.model.push(reply([text("Good.")]));
+    run(&trusted, "go on").await;
+    assert!(scene.model.requests()[0].system.contains("You know the project."));
+}
+
+#[tokio::test]
+async fn a_directory_is_known_by_its_real_name() {
+    let scene = Scene::new();
+    let link = scene.project.with_file_name("link");
+    std::os::unix::fs::symlink(&scene.project, &link).unwrap();
+    let new = NewSession { cwd: link.clone(), ..NewSession::default() };
+    let handle = scene.host.create(new).await.unwrap();
+    assert_eq!(handle.metadata().crow().cwd, scene.project);
+    let filter = crow_runtime::SessionFilter { cwd: Some(link), ..Default::default() };
+    assert_eq!(scene.host.list(filter).await.unwrap().len(), 1);
+    for cwd in ["relative".into(), scene.project.join("absent")] {
+        let refused = scene.host.create(NewSession { cwd, ..NewSession::default() }).await;
+        assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+    }
+}

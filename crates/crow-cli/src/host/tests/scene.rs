@@ -1,0 +1,131 @@
+//! A host in folders of its own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::{event::AgentEvent, message::Block, model::Models};
+use crow_runtime::{
+    AgentHandle, AgentHost as _, FileStore, NewSession, SessionSetup, SessionStore, SnapshotLimits,
+    SnapshotStores, StoredRules,
+};
+use crow_testkit::scripted::{ScriptedModel, ScriptedModels};
+use tempfile::TempDir;
+
+use crate::{
+    Environment,
+    host::{AgentLimits, Configured, HostParts, ProductHost, Remembers},
+    trust::{self, Standing},
+};
+
+pub(super) fn environment(home: &Path) -> Environment {
+    Environment::with([("HOME", home.to_str().unwrap())])
+}
+
+pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
+    let snapshots = folder.join("snapshots");
+    let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
+    let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
+    ProductHost::new(HostParts {
+        environment: environment(folder),
+        store,
+        models,
+        providers: None,
+        fallback: Some(model.resolved().info.reference),
+        answerer: Arc::new(crow_core::capability::NoAnswerer),
+        permissions: None,
+        sandbox: None,
+        rules: StoredRules::default(),
+        start: None,
+        configured: Configured::InFiles,
+        snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
+        limits: AgentLimits::default(),
+        reviewer_model: None,
+        remembers: Remembers::Choices,
+    })
+}
+
+/// A host, its user's home, and a project.
+pub(super) struct Scene {
+    pub(super) model: ScriptedModel,
+    pub(super) host: ProductHost,
+    pub(super) home: TempDir,
+    _projects: TempDir,
+    /// The project, resolved.
+    pub(super) project: PathBuf,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let (home, projects) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let model = ScriptedModel::new([]);
+        let host = host(&model, home.path());
+        let project = projects.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&project).unwrap();
+        Self { model, host, home, _projects: projects, project }
+    }
+
+    /// Makes another folder beside the project.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        let path = self.project.parent().unwrap().join(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// Writes a file of a project's configuration.
+    pub(super) fn configure(&self, project: &Path, name: &str, text: &str) {
+        let path = project.join(".crow-agent").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Trusts a project as it is.
+    pub(super) fn trust(&self, project: &Path) {
+        let environment = environment(self.home.path());
+        let standing = trust::standing(project, &environment).unwrap();
+        let Standing::Untrusted(untrusted) = standing else { panic!("{standing:?}") };
+        let store = trust::trust_store(&environment).unwrap();
+        store.add(untrusted.contents.root(), untrusted.fingerprint).unwrap();
+    }
+
+    pub(super) async fn create(&self, setup: SessionSetup) -> AgentHandle {
+        let new = NewSession { cwd: self.project.clone(), setup, ..NewSession::default() };
+        self.host.create(new).await.unwrap()
+    }
+
+    pub(super) async fn value(&self, handle: &AgentHandle, name: &str) -> String {
+        let options = self.host.options(handle.session_id()).await.unwrap();
+        options.into_iter().find(|option| option.name == name).unwrap().value
+    }
+
+    pub(super) async fn set(&self, handle: &AgentHandle, name: &str, value: &str) {
+        self.host.set_option(handle.session_id(), name, value).await.unwrap();
+    }
+
+    /// Returns the switches in the log of a session.
+    pub(super) fn switches(&self, handle: &AgentHandle) -> Vec<String> {
+        let stored = self.host.runtime().config().store.read(handle.session_id()).unwrap();
+        let switches = stored.events.into_iter().filter_map(|line| match line.event {
+            AgentEvent::Switch { change } => Some(change),
+            _ => None,
+        });
+        switches.collect()
+    }
+}
+
+/// Says something, and waits for the end of the run.
+pub(super) async fn run(handle: &AgentHandle, words: &str) {
+    let mut events = handle.subscribe();
+    handle.send_input(vec![Block::text(words)]).unwrap();
+    while let Some(seen) = events.next().await {
+        if let crow_runtime::Observed::Event(event) = seen
+            && event.session_id == *handle.session_id()
+            && matches!(event.event, AgentEvent::RunEnd { .. })
+        {
+            return;
+        }
+    }
+    panic!("the run has no end");
+}

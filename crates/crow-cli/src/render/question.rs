@@ -1,0 +1,95 @@
+//! What an agent asks the user, and what the user said.
+
+use std::fmt::Write as _;
+
+use crow_core::capability::{QuestionAnswer, UserQuestion};
+
+use super::{
+    ConsoleStyle,
+    neutral::{exact, exact_line},
+    paint::Paint,
+    wrap::{hanging, width, wrapped},
+};
+
+/// Writes the question and what can be chosen, numbered from 1. `who` names the agent, if it is another than the primary.
+pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQuestion) -> String {
+    let header = question.header.as_ref().map(|header| format!("{}: ", exact_line(header)));
+    let mut lines = String::new();
+    let mut before = format!("{who}{}", header.unwrap_or_default());
+    let mut prefix = "? ";
+    for line in question.text.lines() {
+        let text = format!("{}{}", std::mem::take(&mut before), exact(line));
+        lines.push_str(&hanging(style, Paint::Yellow, (prefix, "  "), &text));
+        prefix = "  ";
+    }
+    let last = question.choices.len().to_string().len();
+    for (number, choice) in (1..).zip(&question.choices) {
+        let first = format!("  {number:>last$}  ");
+        let rest = " ".repeat(width(&first));
+        let mut text = exact_line(&choice.label);
+        if let Some(description) = &choice.description {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ": {}", exact_line(description));
+        }
+        lines.push_str(&hanging(style, Paint::Plain, (&first, &rest), &text));
+    }
+    lines
+}
+
+/// Writes what the user said. That nobody was there stands in what the call came to.
+pub(super) fn user_answer(style: &ConsoleStyle, who: &str, answer: &QuestionAnswer) -> String {
+    let said = match answer {
+        QuestionAnswer::Text { text } => format!("you: {}", exact_line(text)),
+        QuestionAnswer::Chosen { labels } => format!("you: {}", exact_line(&labels.join(", "))),
+        QuestionAnswer::Declined => "you gave no answer".to_owned(),
+        QuestionAnswer::Nobody { .. } => return String::new(),
+    };
+    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{who}{said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::capability::QuestionChoice;
+
+    use super::*;
+
+    #[test]
+    fn a_question_shows_its_choices_and_nothing_of_it_commands_the_terminal() {
+        let choice = |label: &str, description: Option<&str>| QuestionChoice {
+            label: label.into(),
+            description: description.map(str::to_owned),
+        };
+        let question = UserQuestion {
+            text: "Which database\u{1b}[2J should it be?\nIt cannot be changed later.".into(),
+            header: Some("data".into()),
+            choices: vec![
+                choice("SQLite", Some("one file, nothing to run, which is enough for one person")),
+                choice("Postgre\nSQL", None),
+            ],
+            multiple: false,
+            free_text: true,
+        };
+        let style = ConsoleStyle::plain(50);
+        insta::assert_snapshot!(user_question(&style, "planner: ", &question), @"
+        ? planner: data: Which database␛[2J should it be?
+          It cannot be changed later.
+          1  SQLite: one file, nothing to run, which is
+             enough for one person
+          2  Postgre SQL
+        ");
+    }
+
+    #[test]
+    fn what_the_user_said_is_one_line() {
+        let style = ConsoleStyle::plain(80);
+        let table = [
+            (QuestionAnswer::Text { text: "the\nold one".into() }, "· you: the old one\n"),
+            (QuestionAnswer::Chosen { labels: vec!["a".into(), "b".into()] }, "· you: a, b\n"),
+            (QuestionAnswer::Declined, "· you gave no answer\n"),
+            (QuestionAnswer::Nobody { hint: "no terminal".into() }, ""),
+        ];
+        for (answer, expected) in table {
+            assert_eq!(user_answer(&style, "", &answer), expected);
+        }
+    }
+}

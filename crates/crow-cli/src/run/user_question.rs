@@ -1,0 +1,150 @@
+//! Answering what an agent asks: numbers that stand for choices, or words.
+
+use crow_core::capability::{QuestionAnswer, UserQuestion};
+
+/// What is typed by somebody who does not want to answer.
+pub(super) const NONE: &str = "-";
+
+/// Reads an answer from what was typed, or none if it is not understood.
+pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<QuestionAnswer> {
+    let line = line.trim();
+    if line == NONE {
+        return Some(QuestionAnswer::Declined);
+    }
+    let answer = match labels(line, question) {
+        Typed::Labels(labels) => QuestionAnswer::Chosen { labels },
+        Typed::Words => QuestionAnswer::Text { text: line.to_owned() },
+        Typed::NoSuchNumber => return None,
+    };
+    question.takes(&answer).then_some(answer)
+}
+
+/// Writes what stands before the answer.
+pub(super) fn prompt(question: &UserQuestion) -> String {
+    format!("  {}: ", can_be_answered(question))
+}
+
+/// Says what can be answered, after an answer that is not understood.
+pub(super) fn not_understood(question: &UserQuestion) -> String {
+    format!("answer with {}", can_be_answered(question))
+}
+
+/// Whether a line can be nothing but an answer, however fast it was typed: numbers where there is something to choose.
+pub(super) fn is_plain(line: &str, question: &UserQuestion) -> bool {
+    matches!(labels(line.trim(), question), Typed::Labels(_))
+}
+
+fn can_be_answered(question: &UserQuestion) -> String {
+    let count = question.choices.len();
+    let numbers = match (count, question.multiple) {
+        (0, _) => return format!("words, or {NONE} for no answer"),
+        (1, _) => "1".to_owned(),
+        (_, false) => format!("1 to {count}"),
+        (_, true) => format!("some of 1 to {count} (such as 1,{count})"),
+    };
+    let words = if question.free_text { ", words" } else { "" };
+    format!("{numbers}{words}, or {NONE} for no answer")
+}
+
+/// What a line is about.
+enum Typed {
+    Labels(Vec<String>),
+    Words,
+    NoSuchNumber,
+}
+
+fn labels(line: &str, question: &UserQuestion) -> Typed {
+    let choices = &question.choices;
+    if let Some(choice) = choices.iter().find(|choice| choice.label.eq_ignore_ascii_case(line)) {
+        return Typed::Labels(vec![choice.label.clone()]);
+    }
+    let parts = line.split([',', ' ']).filter(|part| !part.is_empty());
+    let numbers: Result<Vec<usize>, _> = parts.map(str::parse).collect();
+    let Ok(numbers) = numbers else { return Typed::Words };
+    if choices.is_empty() {
+        return Typed::Words;
+    }
+    let chosen: Option<Vec<_>> = numbers
+        .iter()
+        .map(|number| Some(choices.get(number.checked_sub(1)?)?.label.clone()))
+        .collect();
+    match chosen {
+        Some(labels) if !labels.is_empty() && (question.multiple || labels.len() == 1) => {
+            Typed::Labels(labels)
+        }
+        Some(_) | None => Typed::NoSuchNumber,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crow_core::capability::QuestionChoice;
+
+    use super::*;
+
+    fn question(labels: &[&str], multiple: bool) -> UserQuestion {
+        let choice = |label: &&str| QuestionChoice { label: (*label).into(), description: None };
+        UserQuestion {
+            text: "Which?".into(),
+            header: None,
+            choices: labels.iter().map(choice).collect(),
+            multiple,
+            free_text: true,
+        }
+    }
+
+    #[test]
+    fn numbers_and_labels_choose_and_other_words_are_the_answer() {
+        let chosen = |labels: &[&str]| {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            Some(QuestionAnswer::Chosen { labels })
+        };
+        let words = |text: &str| Some(QuestionAnswer::Text { text: text.into() });
+        let (one, several, free) = (
+            question(&["SQLite", "PostgreSQL"], false),
+            question(&["a", "b", "c"], true),
+            question(&[], false),
+        );
+        let table = [
+            (&one, "1\n", chosen(&["SQLite"])),
+            (&one, " 2 ", chosen(&["PostgreSQL"])),
+            (&one, "sqlite", chosen(&["SQLite"])),
+            (&one, "1,2", None),
+            (&one, "0", None),
+            (&one, "3", None),
+            (&one, "", None),
+            (&one, "-", Some(QuestionAnswer::Declined)),
+            (&one, "3 of them", words("3 of them")),
+            (&several, "1, 3", chosen(&["a", "c"])),
+            (&several, "3 1", chosen(&["c", "a"])),
+            (&several, "1,4", None),
+            (&free, "42", words("42")),
+            (&free, "the old one", words("the old one")),
+            (&free, "   ", None),
+        ];
+        for (question, line, expected) in table {
+            assert_eq!(parse_answer(line, question), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_answered_is_said() {
+        assert_eq!(prompt(&question(&[], false)), "  words, or - for no answer: ");
+        assert_eq!(prompt(&question(&["a"], true)), "  1, words, or - for no answer: ");
+        assert_eq!(prompt(&question(&["a", "b"], false)), "  1 to 2, words, or - for no answer: ");
+        assert_eq!(
+            not_understood(&question(&["a", "b", "c"], true)),
+            "answer with some of 1 to 3 (such as 1,3), words, or - for no answer"
+        );
+    }
+
+    #[test]
+    fn only_what_chooses_is_plain() {
+        let question = question(&["a", "b"], false);
+        let table =
+            [("1", true), ("b", true), ("7", false), ("run the tests", false), ("-", false)];
+        for (line, plain) in table {
+            assert_eq!(is_plain(line, &question), plain, "{line}");
+        }
+    }
+}

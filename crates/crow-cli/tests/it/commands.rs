@@ -1,0 +1,90 @@
+//! Commands of a session, at a terminal and on the command line.
+
+use std::fs;
+
+use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use serde_json::json;
+
+use crate::{program::Place, terminal::Terminal};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+
+async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+async fn opened(place: &Place) -> Terminal {
+    let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
+    terminal.prompts("").await;
+    terminal
+}
+
+#[tokio::test]
+async fn a_prompt_in_a_file_is_a_command_of_the_chat() {
+    let (server, place) = with_replies([Reply::new().text("Good day, Ada.").into()]).await;
+    let folder = place.home(".config/crow-agent/prompts/commands");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1 politely.\n";
+    fs::write(folder.join("greet.md"), text).unwrap();
+    let mut terminal = opened(&place).await;
+    terminal.keys("/help\r");
+    terminal.shows("greets somebody").await.prompts("").await;
+    terminal.keys("/greet Ada\r");
+    terminal.shows("Good day, Ada.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert!(requests[0].body.to_string().contains("Greet Ada politely."));
+}
+
+#[tokio::test]
+async fn a_mode_that_is_set_in_the_chat_holds_from_the_next_prompt_on() {
+    let done = json!({"summary": "I looked at it."});
+    let (server, place) = with_replies([
+        Reply::new().text("It is written.").into(),
+        Reply::new().call("c1", "task_complete", &done).into(),
+    ])
+    .await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("/mode judge\r");
+    terminal.shows("mode: judge").await.prompts("").await;
+    terminal.keys("write it\r");
+    terminal.shows("I looked at it.").await.prompts("").await;
+    terminal.keys("/status\r");
+    terminal.shows("judge, reviewer looks").await.prompts("").await;
+    terminal.keys("/new\r");
+    terminal.prompts("").await;
+    terminal.keys("/mode\r");
+    terminal.shows("* judge").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    assert!(requests[0].body.to_string().contains("submit_for_review"));
+    assert!(requests[1].body.to_string().contains("You are reviewer"));
+}
+
+#[tokio::test]
+async fn a_session_is_exported_as_markdown() {
+    let (server, place) = with_replies([Reply::new().text("Good day.").into()]).await;
+    place.run(&["run", "say something", "-m", MODEL]).await.exited(0);
+    let exported = place.run(&["sessions", "export", &place.id()]).await;
+    let text = &exported.exited(0).out;
+    assert!(text.starts_with("# say something\n"), "{text}");
+    assert!(text.contains("## User\n\nsay something") && text.contains("Good day."), "{text}");
+    place.run(&["sessions", "export", "absent"]).await.exited(2);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_script_does_the_same_whatever_was_chosen_in_a_chat() {
+    let (server, place) = with_replies([Reply::new().text("Good day.").into()]).await;
+    let mut terminal = opened(&place).await;
+    terminal.keys("/agents PLAN\r");
+    terminal.shows("agent: PLAN").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    place.run(&["run", "say something", "-m", MODEL]).await.exited(0);
+    assert!(server.finish().await.unwrap()[0].body.to_string().contains("You are builder"));
+}

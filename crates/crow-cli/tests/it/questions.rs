@@ -1,0 +1,121 @@
+//! What agents ask the user, at a terminal and without one.
+
+use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::{program::Place, terminal::Terminal};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+
+async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    (server, place)
+}
+
+fn asks() -> Step {
+    let input = json!({"question": "Which database?", "choices": ["SQLite", "PostgreSQL"]});
+    Reply::new().call("c1", "ask_user", &input).into()
+}
+
+fn says(text: &str) -> Step {
+    Reply::new().text(text).into()
+}
+
+async fn chat(place: &Place) -> Terminal {
+    let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
+    terminal.prompts("").await.keys("set it up\r");
+    terminal.shows("? Which database?").await.shows("  2  PostgreSQL").await;
+    terminal.shows("1 to 2, words, or - for no answer:").await;
+    terminal
+}
+
+/// What the model was told in its second request.
+async fn told(server: ModelServer) -> String {
+    server.finish().await.unwrap()[1].body.to_string()
+}
+
+#[tokio::test]
+async fn a_number_chooses_and_the_model_is_told_what_was_chosen() {
+    let (server, place) = with_replies([asks(), says("So be it.")]).await;
+    let mut terminal = chat(&place).await;
+    terminal.keys("2\r");
+    terminal.shows("you: PostgreSQL").await.shows("So be it.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(told(server).await.contains("The user chose: PostgreSQL"));
+}
+
+#[tokio::test]
+async fn words_answer_a_question_once_it_was_said_what_can_be_answered() {
+    let (server, place) = with_replies([asks(), says("Neither, then.")]).await;
+    let mut terminal = chat(&place).await;
+    terminal.keys("7\r");
+    terminal.shows("answer with 1 to 2").await;
+    terminal.keys("none at all\r");
+    terminal.shows("you: none at all").await.shows("Neither, then.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(told(server).await.contains("The user wrote: none at all"));
+}
+
+#[tokio::test]
+async fn the_end_of_input_is_no_answer_and_the_agent_goes_on() {
+    let (server, place) = with_replies([asks(), says("I take SQLite.")]).await;
+    let mut terminal = chat(&place).await;
+    terminal.keys("\u{4}");
+    terminal.shows("you gave no answer").await.shows("I take SQLite.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(told(server).await.contains("does not want to answer"));
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_what_an_agent_asks_and_the_chat_goes_on() {
+    let (server, place) = with_replies([asks(), says("Again.")]).await;
+    let mut terminal = chat(&place).await;
+    terminal.keys("\u{3}");
+    terminal.shows("withdrawn").await.shows("interrupted").await.prompts("").await;
+    terminal.keys("2\r");
+    terminal.shows("Again.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert!(!told(server).await.contains("The user chose"));
+}
+
+#[tokio::test]
+async fn a_run_at_a_terminal_asks_too() {
+    let (server, place) = with_replies([asks(), says("So be it.")]).await;
+    let mut terminal = Terminal::start(&place, &["run", "go", "-m", MODEL], 80, "xterm-256color");
+    terminal.shows("  1  SQLite").await.shows("or - for no answer:").await;
+    terminal.keys("9\r");
+    terminal.shows("answer with 1 to 2").await;
+    terminal.sees("the prompt again", |screen| screen.ends_with("for no answer:")).await;
+    terminal.keys("sqlite\r");
+    terminal.shows("you: SQLite").await.shows("So be it.").await;
+    terminal.exits(0).await;
+    assert!(told(server).await.contains("The user chose: SQLite"));
+}
+
+#[tokio::test]
+async fn without_a_terminal_the_model_is_told_at_once_that_nobody_can_be_asked() {
+    let (server, place) = with_replies([asks(), says("I take SQLite.")]).await;
+    let ran = place.run(&["run", "go", "-m", MODEL, "-o", "json"]).await;
+    assert_eq!(ran.result()["text"], "I take SQLite.");
+    let told = told(server).await;
+    assert!(told.contains("Nobody can be asked now: there is no terminal to ask at"), "{told}");
+}
+
+#[tokio::test]
+async fn a_session_killed_while_it_asked_goes_on_with_the_question_closed() {
+    let (server, place) = with_replies([asks(), says("Where were we?")]).await;
+    let terminal = chat(&place).await;
+    let pid = Pid::from_raw(terminal.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let session = place.session();
+    let id = session.file_name().unwrap().to_str().unwrap();
+    let ran = place.run(&["run", "go on", "--resume", id, "-o", "json"]).await;
+    assert_eq!(ran.result()["text"], "Where were we?");
+    assert!(told(server).await.contains("The call was interrupted"));
+}
