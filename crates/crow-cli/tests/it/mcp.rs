@@ -80,6 +80,8 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
         {"id": "docs", "matcher": {"tool_name": "mcp__docs__*"}, "decision": "allow"}
     ]});
     write(&place.home(".config/crow-agent/permissions.json"), &rule.to_string());
+    let explained = place.run(&["permissions", "explain", TOOL]).await;
+    assert!(explained.exited(0).out.contains("the rule docs"), "{}", explained.out);
     place.run(&["run", "look"]).await.exited(0);
     assert!(place.project("calls").exists());
     server.finish().await.unwrap();
