@@ -1,7 +1,7 @@
 //! A session that a connection shows.
 
 use crow_runtime::AgentHandle;
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::requests::Request;
@@ -15,7 +15,7 @@ pub(super) struct Attached {
     pub handle: AgentHandle,
     requests: mpsc::Sender<Request>,
     leave: CancellationToken,
-    pump: JoinHandle<()>,
+    pump: JoinSet<()>,
 }
 
 impl Attached {
@@ -23,7 +23,7 @@ impl Attached {
         handle: AgentHandle,
         requests: mpsc::Sender<Request>,
         leave: CancellationToken,
-        pump: JoinHandle<()>,
+        pump: JoinSet<()>,
     ) -> Self {
         Self { handle, requests, leave, pump }
     }
@@ -40,13 +40,12 @@ impl Attached {
     pub(super) async fn leave(mut self) {
         self.leave.cancel();
         // A task that broke down has nothing more to say.
-        drop((&mut self.pump).await);
+        drop(self.pump.join_next().await);
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
         self.leave.cancel();
-        self.pump.abort();
     }
 }

@@ -13,7 +13,10 @@ use agent_client_protocol::{
 use crow_core::ids::SessionId;
 use crow_runtime::{AgentHandle, NewSession, SessionSetup};
 use futures_util::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -235,8 +238,9 @@ impl Connection {
             leave: leave.clone(),
             begin,
         });
-        let pump = tokio::spawn(pump.run());
-        self.attached().insert(id.clone(), Attached::new(handle, sender, leave, pump));
+        let mut task = JoinSet::new();
+        task.spawn(pump.run());
+        self.attached().insert(id.clone(), Attached::new(handle, sender, leave, task));
         self.shared.attached(&id);
         if let Some(replayed) = replayed {
             // The session's task ended instead: there is nothing more to show.

@@ -13,7 +13,7 @@ use crow_runtime::AgentHost;
 use futures_util::future::join_all;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    task::JoinHandle,
+    task::JoinSet,
     time::sleep,
 };
 
@@ -101,7 +101,8 @@ impl AcpServer {
             () = stop => None,
         };
         // A task, since it may not be left half done when the last word is written meanwhile.
-        let mut closing = tokio::spawn(async move { connection.end().await });
+        let mut closing = JoinSet::new();
+        closing.spawn(async move { connection.end().await });
         let result = match early {
             Some(result) => result,
             None => {
@@ -111,10 +112,8 @@ impl AcpServer {
                 }
             }
         };
-        if !closing.is_finished() {
-            // What broke down there has nothing more to say.
-            drop(closing.await);
-        }
+        // What broke down there has nothing more to say.
+        drop(closing.join_next().await);
         match result {
             // It could not be told its last answers.
             Err(_) if wire.has_ended() => Ok(()),
@@ -132,9 +131,9 @@ pub(super) fn agent(connection: &Arc<Connection>, wire: &Arc<Wire>) -> impl Conn
 }
 
 /// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
-async fn last_words(closing: &mut JoinHandle<()>, wire: &Wire) {
-    // As below.
-    drop(closing.await);
+async fn last_words(closing: &mut JoinSet<()>, wire: &Wire) {
+    // What broke down there has nothing more to say.
+    drop(closing.join_next().await);
     sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
 }
 

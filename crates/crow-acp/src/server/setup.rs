@@ -73,6 +73,7 @@ fn mcp_server(server: McpServer) -> Result<McpServerConfig, Error> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 fn text_of(prompt: PromptOfClient) -> Result<SystemPrompt, Error> {
     let mut text = String::new();
     for block in prompt.content {

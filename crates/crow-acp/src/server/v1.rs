@@ -100,6 +100,7 @@ pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl Connec
 }
 
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 fn request_of(
     connection: &Arc<Connection>,
     peer: Arc<dyn Peer>,
@@ -114,7 +115,7 @@ fn request_of(
         }
         _ if !connection.is_introduced() => {
             let mut error = Error::invalid_request();
-            error.message = "initialize comes first".to_owned();
+            "initialize comes first".clone_into(&mut error.message);
             responder.respond_with_error(error)
         }
         ClientRequest::PromptRequest(request) => {
@@ -182,6 +183,7 @@ async fn answer_of(
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 async fn session(
     connection: &Connection,
     peer: Arc<dyn Peer>,
@@ -243,6 +245,7 @@ async fn session(
 }
 
 /// Answers what concerns sessions that need not be open, and who uses the agent.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 async fn stored(connection: &Connection, request: ClientRequest) -> Result<AgentResponse, Error> {
     let host = connection.shared.host()?;
     Ok(match request {

@@ -141,6 +141,7 @@ pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl Connec
 }
 
 /// Does what a request asks for, or has it done. Never waits.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 fn request_of(
     connection: &Arc<Connection>,
     peer: Arc<dyn Peer>,
@@ -267,6 +268,7 @@ fn setup(
     })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 async fn session(
     connection: &Connection,
     peer: &Arc<dyn Peer>,
@@ -324,6 +326,7 @@ async fn said(
 }
 
 /// Answers what concerns sessions that need not be open, and who uses the agent.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 async fn stored(connection: &Connection, request: ClientRequest) -> Result<Value, Error> {
     let host = connection.shared.host()?;
     match request {

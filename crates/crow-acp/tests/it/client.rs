@@ -16,7 +16,7 @@ use tokio::{
         AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf,
         WriteHalf,
     },
-    task::JoinHandle,
+    task::JoinSet,
     time::timeout,
 };
 
@@ -64,7 +64,8 @@ impl Product {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let (incoming, outgoing) = tokio::io::split(theirs);
         let server = self.server.clone();
-        let serving = tokio::spawn(async move {
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
             server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
         });
         let (read, write) = tokio::io::split(ours);
@@ -85,7 +86,7 @@ impl Product {
 pub(crate) struct Client {
     write: Option<WriteHalf<DuplexStream>>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    serving: JoinHandle<()>,
+    serving: JoinSet<()>,
     next_id: u64,
     /// What came and was not asked for, the oldest first.
     pub(crate) seen: VecDeque<Value>,
@@ -193,7 +194,8 @@ impl Client {
     pub(crate) async fn leave(mut self) {
         drop(self.write.take().map(|mut write| async move { write.shutdown().await }));
         drop(self.lines);
-        timeout(PATIENCE, self.serving).await.expect("the agent stays").unwrap();
+        let gone = timeout(PATIENCE, self.serving.join_next()).await.expect("the agent stays");
+        gone.unwrap().unwrap();
     }
 }
 

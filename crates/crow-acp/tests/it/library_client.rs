@@ -6,7 +6,7 @@ use agent_client_protocol::{
     v1::schema::{InitializeRequest, SessionNotification, SessionUpdate, StopReason},
 };
 use crow_testkit::scripted::{reply, text};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
 use crate::client::Product;
@@ -17,18 +17,19 @@ async fn a_turn_with_the_librarys_client() {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (incoming, outgoing) = tokio::io::split(theirs);
     let server = product.server.clone();
-    let serving = tokio::spawn(async move {
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
         server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
     });
     let (read, write) = tokio::io::split(ours);
     let transport = ByteStreams::new(write.compat_write(), read.compat());
-    let (told, mut updates) = mpsc::unbounded_channel();
+    let (told, mut updates) = mpsc::channel(64);
     let cwd = product.cwd();
     let stop = Client
         .v1()
         .on_receive_notification(
             async move |update: SessionNotification, _| {
-                told.send(update).unwrap();
+                told.send(update).await.unwrap();
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
@@ -57,5 +58,5 @@ async fn a_turn_with_the_librarys_client() {
         }
     }
     assert_eq!(said, "Hello.");
-    serving.await.unwrap();
+    serving.join_next().await.unwrap().unwrap();
 }

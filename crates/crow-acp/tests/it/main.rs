@@ -1,4 +1,11 @@
 //! The agent as clients see it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail loudly"
+)]
 
 mod bad_input;
 mod client;
