@@ -52,9 +52,7 @@ async fn a_turn_with_the_librarys_client() {
     let mut said = String::new();
     while let Ok(update) = updates.try_recv() {
         if let SessionUpdate::AgentMessageChunk(chunk) = update.update {
-            said.push_str(
-                &serde_json::to_value(chunk.content).unwrap()["text"].as_str().unwrap().to_owned(),
-            );
+            said.push_str(serde_json::to_value(chunk.content).unwrap()["text"].as_str().unwrap());
         }
     }
     assert_eq!(said, "Hello.");

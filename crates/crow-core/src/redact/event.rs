@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Redactor;
 use crate::{
     capability::{PermissionAnswer, PermissionRequest, QuestionAnswer, UserQuestion},
-    event::{AgentEvent, AgentState, RunOutcome},
+    event::{AgentEvent, AgentState, CheckRun, RunOutcome},
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
     permission::GrantOffer,
@@ -69,10 +69,7 @@ impl Redactor {
                     .flat_map(|item| [&mut item.content].into_iter().chain(&mut item.active_form)),
             ),
             AgentEvent::Checks { checks, unverified, .. } => {
-                for check in checks {
-                    self.texts([&mut check.name, &mut check.command]);
-                    self.texts(check.error.as_mut());
-                }
+                self.checks(checks);
                 self.texts(unverified.as_mut());
             }
             AgentEvent::Error { error, provider } => {
@@ -99,6 +96,13 @@ impl Redactor {
             | AgentEvent::Rewind { .. }
             | AgentEvent::Cancelling
             | AgentEvent::Cancelled => {}
+        }
+    }
+
+    fn checks(&self, checks: &mut [CheckRun]) {
+        for check in checks {
+            self.texts([&mut check.name, &mut check.command]);
+            self.texts(check.error.as_mut());
         }
     }
 
