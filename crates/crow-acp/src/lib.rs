@@ -7,4 +7,4 @@
 mod server;
 mod view;
 
-pub use server::{AcpError, AcpIdentity, AcpServer, TerminalLogin};
+pub use server::{AccessToken, AcpError, AcpIdentity, AcpServer, TerminalLogin};

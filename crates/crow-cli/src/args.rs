@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -148,6 +148,13 @@ pub(crate) struct RunOptions {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
+    /// Serve over HTTP at http://ADDRESS/acp instead, for instance 127.0.0.1:8420
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Whoever connects must show the token in this file; needed where others can reach the address. The variable
+    /// CROW_ACP_TOKEN is taken as well
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub token_file: Option<PathBuf>,
     /// The most model calls of a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_steps: Option<u32>,

@@ -4,6 +4,7 @@ mod attached;
 mod connection;
 mod convert;
 mod fault;
+mod http;
 mod identity;
 mod initialize;
 mod list;
@@ -19,5 +20,6 @@ mod v1;
 mod v2;
 mod wire;
 
+pub use http::AccessToken;
 pub use identity::{AcpIdentity, TerminalLogin};
 pub use serve::{AcpError, AcpServer};

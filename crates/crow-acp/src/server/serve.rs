@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use agent_client_protocol::{Agent, Client, ConnectTo, Error};
 use crow_core::ids::SessionId;
 use crow_runtime::AgentHost;
+use futures_util::future::join_all;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinHandle,
@@ -31,9 +32,15 @@ const FLUSH: Duration = Duration::from_millis(100);
 
 /// Why a connection broke down.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection to the client broke down: {message}")]
+#[error("clients cannot be served: {message}")]
 pub struct AcpError {
     message: String,
+}
+
+impl AcpError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
 }
 
 /// Serves a product to clients. Cheap to clone.
@@ -49,9 +56,15 @@ pub(super) struct Shared {
     pub identity: AcpIdentity,
     /// How many connections show a session.
     shown: Mutex<HashMap<SessionId, usize>>,
+    /// The connections that were made and may still be there.
+    connections: Mutex<Vec<Weak<Connection>>>,
 }
 
 impl AcpServer {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Makes a server of a product.
     pub fn new(host: Arc<dyn AgentHost>, identity: AcpIdentity) -> Self {
         Self::of(Ok(host), identity)
@@ -65,7 +78,7 @@ impl AcpServer {
 
     fn of(host: Result<Arc<dyn AgentHost>, String>, identity: AcpIdentity) -> Self {
         let shown = Mutex::default();
-        Self { shared: Arc::new(Shared { host, identity, shown }) }
+        Self { shared: Arc::new(Shared { host, identity, shown, connections: Mutex::default() }) }
     }
 
     /// Serves one client until it is gone: one message per line. The sessions that it opened are closed then, unless
@@ -105,7 +118,7 @@ impl AcpServer {
         match result {
             // It could not be told its last answers.
             Err(_) if wire.has_ended() => Ok(()),
-            result => result.map_err(|error| AcpError { message: error.message }),
+            result => result.map_err(|error| AcpError::new(error.message)),
         }
     }
 }
@@ -126,6 +139,24 @@ async fn last_words(closing: &mut JoinHandle<()>, wire: &Wire) {
 }
 
 impl Shared {
+    /// Keeps a connection in mind.
+    pub(super) fn connected(&self, connection: &Arc<Connection>) {
+        let mut connections = self.connections();
+        connections.retain(|known| known.strong_count() > 0);
+        connections.push(Arc::downgrade(connection));
+    }
+
+    /// Ends all connections that are kept in mind.
+    pub(super) async fn end_all(&self) {
+        let all: Vec<_> =
+            self.connections().drain(..).filter_map(|known| known.upgrade()).collect();
+        join_all(all.iter().map(|connection| connection.end())).await;
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the product.
     pub(super) fn host(&self) -> Result<&Arc<dyn AgentHost>, Error> {
         self.host.as_ref().map_err(|reason| {

@@ -42,14 +42,21 @@ pub(super) struct Wire {
     written: AtomicU64,
     moved: Notify,
     ended: CancellationToken,
+    /// Nobody says what is written: nothing is waited for.
+    unseen: bool,
 }
 
 impl Wire {
+    /// Makes the way to a client of which nobody says what is written.
+    pub(super) fn unseen() -> Self {
+        Self { unseen: true, ..Self::default() }
+    }
+
     /// Waits until one more update may be sent. Returns at once where nothing waits.
     pub(super) async fn room(&self) {
         loop {
             let moved = self.moved.notified();
-            if self.waiting() < WAITING_UPDATES {
+            if self.unseen || self.waiting() < WAITING_UPDATES {
                 return;
             }
             moved.await;

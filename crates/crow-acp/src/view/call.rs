@@ -319,7 +319,10 @@ impl View {
         let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
         call.content.extend(call.head.clone());
         if let Some(patch) = preview {
-            let shown = of_preview(self.contents.as_ref(), &self.cwd, patch);
+            let shown = {
+                let call = (facts.tool, facts.arguments);
+                of_preview(self.contents.as_ref(), &self.cwd, patch, call)
+            };
             call.content.extend(shown.content);
             if !shown.locations.is_empty() {
                 locations = shown.locations;

@@ -61,7 +61,7 @@ impl View {
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
         let diffs = match patch {
-            Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch),
+            Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments)),
             None => super::diff::Shown::default(),
         };
         let session = self.session_of(&stage);

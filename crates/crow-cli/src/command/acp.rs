@@ -1,10 +1,11 @@
 //! `acp`.
 
-use std::{env::current_exe, sync::Arc};
+use std::{env::current_exe, fs, path::Path, sync::Arc};
 
-use crow_acp::{AcpIdentity, AcpServer, TerminalLogin};
+use crow_acp::{AccessToken, AcpIdentity, AcpServer, TerminalLogin};
 use crow_core::model::Models;
 use crow_runtime::{HandleAnswerer, SessionSetup};
+use tokio::net::TcpListener;
 
 use crate::{
     CliError, Environment,
@@ -16,8 +17,12 @@ use crate::{
     trust,
 };
 
+/// The variable that holds the token which clients must show.
+const TOKEN: &str = "CROW_ACP_TOKEN";
+
 /// `acp`: serves an editor until it goes away.
 pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+    let listen = args.listen.map(|address| (address, args.token_file.clone()));
     let request = AgentRequest::from(args);
     let identity = AcpIdentity {
         name: "crow-agent".to_owned(),
@@ -39,18 +44,49 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
             AcpServer::unusable(format!("{}{hint}", error.message), identity)
         }
     };
-    let mut signals = Signals::new()?;
-    let wish = async move {
-        loop {
-            match signals.next().await {
-                Wish::Interrupt | Wish::End => break,
-                Wish::Continue => {}
-            }
+    let stop = stop(Signals::new()?);
+    let served = match listen {
+        None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
+        Some((address, file)) => {
+            let token = token(file.as_deref(), environment)?;
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                CliError::failed(format!("cannot listen at {address}: {error}"))
+            })?;
+            let address = listener.local_addr().unwrap_or(address);
+            say(&format!("serving editors at http://{address}/acp; ctrl-c ends it"));
+            server.serve_http(listener, token, stop).await
         }
     };
-    let served = server.serve(tokio::io::stdin(), tokio::io::stdout(), wish).await;
     served.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(ExitCode::Done)
+}
+
+/// Waits for a signal that ends the program.
+async fn stop(mut signals: Signals) {
+    loop {
+        match signals.next().await {
+            Wish::Interrupt | Wish::End => return,
+            Wish::Continue => {}
+        }
+    }
+}
+
+/// Reads the token that clients must show, if there is one.
+fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<AccessToken>, CliError> {
+    let token = match file {
+        Some(file) => Some(fs::read_to_string(file).map_err(|error| {
+            CliError::usage(format!("cannot read the token in {}: {error}", file.display()))
+        })?),
+        None => environment.var(TOKEN),
+    };
+    let Some(token) = token else { return Ok(None) };
+    AccessToken::new(token.trim()).map(Some).ok_or_else(|| {
+        CliError::usage(format!(
+            "the token has fewer than {} characters, or some that are none of ASCII",
+            AccessToken::SHORTEST
+        ))
+        .hint("openssl rand -hex 32 makes a good one")
+    })
 }
 
 fn product_host(

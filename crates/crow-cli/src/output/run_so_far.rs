@@ -99,11 +99,7 @@ impl RunSoFar {
             }
             AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
                 self.on_files(&result.metadata.files_modified);
-                let title = self.titles.remove(&key(envelope, call_id));
-                if let Some(denial) = denial {
-                    let title = title.unwrap_or_else(|| tool.clone());
-                    self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
-                }
+                self.on_call_end(envelope, (call_id, reply_id), tool, denial.as_ref());
             }
             AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } => {
                 self.on_files(files);
@@ -267,6 +263,20 @@ impl RunSoFar {
             if self.known_files.insert(file.clone()) {
                 self.files.push(file.clone());
             }
+        }
+    }
+
+    fn on_call_end(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, reply_id): (&CallId, &ReplyId),
+        tool: &str,
+        denial: Option<&Denial>,
+    ) {
+        let title = self.titles.remove(&key(envelope, call_id));
+        if let Some(denial) = denial {
+            let title = title.unwrap_or_else(|| tool.to_owned());
+            self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
         }
     }
 

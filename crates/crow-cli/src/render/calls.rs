@@ -83,6 +83,12 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.show_question(envelope, call_id, about)
     }
 
+    /// Shows how a question was closed.
+    pub(super) fn on_question_closed(&mut self, envelope: &Envelope) -> io::Result<()> {
+        self.questions = self.questions.saturating_sub(1);
+        self.lines(&phrase::event(&self.style, envelope))
+    }
+
     /// Shows what an agent asks.
     pub(super) fn on_user_question(
         &mut self,

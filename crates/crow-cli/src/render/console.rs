@@ -133,10 +133,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             AgentEvent::PermissionDecision { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::QuestionAnswered { .. }
-            | AgentEvent::QuestionWithdrawn { .. } => {
-                self.questions = self.questions.saturating_sub(1);
-                self.lines(&phrase::event(&self.style, envelope))
-            }
+            | AgentEvent::QuestionWithdrawn { .. } => self.on_question_closed(envelope),
             AgentEvent::Cancelling => {
                 self.on_cancelling(envelope);
                 Ok(())

@@ -17,6 +17,8 @@ use super::{
     wrap::{hanging, shorten_middle, wrapped},
 };
 
+/// What is said of a rewind.
+const REWOUND: &str = "the conversation goes on from an earlier point";
 /// Columns of an agent's name before what it does.
 const NAME_WIDTH: usize = 16;
 
@@ -40,12 +42,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             session(style, envelope.session_id.as_str(), model, &cwd.to_string_lossy())
         }
         AgentEvent::UserInput { source, content, .. } if is_root(envelope) => {
-            let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
-            if is_typed && style.prompts == Visibility::Hide {
-                String::new()
-            } else {
-                input(style, &envelope.agent, *source, content)
-            }
+            input(style, &envelope.agent, *source, content)
         }
         AgentEvent::Handoff { from, to, .. } => passed_on(style, from, to, ""),
         AgentEvent::SubagentStart { parent, subagent, task, .. } => {
@@ -61,14 +58,9 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::CallWait { reason, .. } => {
             remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
         }
-        AgentEvent::FilesRestored { text, .. } => {
-            let first = text.lines().next().unwrap_or_default();
-            remark(style, &format!("the agent is told: {first}"))
-        }
-        AgentEvent::Rewind { .. } => {
-            remark(style, "the conversation goes on from an earlier point")
-        }
-        AgentEvent::QuestionAnswered { answer, .. } if style.questions == Visibility::Show => {
+        AgentEvent::FilesRestored { text, .. } => restored(style, text),
+        AgentEvent::Rewind { .. } => remark(style, REWOUND),
+        AgentEvent::QuestionAnswered { answer, .. } => {
             user_answer(style, &who(style, envelope), answer)
         }
         AgentEvent::PermissionWithdrawn { .. } | AgentEvent::QuestionWithdrawn { .. }
@@ -111,7 +103,6 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         | AgentEvent::PermissionWithdrawn { .. }
         | AgentEvent::PermissionDecision { .. }
         | AgentEvent::QuestionAsked { .. }
-        | AgentEvent::QuestionAnswered { .. }
         | AgentEvent::QuestionWithdrawn { .. }
         | AgentEvent::Plan { .. }
         | AgentEvent::CoagentStart { .. }
@@ -173,6 +164,10 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
 
 /// Writes the words that an input brought.
 fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Block]) -> String {
+    let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
+    if is_typed && style.prompts == Visibility::Hide {
+        return String::new();
+    }
     let (prefix, paint) = match source {
         InputSource::Prompt | InputSource::Steering => ("> ", Paint::Cyan),
         InputSource::ControlFlow => (style.glyphs.pick("↪ ", "+> "), Paint::Dim),
@@ -185,6 +180,12 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
     });
     let text = blocks.collect::<Vec<_>>().join("\n");
     wrapped(style, paint, prefix, text.trim_end())
+}
+
+/// Writes what the agent is told of an undo.
+fn restored(style: &ConsoleStyle, text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    remark(style, &format!("the agent is told: {first}"))
 }
 
 /// Writes a notice for the user.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crow_core::capability::{QuestionAnswer, UserQuestion};
 
 use super::{
-    ConsoleStyle,
+    ConsoleStyle, Visibility,
     neutral::{exact, exact_line},
     paint::Paint,
     wrap::{hanging, width, wrapped},
@@ -38,6 +38,9 @@ pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQues
 
 /// Writes what the user said. That nobody was there stands in what the call came to.
 pub(super) fn user_answer(style: &ConsoleStyle, who: &str, answer: &QuestionAnswer) -> String {
+    if style.questions == Visibility::Hide {
+        return String::new();
+    }
     let said = match answer {
         QuestionAnswer::Text { text } => format!("you: {}", exact_line(text)),
         QuestionAnswer::Chosen { labels } => format!("you: {}", exact_line(&labels.join(", "))),
@@ -81,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_the_user_said_is_one_line() {
-        let style = ConsoleStyle::plain(80);
+        let style = ConsoleStyle { questions: Visibility::Show, ..ConsoleStyle::plain(80) };
         let table = [
             (QuestionAnswer::Text { text: "the\nold one".into() }, "· you: the old one\n"),
             (QuestionAnswer::Chosen { labels: vec!["a".into(), "b".into()] }, "· you: a, b\n"),

@@ -75,7 +75,7 @@ impl AgentRequest {
 
 impl From<AcpArgs> for AgentRequest {
     fn from(args: AcpArgs) -> Self {
-        let AcpArgs { agent, max_steps, max_rounds } = args;
+        let AcpArgs { agent, max_steps, max_rounds, .. } = args;
         let limits = AgentLimits { max_steps, max_rounds };
         Self { limits, remembers: Remembers::Choices, ..Self::new(agent) }
     }

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     clippy::indexing_slicing,
     reason = "helpers of tests fail loudly, too"
 )]

@@ -92,10 +92,10 @@ fn is_end(event: &AgentEvent) -> bool {
 }
 
 fn asked(seen: &[Arc<Envelope>]) -> RequestId {
-    match &seen.last().unwrap().event {
-        AgentEvent::QuestionAsked { request_id, .. } => request_id.clone(),
-        other => panic!("no question: {other:?}"),
-    }
+    let AgentEvent::QuestionAsked { request_id, .. } = &seen.last().unwrap().event else {
+        panic!("no question: {seen:?}")
+    };
+    request_id.clone()
 }
 
 fn answers(seen: &[Arc<Envelope>]) -> Vec<QuestionAnswer> {
@@ -108,11 +108,11 @@ fn answers(seen: &[Arc<Envelope>]) -> Vec<QuestionAnswer> {
 
 /// What the call came to, as the model is told.
 fn result(seen: &[Arc<Envelope>]) -> ToolResult {
-    let ends = seen.iter().filter_map(|event| match &event.event {
+    let end = seen.iter().rev().find_map(|event| match &event.event {
         AgentEvent::CallEnd { result, .. } => Some(result.clone()),
         _ => None,
     });
-    ends.last().unwrap()
+    end.unwrap()
 }
 
 fn left() -> QuestionAnswer {

@@ -180,6 +180,27 @@ fn a_preview_is_the_diff_that_the_end_keeps() {
 }
 
 #[test]
+fn a_preview_of_a_long_change_is_whole_by_the_arguments_of_the_call() {
+    let new = "line\n".repeat(1000);
+    let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "", &new)] };
+    assert!(patch.files[0].truncated);
+    let preview = |content: &str| {
+        let mut story = Story::new();
+        story.tell(AgentEvent::CallPending {
+            call_id: CallId::new("1"),
+            tool: "write_file".into(),
+            title: "write a".into(),
+            arguments: json!({"path": "a", "content": content}),
+            preview: Some(patch.clone()),
+        });
+        let out = updates(&story.live(&mut view_with(bare(), Arc::new(Files::default()))));
+        out[0]["content"][0].clone()
+    };
+    assert_eq!(preview(&new), json!({"type": "diff", "path": "/p/a", "newText": new}));
+    assert_eq!(preview("other")["_meta"]["crow"]["partial"], true);
+}
+
+#[test]
 fn a_rejected_edit_still_shows_what_it_would_have_changed() {
     let mut story = Story::new();
     let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "", "new\n")] };

@@ -1,0 +1,209 @@
+//! The remote transport: one endpoint over HTTP, with server-sent events or WebSocket.
+
+use std::{fmt, net::SocketAddr, sync::Arc};
+
+use agent_client_protocol::{Agent, Client, ConnectTo, Error};
+use agent_client_protocol_http::{AcpHttpServer, ServerOptions};
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+};
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    connection::Connection,
+    serve::{AcpError, AcpServer, Shared, agent},
+    wire::Wire,
+};
+
+/// What a client must show to be served over HTTP: `Authorization: Bearer TOKEN`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// The shortest token, in bytes: guesses must be hopeless.
+    pub const SHORTEST: usize = 16;
+
+    /// Takes a token; none if it is too short, or cannot stand in a header.
+    pub fn new(token: impl Into<String>) -> Option<Self> {
+        let token = token.into();
+        let fits =
+            token.len() >= Self::SHORTEST && token.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then_some(Self(token))
+    }
+
+    /// Compares in a time that does not tell how much of it was right.
+    fn is(&self, shown: &str) -> bool {
+        let differs = self
+            .0
+            .bytes()
+            .zip(shown.bytes())
+            .fold(0, |differs, (own, shown)| differs | (own ^ shown));
+        differs == 0 && self.0.len() == shown.len()
+    }
+}
+
+/// The token is left out.
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessToken").finish_non_exhaustive()
+    }
+}
+
+/// Who is let in.
+#[derive(Debug, Clone)]
+struct Door {
+    token: Option<AccessToken>,
+}
+
+impl AcpServer {
+    /// Serves clients over HTTP at `/acp` until `stop` is there. Whoever shows no `token` is refused; without one, only a
+    /// listener on a loopback address is served, and only to programs of this machine: pages of a browser are refused.
+    ///
+    /// Over this transport, what a client does not read waits in memory.
+    pub async fn serve_http(
+        &self,
+        listener: TcpListener,
+        token: Option<AccessToken>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), AcpError> {
+        let address = listener.local_addr().map_err(|error| AcpError::new(error.to_string()))?;
+        if token.is_none() && !address.ip().is_loopback() {
+            return Err(AcpError::new(format!(
+                "{address} can be reached by others, so a token is needed"
+            )));
+        }
+        let ending = TaskTracker::new();
+        let router = self.router(Door { token }, &ending);
+        let served = axum::serve(listener, router);
+        let result = tokio::select! {
+            result = served => result.map_err(|error| AcpError::new(error.to_string())),
+            () = stop => Ok(()),
+        };
+        self.shared().end_all().await;
+        ending.close();
+        ending.wait().await;
+        result
+    }
+
+    fn router(&self, door: Door, ending: &TaskTracker) -> Router {
+        let (shared, ending) = (Arc::clone(self.shared()), ending.clone());
+        let server = AcpHttpServer::new(move || Component {
+            shared: Arc::clone(&shared),
+            ending: ending.clone(),
+        });
+        let options = ServerOptions::default().with_health_endpoint(false);
+        let router = server.with_options(options).into_router();
+        router.layer(middleware::from_fn_with_state(door, admit))
+    }
+}
+
+/// The agent of one connection.
+struct Component {
+    shared: Arc<Shared>,
+    ending: TaskTracker,
+}
+
+impl ConnectTo<Client> for Component {
+    async fn connect_to(self, client: impl ConnectTo<Agent>) -> Result<(), Error> {
+        let connection = Connection::new(Arc::clone(&self.shared));
+        self.shared.connected(&connection);
+        // The transport drops what it does not need any more, wherever it is.
+        let closing = Closing { connection: Arc::clone(&connection), ending: self.ending };
+        let agent = agent(&connection, &Arc::new(Wire::unseen()));
+        let served = ConnectTo::<Client>::connect_to(agent, client).await;
+        drop(closing);
+        served
+    }
+}
+
+/// Closes the sessions of a connection that is gone.
+struct Closing {
+    connection: Arc<Connection>,
+    ending: TaskTracker,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let connection = Arc::clone(&self.connection);
+        self.ending.spawn(async move { connection.end().await });
+    }
+}
+
+/// Refuses whoever has no business here.
+async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
+    match refusal(&door, request.headers()) {
+        None => next.run(request).await,
+        Some((status, reason)) => (status, reason).into_response(),
+    }
+}
+
+fn refusal(door: &Door, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+    if let Some(token) = &door.token {
+        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let shown = shown.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        return (!token.is(shown))
+            .then_some((StatusCode::UNAUTHORIZED, "the token is missing or wrong\n"));
+    }
+    // A page of a browser can reach this address, also under a name of its own.
+    if headers.contains_key(header::ORIGIN) {
+        return Some((StatusCode::FORBIDDEN, "pages of a browser need a token\n"));
+    }
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    (!is_loopback(host)).then_some((StatusCode::FORBIDDEN, "the host is not this machine\n"))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+    });
+    let address = host.parse::<SocketAddr>().map(|address| address.ip());
+    let address = address.or_else(|_| name.trim_matches(['[', ']']).parse());
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(header::HeaderName, &str)]) -> HeaderMap {
+        list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn without_a_token_only_programs_of_this_machine_are_let_in() {
+        let door = Door { token: None };
+        let status = |list: &[(header::HeaderName, &str)]| {
+            refusal(&door, &headers(list)).map(|(status, _)| status.as_u16())
+        };
+        for host in ["127.0.0.1:7", "localhost", "LOCALHOST:80", "[::1]:9", "127.9.9.9"] {
+            assert_eq!(status(&[(header::HOST, host)]), None, "{host}");
+        }
+        for host in ["", "evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1:7"]
+        {
+            assert_eq!(status(&[(header::HOST, host)]), Some(403), "{host}");
+        }
+        let origin = (header::ORIGIN, "http://localhost");
+        assert_eq!(status(&[(header::HOST, "localhost"), origin]), Some(403));
+    }
+
+    #[test]
+    fn with_a_token_whoever_shows_it_is_let_in_and_nobody_else() {
+        let token = "0123456789abcdef";
+        let door = Door { token: AccessToken::new(token) };
+        let status = |shown: &str| {
+            refusal(&door, &headers(&[(header::AUTHORIZATION, shown)]))
+                .map(|(status, _)| status.as_u16())
+        };
+        assert_eq!(status(&format!("Bearer {token}")), None);
+        for shown in ["", "Bearer ", token, "Bearer 0123456789abcdeX", "Bearer 0123456789abcdef0"] {
+            assert_eq!(status(shown), Some(401), "{shown}");
+        }
+        assert_eq!(AccessToken::new("short"), None);
+        assert_eq!(AccessToken::new("0123456789 abcdef"), None);
+    }
+}
