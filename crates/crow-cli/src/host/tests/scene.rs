@@ -86,7 +86,7 @@ impl Scene {
     }
 
     /// Writes a file of a project's configuration.
-    pub(super) fn configure(&self, project: &Path, name: &str, text: &str) {
+    pub(super) fn configure(project: &Path, name: &str, text: &str) {
         let path = project.join(".crow-agent").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -118,11 +118,13 @@ impl Scene {
     /// Returns the switches in the log of a session.
     pub(super) fn switches(&self, handle: &AgentHandle) -> Vec<String> {
         let stored = self.host.runtime().config().store.read(handle.session_id()).unwrap();
-        let switches = stored.events.into_iter().filter_map(|line| match line.event {
-            AgentEvent::Switch { change } => Some(change),
-            _ => None,
-        });
-        switches.collect()
+        let mut switches = Vec::new();
+        for line in stored.events {
+            if let AgentEvent::Switch { change } = line.event {
+                switches.push(change);
+            }
+        }
+        switches
     }
 }
 
