@@ -67,9 +67,8 @@ impl View {
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(words));
         let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
-            let shown = std::mem::take(&mut call.content);
-            call.content = question(shown, diffs.content, request);
-            (call.id.clone(), call.title.clone(), call.content.clone())
+            let content = call.wait(|shown| question(shown, diffs.content, request));
+            (call.id.clone(), call.title.clone(), content)
         } else {
             let id = request.call_id.as_str().to_owned().into();
             (id, name, question(Vec::new(), diffs.content, request))

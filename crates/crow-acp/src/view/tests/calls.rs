@@ -376,6 +376,21 @@ fn without_terminals_output_is_shown_as_a_whole_as_often_as_the_caller_flushes()
 }
 
 #[test]
+fn what_a_call_waits_for_is_shown_until_it_starts() {
+    let mut story = Story::new();
+    let (call_id, reason) = (CallId::new("1"), "another agent changes files here".to_owned());
+    story.pending("1", "bash", "b", json!({"command": "make"}));
+    story.tell(AgentEvent::CallWait { call_id, reason });
+    story.start("1", "bash", "b", json!({"command": "make"}));
+    let out = updates(&story.live(&mut view(zed())));
+    let terminal = json!({"type": "terminal", "terminalId": "1"});
+    assert_eq!(out[1]["content"][0], terminal);
+    let text = &out[1]["content"][1]["content"]["text"];
+    assert_eq!(text, "Waiting: another agent changes files here");
+    assert_eq!(out[2]["content"], json!([terminal]));
+}
+
+#[test]
 fn todos_are_the_plan_and_no_calls_and_come_once() {
     let item =
         |content: &str, status| TodoItem { content: content.into(), status, active_form: None };
