@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use crow_agent::{AcpAgent, Assembled, Standing};
@@ -10,6 +10,7 @@ use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelInfo},
 };
+use crow_mcp::{McpTools, ServerSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith};
 use tokio::sync::watch;
 
@@ -31,6 +32,8 @@ pub(super) struct OpenSession {
     pub(super) standing: Standing,
     /// What holds where it works.
     pub(super) place: Arc<Place>,
+    /// Its servers, as long as its agent has them.
+    pub(super) mcp: Weak<McpTools>,
     /// What the user should be told of it.
     pub(super) warnings: Vec<String>,
 }
@@ -43,6 +46,8 @@ pub(super) struct Current {
     pub(super) standing: Standing,
     pub(super) place: Arc<Place>,
     pub(super) model: ModelInfo,
+    /// How its servers do.
+    pub(super) servers: Vec<ServerSummary>,
     /// Who can be started to look at the work, if anybody.
     pub(super) reviewer: Option<String>,
 }
@@ -73,6 +78,7 @@ impl OpenSessions {
             standing: open.standing.clone(),
             place: Arc::clone(&open.place),
             model: agent.model().info.clone(),
+            servers: open.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default(),
             reviewer: reviewer.map(|subagent| subagent.agent.name().to_owned()),
         })
     }

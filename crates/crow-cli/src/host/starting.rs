@@ -233,21 +233,20 @@ impl ProductHost {
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
         let Ready { with, made, place } = ready;
-        let crow = session.metadata().crow();
-        let roots = std::iter::once(crow.cwd).chain(crow.additional_directories).collect();
-        let tools = self.mcp.tools(roots, &place.project, servers).map_err(refused)?;
-        let id = session.id().clone();
-        let crow = session.metadata().crow();
-        let rules = place.project.rules.clone();
-        let further = crow.additional_directories;
+        let (id, crow) = (session.id().clone(), session.metadata().crow());
+        let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
+        let further = crow.additional_directories.clone();
         let told = shell_notice(&further).filter(|_| session.history().is_empty());
-        let (session, surroundings) = blocking(move || {
-            session.add_rules(rules);
+        let (session, surroundings, tools) = blocking(move || {
+            let roots = crow.workspace().roots().to_vec();
+            let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
+            session.add_rules(there.project.rules.clone());
             let date = Zoned::now().date().to_string();
             let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
-            (session, surroundings)
+            Ok::<_, HostError>((session, surroundings, tools))
         })
-        .await?;
+        .await??;
+        let mcp = tools.as_ref().map(Arc::downgrade).unwrap_or_default();
         let notices: Vec<_> = place.project.notice.clone().into_iter().chain(told).collect();
         let (agent, agents) = watch::channel(made.agent);
         let handle = self.runtime().spawn(session, |mut internals| async move {
@@ -266,7 +265,7 @@ impl ProductHost {
         let warnings = made.warnings.into_iter().chain(place.prompts.warnings.clone()).collect();
         let standing = made.standing;
         let session =
-            OpenSession { handle: handle.clone(), agent, with, standing, place, warnings };
+            OpenSession { handle: handle.clone(), agent, with, standing, place, mcp, warnings };
         self.open.add(id, session);
         Ok(handle)
     }

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use crow_core::control::Preset;
+use crow_mcp::{ServerState, ServerSummary};
 use crow_runtime::SessionUsage;
 
 use super::opened::Current;
+use crate::render::one_line;
 
 /// Writes it, a fact in each line.
 pub(super) fn text(current: &Current, usage: SessionUsage, is_held: bool) -> String {
@@ -36,9 +38,21 @@ pub(super) fn text(current: &Current, usage: SessionUsage, is_held: bool) -> Str
         "sandbox",
         if is_held { &"holds commands" } else { &"off: commands can do whatever you can do" },
     );
+    for server in &current.servers {
+        line("mcp", &format_args!("{} ({})", server.name, how(server)));
+    }
     line("context", &context(usage));
     line("cost", &usage.cost_usd.map_or("unknown".to_owned(), |cost| format!("${cost:.4}")));
     text.trim_end().to_owned()
+}
+
+/// Says how a server does.
+fn how(server: &ServerSummary) -> String {
+    match &server.state {
+        ServerState::Unused => "not needed yet".to_owned(),
+        ServerState::Connected => format!("{} tools", server.tools.len()),
+        ServerState::Failed { why } => format!("failed: {}", one_line(why)),
+    }
 }
 
 fn context(usage: SessionUsage) -> String {

@@ -1,7 +1,9 @@
 //! Folders beside the working directory.
 
 use crow_core::permission::PermissionMode;
-use crow_runtime::{AgentHost as _, HostError, SessionSetup, UndoOptions, UndoTarget};
+use crow_runtime::{
+    AgentHost as _, HostError, SandboxConfig, SessionSetup, UndoOptions, UndoTarget,
+};
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
@@ -68,4 +70,23 @@ async fn the_folders_of_an_open_session_stay_as_they_are() {
     scene.host.open(id, with(vec![beside])).await.unwrap();
     let refused = scene.host.open(id, with(Vec::new())).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn commands_may_change_a_further_folder_and_no_other_one() {
+    let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
+    let (beside, other) = (scene.beside("beside"), scene.beside("other"));
+    let setup = SessionSetup {
+        permissions: Some(PermissionMode::FullAuto),
+        additional_directories: Some(vec![beside.clone()]),
+        ..SessionSetup::default()
+    };
+    let handle = scene.create(setup).await;
+    let (here, there) = (beside.join("a.txt"), other.join("a.txt"));
+    let command = format!("echo x > {}; echo x > {}", here.display(), there.display());
+    scene.model.push(reply([call("c1", "bash", json!({"command": command}))]));
+    scene.model.push(reply([text("Done.")]));
+    run(&handle, "write there").await;
+    let outline = scene.model.requests()[1].outline();
+    assert!(here.exists() && !there.exists(), "{outline:?}");
 }

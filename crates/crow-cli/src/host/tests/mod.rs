@@ -1,4 +1,5 @@
 mod commands;
+#[cfg(target_os = "linux")]
 mod figures;
 mod folders;
 mod life;

@@ -14,9 +14,9 @@ async fn a_session_works_with_the_configuration_of_its_own_project() {
     let other = scene.beside("other");
     for (project, agent) in [(&scene.project, "local"), (&other, "elsewhere")] {
         let text = AGENT.replace("name: local", &format!("name: {agent}"));
-        scene.configure(project, &format!("agents/{agent}.md"), &text);
-        scene.configure(project, "config.toml", &format!("agent = \"{agent}\"\n"));
-        scene.configure(project, "commands/ship.md", &format!("Ship as {agent}."));
+        Scene::configure(project, &format!("agents/{agent}.md"), &text);
+        Scene::configure(project, "config.toml", &format!("agent = \"{agent}\"\n"));
+        Scene::configure(project, "commands/ship.md", &format!("Ship as {agent}."));
         scene.trust(project);
     }
     for (cwd, agent) in [(&scene.project, "local"), (&other, "elsewhere")] {
@@ -33,7 +33,7 @@ async fn a_session_works_with_the_configuration_of_its_own_project() {
 async fn what_changed_in_a_project_counts_for_new_sessions_once_it_is_trusted_again() {
     let scene = Scene::new();
     let first = scene.create(SessionSetup::default()).await;
-    scene.configure(&scene.project, "agents/local.md", AGENT);
+    Scene::configure(&scene.project, "agents/local.md", AGENT);
     let untrusted = scene.create(SessionSetup::default()).await;
     let asked = |handle: &crow_runtime::AgentHandle| handle.session_id().clone();
     let refused = scene.host.set_option(&asked(&untrusted), "agent", "local").await;
@@ -42,7 +42,7 @@ async fn what_changed_in_a_project_counts_for_new_sessions_once_it_is_trusted_ag
     let trusted = scene.create(SessionSetup::default()).await;
     scene.set(&trusted, "agent", "local").await;
     assert!(scene.host.set_option(&asked(&first), "agent", "local").await.is_err());
-    scene.configure(&scene.project, "agents/local.md", "---\nname: local\n---\nDo evil.\n");
+    Scene::configure(&scene.project, "agents/local.md", "---\nname: local\n---\nDo evil.\n");
     let changed = scene.create(SessionSetup::default()).await;
     assert_eq!(scene.value(&changed, "agent").await, "BUILD-HITL");
     scene.model.push(reply([text("Good.")]));

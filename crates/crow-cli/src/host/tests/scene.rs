@@ -8,8 +8,8 @@ use std::{
 
 use crow_core::{event::AgentEvent, message::Block, model::Models};
 use crow_runtime::{
-    AgentHandle, AgentHost as _, FileStore, NewSession, SessionSetup, SessionStore, SnapshotLimits,
-    SnapshotStores, StoredRules,
+    AgentHandle, AgentHost as _, FileStore, NewSession, SandboxConfig, SessionSetup, SessionStore,
+    SnapshotLimits, SnapshotStores, StoredRules,
 };
 use crow_testkit::scripted::{ScriptedModel, ScriptedModels};
 use tempfile::TempDir;
@@ -25,6 +25,10 @@ pub(super) fn environment(home: &Path) -> Environment {
 }
 
 pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
+    host_with(model, folder, None)
+}
+
+fn host_with(model: &ScriptedModel, folder: &Path, sandbox: Option<SandboxConfig>) -> ProductHost {
     let snapshots = folder.join("snapshots");
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
@@ -38,7 +42,7 @@ pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         agent: None,
         model: None,
         permissions: None,
-        sandbox: None,
+        sandbox,
         rules: StoredRules::default(),
         start: None,
         configured: Configured::InFiles,
@@ -61,9 +65,14 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
+        Self::with_sandbox(|_| None)
+    }
+
+    /// Makes one whose commands are held by what is made of a folder.
+    pub(super) fn with_sandbox(sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>) -> Self {
         let (home, projects) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let model = ScriptedModel::new([]);
-        let host = host(&model, home.path());
+        let host = host_with(&model, home.path(), sandbox(home.path()));
         let project = projects.path().canonicalize().unwrap().join("project");
         fs::create_dir(&project).unwrap();
         Self { model, host, home, _projects: projects, project }
@@ -77,7 +86,7 @@ impl Scene {
     }
 
     /// Writes a file of a project's configuration.
-    pub(super) fn configure(&self, project: &Path, name: &str, text: &str) {
+    pub(super) fn configure(project: &Path, name: &str, text: &str) {
         let path = project.join(".crow-agent").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -109,11 +118,13 @@ impl Scene {
     /// Returns the switches in the log of a session.
     pub(super) fn switches(&self, handle: &AgentHandle) -> Vec<String> {
         let stored = self.host.runtime().config().store.read(handle.session_id()).unwrap();
-        let switches = stored.events.into_iter().filter_map(|line| match line.event {
-            AgentEvent::Switch { change } => Some(change),
-            _ => None,
-        });
-        switches.collect()
+        let mut switches = Vec::new();
+        for line in stored.events {
+            if let AgentEvent::Switch { change } = line.event {
+                switches.push(change);
+            }
+        }
+        switches
     }
 }
 
