@@ -15,7 +15,8 @@ use rmcp::{
         JsonObject, ListToolsRequest, PaginatedRequestParams, ServerResult,
     },
     service::{
-        Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_ct,
+        ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService,
+        ServiceError, serve_client_with_ct,
     },
     transport::{Transport, streamable_http_client::StreamableHttpError},
 };
@@ -363,7 +364,14 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     let guarded = Guarded::new(transport, Arc::clone(&link.wire));
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
-        Err(error) => Err(link.refused(&text::one_line(&error.to_string(), LONGEST)).await),
+        Err(error) => {
+            let why = match &error {
+                // Without the names of our types.
+                ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                error => error.to_string(),
+            };
+            Err(link.refused(&text::one_line(&why, LONGEST)).await)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sessions over a connection.
 
+mod asking;
 mod attached;
 mod connection;
 mod convert;
@@ -10,6 +11,7 @@ mod initialize;
 mod list;
 mod merge;
 mod peer;
+mod prompting;
 mod published;
 mod pump;
 mod question;

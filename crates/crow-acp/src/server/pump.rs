@@ -7,17 +7,14 @@ use std::{
 };
 
 use agent_client_protocol::{
-    Error, RequestCancellation,
-    v1::schema::{self as acp, ContentBlock, PromptResponse, SessionConfigOption},
+    Error,
+    v1::schema::{self as acp, SessionConfigOption},
 };
 use crow_core::{
-    capability::{PermissionAnswer, PermissionRequest, QuestionRequest},
     event::{AgentEvent, AgentState, Envelope, InputSource, RunOutcome},
     ids::{RequestId, RunId},
-    message::Block,
-    usage::TokenUsage,
 };
-use crow_runtime::{AgentHandle, AgentHost, CommandOutcome, Observed, Observer};
+use crow_runtime::{AgentHandle, AgentHost, Observed, Observer};
 use futures_util::FutureExt as _;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -27,14 +24,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    fault::{handle_error, host_error, invalid, prompt_fault},
+    fault::{host_error, invalid},
     merge::merged,
-    peer::{Peer, Progress, PromptReply},
+    peer::{Peer, Progress},
+    prompting::Prompt,
     published::Published,
-    question,
     requests::{OptionName, OptionValue, Request},
 };
-use crate::view::{self, ClientAbilities, Outgoing, PermissionReply, Source, StoredContents, View};
+use crate::view::{self, ClientAbilities, Outgoing, Source, StoredContents, View};
 
 /// How many events are looked at before what came of them is sent.
 const BATCH: usize = 256;
@@ -73,46 +70,34 @@ pub(super) struct Replay {
 
 /// The task of a session.
 pub(super) struct Pump {
-    peer: Arc<dyn Peer>,
-    host: Arc<dyn AgentHost>,
-    handle: AgentHandle,
+    pub(super) peer: Arc<dyn Peer>,
+    pub(super) host: Arc<dyn AgentHost>,
+    pub(super) handle: AgentHandle,
     /// The session as the client knows it.
-    root: acp::SessionId,
-    observer: Observer,
-    requests: mpsc::Receiver<Request>,
-    leave: CancellationToken,
-    abilities: ClientAbilities,
-    view: View,
-    out: Vec<Outgoing>,
-    published: Published,
-    replay_until: u64,
-    replayed: Option<oneshot::Sender<()>>,
+    pub(super) root: acp::SessionId,
+    pub(super) observer: Observer,
+    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) leave: CancellationToken,
+    pub(super) abilities: ClientAbilities,
+    pub(super) view: View,
+    pub(super) out: Vec<Outgoing>,
+    pub(super) published: Published,
+    pub(super) replay_until: u64,
+    pub(super) replayed: Option<oneshot::Sender<()>>,
     /// What is shown again when all of it is there.
-    past: Vec<Envelope>,
+    pub(super) past: Vec<Envelope>,
     /// When what is shown as a whole each time is shown again.
-    catch_up: Instant,
-    when: Option<oneshot::Receiver<()>>,
+    pub(super) catch_up: Instant,
+    pub(super) when: Option<oneshot::Receiver<()>>,
     /// Prompts whose runs have not ended, the oldest first.
-    prompts: VecDeque<Prompt>,
+    pub(super) prompts: VecDeque<Prompt>,
     /// The run under way.
-    run_id: Option<RunId>,
+    pub(super) run_id: Option<RunId>,
     /// How many commands were done.
-    commands: u64,
+    pub(super) commands: u64,
     /// Questions that the client was asked.
-    asked: HashMap<RequestId, AbortHandle>,
-    tasks: JoinSet<()>,
-}
-
-/// A prompt whose run has not ended.
-struct Prompt {
-    run_id: RunId,
-    /// What was said.
-    content: Vec<ContentBlock>,
-    /// None if it was given before the end.
-    reply: Option<PromptReply>,
-    usage: TokenUsage,
-    /// Waits for the client to give it up.
-    watch: Option<AbortHandle>,
+    pub(super) asked: HashMap<RequestId, AbortHandle>,
+    pub(super) tasks: JoinSet<()>,
 }
 
 impl Pump {
@@ -281,45 +266,8 @@ impl Pump {
         }
     }
 
-    /// Asks what an agent of the session asks, and takes back what is no question any more.
-    async fn question(&mut self, event: &AgentEvent) {
-        if let AgentEvent::PermissionRequest { request_id, .. } = event {
-            self.flush().await;
-            let open = self.handle.open_questions();
-            if let Some(question) = open.into_iter().find(|open| open.id == *request_id) {
-                self.ask(question);
-            }
-        }
-        if let AgentEvent::PermissionWithdrawn { request_id, .. }
-        | AgentEvent::PermissionDecision { request_id, .. } = event
-            && let Some(asked) = self.asked.remove(request_id)
-        {
-            asked.abort();
-            if self.asked.is_empty() {
-                self.peer.progress(&self.root, Progress::GoesOn);
-            }
-        }
-        if let AgentEvent::QuestionAsked { request_id, .. } = event {
-            self.flush().await;
-            let open = self.handle.open_user_questions();
-            if let Some(question) = open.into_iter().find(|open| open.id == *request_id) {
-                self.ask_user(question);
-            }
-        }
-        if let AgentEvent::QuestionWithdrawn { request_id, .. }
-        | AgentEvent::QuestionAnswered { request_id, .. } = event
-            && let Some(asked) = self.asked.remove(request_id)
-        {
-            asked.abort();
-            if self.asked.is_empty() {
-                self.peer.progress(&self.root, Progress::GoesOn);
-            }
-        }
-    }
-
     /// Answers the prompt that started a run.
     async fn run_ended(&mut self, run_id: &RunId, result: &RunOutcome) {
-        self.view.settle(&mut self.out, "the run ended");
         self.published.tell_title(&self.handle, &mut self.out);
         self.published.tell_usage(&mut self.out).await;
         self.published.tell_commands(&mut self.out).await;
@@ -327,40 +275,6 @@ impl Pump {
         let place = self.prompts.iter().position(|prompt| prompt.run_id == *run_id);
         if let Some(prompt) = place.and_then(|place| self.prompts.remove(place)) {
             self.answer(prompt, result);
-        }
-    }
-
-    /// Answers a prompt whose run is over.
-    fn answer(&self, prompt: Prompt, result: &RunOutcome) {
-        if let Some(watch) = &prompt.watch {
-            watch.abort();
-        }
-        let response = response(result, &prompt.usage);
-        match prompt.reply {
-            Some(PromptReply::Ended(reply)) => {
-                self.peer.progress(&self.root, Progress::Ended(&response));
-                reply.give(response);
-            }
-            // It was cancelled before the agent read it.
-            Some(PromptReply::Inserted(reply)) => {
-                reply.give(response.and(Err(Error::request_cancelled())));
-            }
-            None => self.peer.progress(&self.root, Progress::Ended(&response)),
-        }
-    }
-
-    /// Tells that the agent has read a prompt.
-    fn inserted(&mut self, message_id: &str) {
-        let run = self.run_id.as_ref();
-        let prompt = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run);
-        let Some(prompt) = prompt else { return };
-        let began = Progress::Began { message_id, prompt: &prompt.content };
-        match prompt.reply.take() {
-            Some(PromptReply::Inserted(reply)) => {
-                reply.give(Ok(message_id.to_owned()));
-                self.peer.progress(&self.root, began);
-            }
-            ended => prompt.reply = ended,
         }
     }
 
@@ -401,84 +315,6 @@ impl Pump {
         }
     }
 
-    async fn prompt(
-        &mut self,
-        content: Vec<ContentBlock>,
-        withdrawn: Option<RequestCancellation>,
-        reply: PromptReply,
-    ) {
-        let cwd = self.handle.metadata().crow().cwd;
-        let command = self.command(&content).await;
-        let blocks = match view::prompt_blocks(content.clone(), &cwd) {
-            Ok(blocks) => blocks,
-            Err(fault) => return reply.refuse(prompt_fault(&fault)),
-        };
-        match command {
-            Some(Ok(CommandOutcome::Shown(text))) => self.shown(&text, &content, reply).await,
-            Some(Ok(CommandOutcome::Prompt(blocks))) => {
-                self.start(content, blocks, withdrawn, reply);
-            }
-            Some(Err(error)) => reply.refuse(error),
-            None => self.start(content, blocks, withdrawn, reply),
-        }
-    }
-
-    /// Answers a prompt that was a command.
-    async fn shown(&mut self, text: &str, content: &[ContentBlock], reply: PromptReply) {
-        self.commands += 1;
-        let message_id = format!("command-{}", self.commands);
-        let reply = match reply {
-            PromptReply::Inserted(reply) => {
-                reply.give(Ok(message_id.clone()));
-                None
-            }
-            PromptReply::Ended(reply) => Some(reply),
-        };
-        let began = Progress::Began { message_id: &message_id, prompt: content };
-        self.peer.progress(&self.root, began);
-        self.view.say_aside(text, &mut self.out);
-        self.published.tell_options(&mut self.out).await;
-        self.published.tell_title(&self.handle, &mut self.out);
-        self.flush().await;
-        let response = response(&RunOutcome::NeedsInput, &TokenUsage::default());
-        self.peer.progress(&self.root, Progress::Ended(&response));
-        if let Some(reply) = reply {
-            reply.give(response);
-        }
-    }
-
-    /// Runs the command that a prompt is, if it is one.
-    async fn command(&mut self, prompt: &[ContentBlock]) -> Option<Result<CommandOutcome, Error>> {
-        let (name, argument) = view::as_command(prompt)?;
-        let id = self.handle.session_id().clone();
-        let commands = self.host.commands(&id).await.ok()?;
-        commands.iter().find(|command| command.name == name)?;
-        let done = self.host.run_command(&id, &name, &argument).await;
-        Some(done.map_err(|error| host_error(&error)))
-    }
-
-    fn start(
-        &mut self,
-        content: Vec<ContentBlock>,
-        blocks: Vec<Block>,
-        withdrawn: Option<RequestCancellation>,
-        reply: PromptReply,
-    ) {
-        let run_id = match self.handle.send_input(blocks) {
-            Ok(run_id) => run_id,
-            Err(error) => return reply.refuse(handle_error(&error)),
-        };
-        let watch = withdrawn.map(|withdrawn| {
-            let (handle, run_id) = (self.handle.clone(), run_id.clone());
-            self.tasks.spawn(async move {
-                withdrawn.cancelled().await;
-                handle.cancel_run(&run_id);
-            })
-        });
-        let (reply, usage) = (Some(reply), TokenUsage::default());
-        self.prompts.push_back(Prompt { run_id, content, reply, usage, watch });
-    }
-
     async fn set(
         &mut self,
         option: OptionName,
@@ -503,67 +339,8 @@ impl Pump {
         options.map(|(options, _)| options).map_err(|error| host_error(&error))
     }
 
-    /// Asks the user about a call. The question goes when it is answered otherwise.
-    fn ask(&mut self, question: PermissionRequest) {
-        let request = self.view.permission_request(&question, &mut self.out);
-        self.send();
-        let answered = self.peer.ask(request);
-        let (handle, id) = (self.handle.clone(), question.id.clone());
-        let task = self.tasks.spawn(async move {
-            let answer = match answered.await {
-                Ok(response) => match view::answer(&response.outcome, &question) {
-                    PermissionReply::Answer(answer) => answer,
-                    PermissionReply::Cancelled => return handle.interrupt(),
-                },
-                Err(error) => PermissionAnswer::Nobody {
-                    hint: format!("the editor could not ask: {}", error.message),
-                },
-            };
-            // Somebody else was faster.
-            drop(handle.answer(&question.id, answer));
-        });
-        self.asked.insert(id, task);
-        self.peer.progress(&self.root, Progress::Waits);
-    }
-
-    /// Asks the user what an agent wants to know: with a form, or a choice, or not at all.
-    fn ask_user(&mut self, asked: QuestionRequest) {
-        let root = self.root.clone();
-        let id = asked.id.clone();
-        let handle = self.handle.clone();
-        let task = if self.abilities.forms.is_yes() {
-            let filled = self.peer.elicit(question::form(root, &asked));
-            self.tasks.spawn(async move {
-                let answer = match filled.await {
-                    Ok(response) => question::form_answer(response, &asked.question),
-                    Err(_) => question::nobody(),
-                };
-                // Somebody else was faster.
-                drop(handle.answer_question(&asked.id, answer));
-            })
-        } else if let Some(request) = question::choice(root, &asked) {
-            let chosen = self.peer.ask(request);
-            self.tasks.spawn(async move {
-                let answer = match chosen.await {
-                    Ok(response) => question::choice_answer(response.outcome, &asked.question),
-                    Err(_) => Some(question::nobody()),
-                };
-                match answer {
-                    Some(answer) => drop(handle.answer_question(&asked.id, answer)),
-                    None => handle.interrupt(),
-                }
-            })
-        } else {
-            // As above.
-            drop(self.handle.answer_question(&id, question::nobody()));
-            return;
-        };
-        self.asked.insert(id, task);
-        self.peer.progress(&self.root, Progress::Waits);
-    }
-
     /// Sends what is to be sent, as the client takes it.
-    async fn flush(&mut self) {
+    pub(super) async fn flush(&mut self) {
         for update in merged(std::mem::take(&mut self.out)) {
             self.peer.room().await;
             self.peer.update(update);
@@ -571,7 +348,7 @@ impl Pump {
     }
 
     /// Sends what is to be sent, whether the client takes it or not.
-    fn send(&mut self) {
+    pub(super) fn send(&mut self) {
         for update in merged(std::mem::take(&mut self.out)) {
             self.peer.update(update);
         }
@@ -594,14 +371,4 @@ impl Pump {
             request.refuse(invalid("the session is closed"));
         }
     }
-}
-
-/// Answers a prompt whose run has ended.
-fn response(outcome: &RunOutcome, usage: &TokenUsage) -> Result<PromptResponse, Error> {
-    let response = PromptResponse::new(view::run_end(outcome)?);
-    Ok(if *usage == TokenUsage::default() {
-        response
-    } else {
-        response.usage(view::prompt_usage(usage))
-    })
 }

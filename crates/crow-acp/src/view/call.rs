@@ -11,7 +11,7 @@ use crow_core::{
     ids::{CallId, SessionId},
     tool::Patch,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     child::{Stage, acp_id},
@@ -210,8 +210,10 @@ impl View {
             AgentEvent::CallWait { call_id, reason } => {
                 let key = (at.who.session.clone(), call_id.clone());
                 if let Some(call) = self.calls.get_mut(&key) {
-                    let meta = only("waitsFor", reason.as_str());
-                    at.out.push(call.update(ToolCallUpdateFields::new(), meta));
+                    let wait = prose(&format!("Waiting: {reason}"));
+                    let content = call.wait(|shown| [shown, vec![wait]].concat());
+                    let fields = ToolCallUpdateFields::new().content(content);
+                    at.out.push(call.update(fields, only("waitsFor", reason.as_str())));
                 }
             }
             AgentEvent::CallProgress { call_id, output } => {
@@ -260,11 +262,7 @@ impl View {
         let Some(call) = self.calls.get_mut(&key) else {
             return self.open_call(at, key, facts, (ToolCallStatus::InProgress, None));
         };
-        if call.status == ToolCallStatus::Pending {
-            call.status = ToolCallStatus::InProgress;
-            let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
-            at.out.push(call.update(fields, Map::new()));
-        }
+        at.out.extend(call.start());
     }
 
     /// Shows the call that a question is about, whatever it is.
@@ -319,7 +317,10 @@ impl View {
         let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
         call.content.extend(call.head.clone());
         if let Some(patch) = preview {
-            let shown = of_preview(self.contents.as_ref(), &self.cwd, patch);
+            let shown = {
+                let call = (facts.tool, facts.arguments);
+                of_preview(self.contents.as_ref(), &self.cwd, patch, call)
+            };
             call.content.extend(shown.content);
             if !shown.locations.is_empty() {
                 locations = shown.locations;

@@ -233,6 +233,11 @@ impl View {
         coagents.next().is_none().then(|| session.clone())
     }
 
+    pub(super) fn is_coagent_of_root(&self, session: &SessionId) -> bool {
+        let child = self.children.get(session);
+        child.is_some_and(|child| child.role == AgentRole::Coagent && child.parent == self.root)
+    }
+
     /// Tells in the progress of an agent's work that it makes a call.
     pub(super) fn note_step(&mut self, at: &At<'_>, step: &str) {
         if let Stage::Below(Some(anchor)) = at.stage {

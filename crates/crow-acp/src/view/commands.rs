@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
 };
 use crow_runtime::HostCommand;
 
-use super::text::title;
+use super::{text::title, uri::file_path};
 
 /// Tells which commands there are.
 pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
@@ -19,15 +19,29 @@ pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
     AvailableCommandsUpdate::new(commands.collect())
 }
 
-/// Reads a prompt as a command: its name and what follows it. Only a prompt that is all text can be one; whether there
-/// is such a command is for the caller to see.
+/// Reads a prompt as a command: its name and what follows it. Only a prompt of text and links can be one, which stand in
+/// the argument as paths or addresses; whether there is such a command is for the caller to see.
 pub(crate) fn as_command(prompt: &[ContentBlock]) -> Option<(String, String)> {
-    let mut texts = Vec::with_capacity(prompt.len());
-    for block in prompt {
-        let ContentBlock::Text(text) = block else { return None };
-        texts.push(text.text.as_str());
+    let (mut text, mut is_link) = (String::new(), false);
+    for (index, block) in prompt.iter().enumerate() {
+        let follows_link =
+            std::mem::replace(&mut is_link, matches!(block, ContentBlock::ResourceLink(_)));
+        match block {
+            ContentBlock::Text(more) => {
+                if index > 0 && !follows_link && !text.ends_with(char::is_whitespace) {
+                    text.push('\n');
+                }
+                text.push_str(&more.text);
+            }
+            ContentBlock::ResourceLink(link) => match file_path(&link.uri) {
+                Some(path) => text.push_str(&path.to_string_lossy()),
+                None => text.push_str(&link.uri),
+            },
+            ContentBlock::Image(_) | ContentBlock::Audio(_) | ContentBlock::Resource(_) | _ => {
+                return None;
+            }
+        }
     }
-    let text = texts.join("\n");
     let rest = text.trim_start().strip_prefix('/')?;
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (name, argument) = (rest.get(..end)?, rest.get(end..)?);

@@ -7,10 +7,12 @@ use crow_core::{
     ids::SnapshotId,
     tool::{FileChange, FileDiff, Patch},
 };
+use serde_json::Value;
 
 use super::{
-    contents::{Contents, Text},
+    contents::{Contents, LARGEST, Text},
     location::at_line,
+    proposal::proposed,
     text::title,
     who::only,
 };
@@ -59,15 +61,29 @@ pub(super) fn of_change(contents: &dyn Contents, cwd: &Path, known: Known<'_>) -
     shown
 }
 
-/// Shows what would be changed: the hunks, applied to what is on the disk.
-pub(super) fn of_preview(contents: &dyn Contents, cwd: &Path, patch: &Patch) -> Shown {
+/// Shows what a call would change: the hunks, applied to what is on the disk. Where they leave something out, the
+/// arguments of the call say it.
+pub(super) fn of_preview(
+    contents: &dyn Contents,
+    cwd: &Path,
+    patch: &Patch,
+    (tool, arguments): (&str, &Value),
+) -> Shown {
     let mut shown = Shown::default();
     for (path, diff) in files(Some(patch), &[], cwd).into_iter().take(MOST_FILES) {
         let before = contents.now(&path);
-        let after = diff.filter(|diff| !diff.truncated).and_then(|diff| match &before {
-            Text::Known(old) => apply(old, &diff.hunks),
-            Text::Absent => apply("", &diff.hunks),
+        let old = match &before {
+            Text::Known(old) => Some(old.as_str()),
+            Text::Absent => Some(""),
             Text::TooLarge | Text::Binary | Text::Unknown => None,
+        };
+        let after = diff.zip(old).and_then(|(diff, old)| {
+            if !diff.truncated {
+                return apply(old, &diff.hunks);
+            }
+            let new = proposed(tool, arguments, old).filter(|new| new.len() <= LARGEST)?;
+            let seen = FileDiff::of_text(&diff.path, old, &new);
+            (seen.hunks == diff.hunks && seen.additions == diff.additions).then_some(new)
         });
         let after = after.map_or(Text::Unknown, Text::Known);
         shown.push(&path, &(before, after), diff);

@@ -21,6 +21,7 @@ mod outgoing;
 mod permission;
 mod plan;
 mod prompt;
+mod proposal;
 mod reply;
 mod result;
 mod review;

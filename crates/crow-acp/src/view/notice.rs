@@ -172,9 +172,8 @@ impl View {
             InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
             InputSource::Prompt | InputSource::Steering => {
                 for block in blocks {
-                    let chunk = ContentChunk::new(block)
-                        .message_id(MessageId::new(id.as_str()))
-                        .meta(at.who.meta());
+                    let id = MessageId::new(id.as_str());
+                    let chunk = ContentChunk::new(block).message_id(id);
                     at.send(acp_id(&self.root), SessionUpdate::UserMessageChunk(chunk));
                 }
             }
@@ -191,18 +190,22 @@ impl View {
         }
     }
 
+    /// The task is done, as the agent says that owns the end: for the user a reviewer's word is the session's as well.
     fn on_complete(&mut self, at: &mut At<'_>, summary: &str, verified: bool) {
-        let Stage::Session(session) = at.stage else { return };
-        let is_said = self.last_words.trim() == summary.trim();
-        if summary.trim().is_empty() || (is_said && !verified) {
-            return;
-        }
-        if is_said {
-            return self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, BORNE_OUT);
-        }
-        let summary = plain(summary.trim());
-        let text = if verified { format!("{summary}\n\n{BORNE_OUT}") } else { summary };
-        self.chunk(at, session.clone(), SessionUpdate::AgentMessageChunk, &text);
+        let (session, prefix) = match at.stage {
+            _ if self.is_coagent_of_root(&at.who.session) => (acp_id(&self.root), at.who.prefix()),
+            Stage::Session(session) => (session.clone(), String::new()),
+            Stage::Below(_) => return,
+        };
+        let summary = summary.trim();
+        let is_said = prefix.is_empty() && self.last_words.trim() == summary;
+        let text = match (is_said || summary.is_empty(), verified) {
+            (true, false) => return,
+            (true, true) => BORNE_OUT.to_owned(),
+            (false, true) => format!("{prefix}{}\n\n{BORNE_OUT}", plain(summary)),
+            (false, false) => format!("{prefix}{}", plain(summary)),
+        };
+        self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     fn on_compaction(&mut self, at: &mut At<'_>, summary: &str) {

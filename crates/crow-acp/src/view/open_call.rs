@@ -44,6 +44,8 @@ pub(super) struct OpenCall {
     pub(super) head: Option<ToolCallContent>,
     /// The content as the client has it.
     pub(super) content: Vec<ToolCallContent>,
+    /// The content without what is shown while it waits: for an answer, for its turn.
+    without_wait: Option<Vec<ToolCallContent>>,
     /// What it printed so far, the end of it.
     pub(super) output: String,
     harmless: Harmless,
@@ -74,6 +76,7 @@ impl OpenCall {
             in_terminal: false,
             head: None,
             content: Vec::new(),
+            without_wait: None,
             output: String::new(),
             harmless: Harmless::default(),
             says: String::new(),
@@ -99,6 +102,30 @@ impl OpenCall {
     ) -> Outgoing {
         let update = ToolCallUpdate::new(self.id.clone(), fields).meta(meta);
         Outgoing { session_id: self.session.clone(), update: SessionUpdate::ToolCallUpdate(update) }
+    }
+
+    /// Takes what is shown while it waits, made of what is shown without that. Returns the content.
+    pub(super) fn wait(
+        &mut self,
+        shown: impl FnOnce(Vec<ToolCallContent>) -> Vec<ToolCallContent>,
+    ) -> Vec<ToolCallContent> {
+        let before = self.without_wait.get_or_insert_with(|| self.content.clone());
+        self.content = shown(before.clone());
+        self.content.clone()
+    }
+
+    /// Begins to run. What was shown while it waited goes.
+    pub(super) fn start(&mut self) -> Option<Outgoing> {
+        if self.status != ToolCallStatus::Pending {
+            return None;
+        }
+        self.status = ToolCallStatus::InProgress;
+        let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+        if let Some(content) = self.without_wait.take().filter(|content| *content != self.content) {
+            self.content.clone_from(&content);
+            fields = fields.content(content);
+        }
+        Some(self.update(fields, Map::new()))
     }
 
     /// Takes what it printed. Where it is shown in a terminal, returns what the client is told at once.

@@ -61,15 +61,14 @@ impl View {
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
         let diffs = match patch {
-            Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch),
+            Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments)),
             None => super::diff::Shown::default(),
         };
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(words));
         let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
-            let shown = std::mem::take(&mut call.content);
-            call.content = question(shown, diffs.content, request);
-            (call.id.clone(), call.title.clone(), call.content.clone())
+            let content = call.wait(|shown| question(shown, diffs.content, request));
+            (call.id.clone(), call.title.clone(), content)
         } else {
             let id = request.call_id.as_str().to_owned().into();
             (id, name, question(Vec::new(), diffs.content, request))

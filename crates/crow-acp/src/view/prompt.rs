@@ -87,12 +87,11 @@ pub(crate) fn prompt_blocks(
     if prompt.len() > MOST_BLOCKS {
         return Err(PromptFault::TooManyBlocks { count: prompt.len() });
     }
-    let blocks = prompt.into_iter().map(|block| read(block, cwd));
-    let mut blocks = blocks.collect::<Result<Vec<_>, _>>()?;
-    blocks.retain(|block| match block {
-        Block::Text { text } => !text.is_empty(),
-        Block::Image(_) => true,
-    });
+    let mut draft = Draft::default();
+    for block in prompt {
+        draft.take(block, cwd)?;
+    }
+    let blocks = draft.finish();
     let bytes: usize = blocks
         .iter()
         .map(|block| match block {
@@ -110,26 +109,82 @@ pub(crate) fn prompt_blocks(
     if says_something { Ok(blocks) } else { Err(PromptFault::Empty) }
 }
 
-fn read(block: ContentBlock, cwd: &Path) -> Result<Block, PromptFault> {
-    match block {
-        ContentBlock::Text(text) => Ok(Block::Text { text: text.text }),
-        ContentBlock::Image(shown) => image(shown.mime_type, shown.data),
-        ContentBlock::Audio(_) => Err(PromptFault::Audio),
-        ContentBlock::ResourceLink(link) => Ok(Block::text(linked(&link, cwd))),
-        ContentBlock::Resource(embedded) => match embedded.resource {
-            EmbeddedResourceResource::TextResourceContents(text) => {
-                Ok(Block::text(embedded_text(&text.uri, &text.text, cwd)))
-            }
-            EmbeddedResourceResource::BlobResourceContents(blob) => match blob.mime_type {
-                Some(media_type) if is_image(&media_type) => image(media_type, blob.blob),
-                media_type => Err(PromptFault::Bytes {
-                    uri: title(&blob.uri),
-                    media_type: media_type.as_deref().map(title),
-                }),
+/// A prompt as far as it was read.
+#[derive(Debug, Default)]
+struct Draft {
+    blocks: Vec<Block>,
+    /// The text that goes on: files are named in the middle of it.
+    text: String,
+    /// Whether it ends with the name of a file, which text may follow.
+    ends_with_name: bool,
+    /// What was attached stands at the end.
+    attached: Vec<Block>,
+}
+
+impl Draft {
+    fn take(&mut self, block: ContentBlock, cwd: &Path) -> Result<(), PromptFault> {
+        match block {
+            ContentBlock::Text(text) => self.say(&text.text),
+            ContentBlock::Image(shown) => self.show(image(shown.mime_type, shown.data)?),
+            ContentBlock::Audio(_) => return Err(PromptFault::Audio),
+            ContentBlock::ResourceLink(link) => self.name(&linked(&link, cwd)),
+            ContentBlock::Resource(embedded) => match embedded.resource {
+                EmbeddedResourceResource::TextResourceContents(text) => {
+                    self.name(&place(&text.uri, cwd));
+                    self.attached.push(Block::text(embedded_text(&text.uri, &text.text, cwd)));
+                }
+                EmbeddedResourceResource::BlobResourceContents(blob) => match blob.mime_type {
+                    Some(media_type) if is_image(&media_type) => {
+                        self.name(&place(&blob.uri, cwd));
+                        self.attached.push(image(media_type, blob.blob)?);
+                    }
+                    media_type => {
+                        let media_type = media_type.as_deref().map(title);
+                        return Err(PromptFault::Bytes { uri: title(&blob.uri), media_type });
+                    }
+                },
+                _ => return Err(PromptFault::Unknown),
             },
-            _ => Err(PromptFault::Unknown),
-        },
-        _ => Err(PromptFault::Unknown),
+            _ => return Err(PromptFault::Unknown),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: &str) {
+        if !self.ends_with_name {
+            self.end_text();
+        } else if text.starts_with(char::is_alphanumeric) {
+            self.text.push(' ');
+        }
+        self.text.push_str(text);
+        self.ends_with_name = false;
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.text.ends_with(|char: char| !char.is_whitespace() && char != '(') {
+            self.text.push(' ');
+        }
+        self.text.push_str(name);
+        self.ends_with_name = true;
+    }
+
+    fn show(&mut self, image: Block) {
+        self.end_text();
+        self.blocks.push(image);
+    }
+
+    fn end_text(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            self.blocks.push(Block::Text { text });
+        }
+        self.ends_with_name = false;
+    }
+
+    fn finish(mut self) -> Vec<Block> {
+        self.end_text();
+        self.blocks.append(&mut self.attached);
+        self.blocks
     }
 }
 
@@ -151,18 +206,16 @@ fn image(media_type: String, data: String) -> Result<Block, PromptFault> {
     Ok(Block::Image(Image { media_type, data }))
 }
 
-/// Names a link in a line of its own: the path of a file, as the tools take it, or the address.
+/// Names a link: the path of a file, as the tools take it, or the address.
 fn linked(link: &ResourceLink, cwd: &Path) -> String {
     let place = place(&link.uri, cwd);
     let name = title(link.title.as_deref().unwrap_or(&link.name));
-    let more = match &link.description {
-        Some(description) if !description.trim().is_empty() => format!(": {}", title(description)),
-        Some(_) | None => String::new(),
-    };
-    if name.is_empty() || place.contains(&name) {
-        format!("\n[the user refers to {place}{more}]\n")
-    } else {
-        format!("\n[the user refers to {place} ({name}){more}]\n")
+    let about = link.description.as_deref().map(title).filter(|about| !about.is_empty());
+    match (name.is_empty() || place.contains(&name), about) {
+        (true, None) => place,
+        (true, Some(about)) => format!("{place} ({about})"),
+        (false, None) => format!("{place} ({name})"),
+        (false, Some(about)) => format!("{place} ({name}: {about})"),
     }
 }
 
@@ -172,7 +225,7 @@ fn embedded_text(uri: &str, text: &str, cwd: &Path) -> String {
         .and_then(|it| it.to_str())
         .filter(|it| it.len() < 16 && it.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     let text = fenced_text(&bounded(text, MOST_EMBEDDED), language.unwrap_or_default());
-    format!("\n[the user attached {}]\n{text}\n", place(uri, cwd))
+    format!("The user attached {}:\n{text}", place(uri, cwd))
 }
 
 fn place(uri: &str, cwd: &Path) -> String {

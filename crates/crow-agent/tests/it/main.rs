@@ -11,6 +11,7 @@ mod checks;
 mod compositions;
 mod fallbacks;
 mod liars;
+mod sourced;
 mod subagents;
 mod tools;
 mod turns;

@@ -11,7 +11,7 @@ use crow_core::{
     },
     tool::{
         Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
-        ToolCategory, Word,
+        ToolCategory, Word, is_sourced_pattern,
     },
     workspace::Workspace,
 };
@@ -181,6 +181,13 @@ impl Call {
                 category: tool.category(),
                 requires_permission: tool.requires_permission(),
                 plan: plan(name, tool.category(), rest.trim(), workspace),
+            },
+            // Which tools servers have is known only in a session.
+            None if is_sourced_pattern(name) && !name.ends_with('*') => Self {
+                tool: name.to_owned(),
+                category: ToolCategory::External,
+                requires_permission: true,
+                plan: plan(name, ToolCategory::External, "", workspace),
             },
             None => Self {
                 tool: "bash".to_owned(),

@@ -84,7 +84,7 @@ impl Document {
             AgentEvent::Switch { change } => self.note(change),
             AgentEvent::FilesRestored { .. } => self.note("changes of files were undone or redone"),
             AgentEvent::Rewind { .. } => {
-                self.note("the conversation goes on from an earlier point")
+                self.note("the conversation goes on from an earlier point");
             }
             AgentEvent::Compaction { summary, .. } => {
                 self.note("what was said before was made shorter");

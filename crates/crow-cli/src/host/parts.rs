@@ -24,6 +24,10 @@ pub(crate) struct HostParts {
     /// The model to ask where neither the user nor the session names one, whatever is configured.
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
+    /// The agent of sessions that name none, where the command line names one.
+    pub agent: Option<String>,
+    /// The model of sessions that name none, where the command line names one.
+    pub model: Option<ModelRef>,
     /// What the user said on the command line happens to calls of which no rule speaks, if anything.
     pub permissions: Option<PermissionMode>,
     /// What holds commands; none if they may do what the user may do.

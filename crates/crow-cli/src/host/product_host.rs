@@ -45,6 +45,9 @@ pub(crate) struct ProductHost {
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
     pub(super) default_model: DefaultModel,
+    /// What the command line says of sessions that do not say it themselves.
+    pub(super) agent: Option<String>,
+    pub(super) model: Option<ModelRef>,
     pub(super) reviewer_model: Option<ModelRef>,
     pub(super) permissions: Option<PermissionMode>,
     /// Where it is kept what the user chose last; none where nothing is remembered.
@@ -109,6 +112,8 @@ impl ProductHost {
                 providers: parts.providers.clone(),
             },
             providers: parts.providers,
+            agent: parts.agent,
+            model: parts.model,
             reviewer_model: parts.reviewer_model,
             permissions: parts.permissions,
             choices,

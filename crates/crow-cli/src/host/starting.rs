@@ -80,14 +80,16 @@ impl ProductHost {
     async fn first_agent(&self, found: &Found, setup: &SessionSetup) -> Result<Ready, HostError> {
         let place = &found.place;
         let default = place.agents.default_name();
+        let named = setup.agent.as_ref().or(self.agent.as_ref());
+        let model = setup.model.as_deref().map(parse_model).transpose()?;
         let plain = OpenedWith {
-            agent: setup.agent.clone().unwrap_or_else(|| default.to_owned()),
-            model: setup.model.as_deref().map(parse_model).transpose()?,
+            agent: named.map_or_else(|| default.to_owned(), Clone::clone),
+            model: model.or_else(|| self.model.clone()),
             reviewer_model: self.reviewer_model.clone().or_else(|| place.review_model.clone()),
             system_prompt: setup.system_prompt.clone(),
             ..OpenedWith::default()
         };
-        let chosen = remembered(&found.choices, setup, place, &plain);
+        let chosen = remembered(&found.choices, named.is_some(), place, &plain);
         if chosen != plain
             && let Ok(ready) = self.put_together(chosen, place).await
         {
@@ -281,15 +283,10 @@ fn shell_notice(directories: &[PathBuf]) -> Option<String> {
     })
 }
 
-/// Puts what the user chose last over what is configured, where `setup` says nothing.
-fn remembered(
-    choices: &Choices,
-    setup: &SessionSetup,
-    place: &Place,
-    plain: &OpenedWith,
-) -> OpenedWith {
+/// Puts what the user chose last over what is configured, where nobody says it now.
+fn remembered(choices: &Choices, is_named: bool, place: &Place, plain: &OpenedWith) -> OpenedWith {
     let mut with = plain.clone();
-    if setup.agent.is_none() {
+    if !is_named {
         let default = place.agents.default_name().to_owned();
         let agent = choices.agent.as_ref().and_then(|agent| agent.over(Some(&default)));
         with.agent = agent.unwrap_or(default);

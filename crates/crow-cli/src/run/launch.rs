@@ -91,12 +91,13 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     } else {
         (Configured::InFiles, Configuration::load(environment, project)?)
     };
-    let reviewer_model = match &request.reviewer_model {
-        Some(text) => Some(text.parse().map_err(|error: ModelRefError| {
+    let parse = |text: &String| {
+        text.parse().map_err(|error: ModelRefError| {
             CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
-        })?),
-        None => None,
+        })
     };
+    let model = request.model.as_ref().map(parse).transpose()?;
+    let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
     let sandbox = sandbox(&request.sandbox, environment)?;
     if sandbox.is_none() {
@@ -110,6 +111,8 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
             (permissions, _) => permissions,
         },
         sandbox,
+        agent: request.agent.clone(),
+        model,
         reviewer_model,
         configured,
         limits: request.limits,
@@ -161,11 +164,8 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             host.create(NewSession {
                 cwd,
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
-                setup: SessionSetup {
-                    agent: request.agent.clone(),
-                    model: request.model.clone(),
-                    ..SessionSetup::default()
-                },
+                // What the command line says holds for all sessions of the host.
+                setup: SessionSetup::default(),
             })
             .await?
         }

@@ -19,6 +19,7 @@ mod canaries;
 mod clones;
 mod differential;
 mod injection;
+mod mcp;
 mod network;
 mod paths;
 mod protected;

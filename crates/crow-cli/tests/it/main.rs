@@ -19,6 +19,7 @@ mod examples;
 mod hardening;
 mod jobs;
 mod login;
+mod mcp;
 mod permissions;
 mod program;
 mod questions;

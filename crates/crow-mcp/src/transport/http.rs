@@ -165,7 +165,13 @@ impl StreamableHttpClient for HttpSeam {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let was_in_session = session_id.is_some();
-        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        let id = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            ClientJsonRpcMessage::Notification(_)
+            | ClientJsonRpcMessage::Response(_)
+            | ClientJsonRpcMessage::Error(_) => None,
+        };
+        let is_request = id.is_some();
         let accept = format!("{JSON}, {EVENTS}");
         let own = [("accept", accept.as_str()), ("content-type", JSON)];
         let headers = headers(session_id, auth_header, custom_headers, &own);
@@ -185,6 +191,15 @@ impl StreamableHttpClient for HttpSeam {
             let body = whole(answer).await?;
             let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
             return match parsed {
+                // Said of the request as a whole, by who did not look for its id.
+                Ok(ServerJsonRpcMessage::Error(error)) if is_request && error.id != id => {
+                    if status == 400 && was_in_session {
+                        // Some servers say so of a session that they do not know.
+                        return Err(StreamableHttpError::SessionExpired);
+                    }
+                    let error = ServerJsonRpcMessage::error(error.error, id);
+                    Ok(StreamableHttpPostResponse::Json(error, session))
+                }
                 Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                 Err(_) if is_success && !is_request => Ok(StreamableHttpPostResponse::Accepted),
                 Err(_) => {

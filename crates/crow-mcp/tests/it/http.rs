@@ -216,18 +216,35 @@ async fn a_call_that_broke_off_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_session_that_the_server_forgot_is_begun_again() {
-    let forgot = Mutex::new(false);
-    let (tools, _) = session(move |_, request, message| {
+    let bad = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": "Bad Request: No valid session ID"}, "id": null});
+    for (status, body) in [(404, "{}".to_owned()), (400, bad.to_string())] {
+        let forgot = Mutex::new(false);
+        let (tools, _) = session(move |_, request, message| {
+            if message["method"] != "tools/call" {
+                return ordinary(request, message);
+            }
+            if !std::mem::replace(&mut *forgot.lock().unwrap(), true) {
+                return answer(status, "application/json", body.clone().into_bytes());
+            }
+            json_answer(message, said("after"))
+        })
+        .await;
+        assert_eq!(call_it(&tools).await.output, "after", "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_without_an_id_ends_the_call_that_it_answers() {
+    let (tools, _) = session(|_, request, message| {
         if message["method"] != "tools/call" {
             return ordinary(request, message);
         }
-        if !std::mem::replace(&mut *forgot.lock().unwrap(), true) {
-            return answer(404, "application/json", b"{}".to_vec());
-        }
-        json_answer(message, said("after"))
+        let body = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": "too busy"}, "id": "server-error"});
+        answer(503, "application/json", body.to_string().into_bytes())
     })
     .await;
-    assert_eq!(call_it(&tools).await.output, "after");
+    let result = call_it(&tools).await;
+    assert_eq!(result.output, "MCP server web: the server refused the call: too busy");
 }
 
 #[tokio::test]

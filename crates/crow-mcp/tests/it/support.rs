@@ -337,6 +337,7 @@ pub(crate) fn context() -> ToolContext {
         snapshots: None,
         children: None,
         outside: None,
+        questions: None,
         resources: ResourceMap::default(),
     };
     ToolContext {

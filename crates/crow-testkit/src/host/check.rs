@@ -27,7 +27,8 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     host.close(&id).await.unwrap();
     assert_not_open(host, &id).await;
     host.set_title(&id, "while closed").await.unwrap();
-    assert_eq!(listed(host, cwd).await[0].crow().title, "while closed");
+    let titles: Vec<_> = listed(host, cwd).await.iter().map(|one| one.crow().title).collect();
+    assert_eq!(titles, ["while closed"]);
     let opened = opened_twice(host, &id).await;
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
     assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");

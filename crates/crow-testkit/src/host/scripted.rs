@@ -20,7 +20,7 @@ use crow_runtime::{
     SessionOption, SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::scripted::{ScriptedModel, ScriptedModels};
 
@@ -156,10 +156,11 @@ impl AgentHost for ScriptedHost {
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
         self.note(format!("title {id} {title}"));
-        Ok(match self.runtime.get(id) {
-            Some(handle) => handle.set_title(title)?,
-            None => AgentSession::rename(self.runtime.config(), id, title)?,
-        })
+        let done = match self.runtime.get(id) {
+            Some(handle) => handle.set_title(title),
+            None => AgentSession::rename(self.runtime.config(), id, title),
+        };
+        Ok(done?)
     }
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
@@ -249,9 +250,10 @@ fn kept(handle: &AgentHandle, name: &str, values: &[&str]) -> String {
 }
 
 fn keep(handle: &AgentHandle, name: &str, value: &str) -> Result<(), HostError> {
-    let mut kept = handle.metadata().metadata.get(KEPT).cloned().unwrap_or_else(|| json!({}));
-    kept[name] = value.into();
-    Ok(handle.set_metadata(KEPT, kept)?)
+    let before = handle.metadata().metadata.get(KEPT).and_then(Value::as_object).cloned();
+    let mut kept = before.unwrap_or_default();
+    kept.insert(name.to_owned(), value.into());
+    Ok(handle.set_metadata(KEPT, kept.into())?)
 }
 
 fn refused(message: String) -> HostError {

@@ -180,6 +180,27 @@ fn a_preview_is_the_diff_that_the_end_keeps() {
 }
 
 #[test]
+fn a_preview_of_a_long_change_is_whole_by_the_arguments_of_the_call() {
+    let new = "line\n".repeat(1000);
+    let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "", &new)] };
+    assert!(patch.files[0].truncated);
+    let preview = |content: &str| {
+        let mut story = Story::new();
+        story.tell(AgentEvent::CallPending {
+            call_id: CallId::new("1"),
+            tool: "write_file".into(),
+            title: "write a".into(),
+            arguments: json!({"path": "a", "content": content}),
+            preview: Some(patch.clone()),
+        });
+        let out = updates(&story.live(&mut view_with(bare(), Arc::new(Files::default()))));
+        out[0]["content"][0].clone()
+    };
+    assert_eq!(preview(&new), json!({"type": "diff", "path": "/p/a", "newText": new}));
+    assert_eq!(preview("other")["_meta"]["crow"]["partial"], true);
+}
+
+#[test]
 fn a_rejected_edit_still_shows_what_it_would_have_changed() {
     let mut story = Story::new();
     let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "", "new\n")] };
@@ -352,6 +373,21 @@ fn without_terminals_output_is_shown_as_a_whole_as_often_as_the_caller_flushes()
     let mut more = Vec::new();
     view.flush(&mut more);
     assert!(more.is_empty() && !view.is_behind());
+}
+
+#[test]
+fn what_a_call_waits_for_is_shown_until_it_starts() {
+    let mut story = Story::new();
+    let (call_id, reason) = (CallId::new("1"), "another agent changes files here".to_owned());
+    story.pending("1", "bash", "b", json!({"command": "make"}));
+    story.tell(AgentEvent::CallWait { call_id, reason });
+    story.start("1", "bash", "b", json!({"command": "make"}));
+    let out = updates(&story.live(&mut view(zed())));
+    let terminal = json!({"type": "terminal", "terminalId": "1"});
+    assert_eq!(out[1]["content"][0], terminal);
+    let text = &out[1]["content"][1]["content"]["text"];
+    assert_eq!(text, "Waiting: another agent changes files here");
+    assert_eq!(out[2]["content"], json!([terminal]));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod calls;
 mod laws;
 mod prompts;
 mod questions;
+mod real;
 mod replies;
 mod sample;
 mod screen;

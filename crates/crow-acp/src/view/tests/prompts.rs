@@ -27,29 +27,39 @@ fn text_is_taken_as_it_is() {
 #[test]
 fn links_name_the_path_as_tools_take_it() {
     let table = [
-        (json!({"name": "a.rs", "uri": "file:///p/src/a.rs"}), "[the user refers to `src/a.rs`]"),
+        (json!({"name": "a.rs", "uri": "file:///p/src/a.rs"}), "`src/a.rs`"),
         (
             json!({"name": "x", "uri": "file:///p/a%20b.rs#L3-L9", "description": "odd"}),
-            "[the user refers to `a b.rs`, lines 3-9 (x): odd]",
+            "`a b.rs`, lines 3-9 (x: odd)",
         ),
-        (json!({"name": "p", "uri": "file:///p"}), "[the user refers to `.` (p)]"),
-        (json!({"name": "hosts", "uri": "file:///etc/hosts"}), "[the user refers to `/etc/hosts`]"),
+        (json!({"name": "p", "uri": "file:///p"}), "`.` (p)"),
+        (json!({"name": "hosts", "uri": "file:///etc/hosts"}), "`/etc/hosts`"),
         (
             json!({"name": "spec", "uri": "https://example.test/x"}),
-            "[the user refers to `https://example.test/x` (spec)]",
+            "`https://example.test/x` (spec)",
         ),
     ];
     for (mut link, expected) in table {
         link["type"] = json!("resource_link");
-        assert_eq!(text_of(&link).trim(), expected);
+        assert_eq!(text_of(&link), expected);
     }
 }
 
 #[test]
-fn embedded_text_is_fenced_below_its_address() {
+fn files_are_named_in_the_middle_of_the_text_and_what_is_attached_stands_at_its_end() {
     let resource = json!({"uri": "file:///p/a.rs", "text": "fn a() {} // ```\n"});
-    let text = text_of(&json!({"type": "resource", "resource": resource}));
-    assert_eq!(text, "\n[the user attached `a.rs`]\n````rs\nfn a() {} // ```\n````\n");
+    let blocks = read(json!([
+        {"type": "text", "text": "Make"},
+        {"type": "resource", "resource": resource},
+        {"type": "text", "text": "like "},
+        {"type": "resource_link", "name": "b.rs", "uri": "file:///p/b.rs"},
+        {"type": "text", "text": "."},
+    ]));
+    let expected = [
+        Block::text("Make `a.rs` like `b.rs`."),
+        Block::text("The user attached `a.rs`:\n````rs\nfn a() {} // ```\n````"),
+    ];
+    assert_eq!(blocks.unwrap(), expected);
 }
 
 #[test]
@@ -64,8 +74,8 @@ fn pictures_are_taken_also_when_they_are_embedded() {
     let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
     let resource = json!({"uri": "file:///a.png", "mimeType": "image/png", "blob": "aGk="});
     let blocks = read(json!([image, {"type": "resource", "resource": resource}])).unwrap();
-    assert_eq!(blocks.len(), 2);
-    assert!(blocks.iter().all(|block| matches!(block, Block::Image(_))));
+    let images = blocks.iter().filter(|block| matches!(block, Block::Image(_)));
+    assert_eq!((images.count(), blocks.len()), (2, 3));
 }
 
 #[test]
@@ -111,6 +121,9 @@ fn a_slash_begins_a_command() {
     assert_eq!(command("/usr/bin/x fails"), None);
     assert_eq!(command("/"), None);
     assert_eq!(command("a /undo"), None);
+    let link = json!({"type": "resource_link", "name": "a", "uri": "file:///p/a"});
+    let linked = json!([{"type": "text", "text": "/review "}, link]);
+    assert_eq!(as_command(&prompt(linked)), pair("review", "/p/a"));
     let mixed = json!([{"type": "text", "text": "/undo"}, {"type": "image", "mimeType": "image/png", "data": "aGk="}]);
     assert_eq!(as_command(&prompt(mixed)), None);
 }

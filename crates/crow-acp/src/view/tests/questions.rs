@@ -68,6 +68,24 @@ fn a_question_shows_the_command_and_offers_what_rules_can_say() {
 }
 
 #[test]
+fn what_is_shown_with_a_question_goes_when_the_call_starts_and_comes_once() {
+    let mut view = view(bare());
+    let mut story = Story::new();
+    let push = json!({"command": "git push"});
+    story.pending("1", "bash", "git push", push.clone());
+    story.live(&mut view);
+    let request = request(ROOT, "bash", command("git push"));
+    let first = json_of(&view.permission_request(&request, &mut Vec::new()));
+    let again = json_of(&view.permission_request(&request, &mut Vec::new()));
+    assert_eq!(first, again);
+    assert_eq!(first["toolCall"]["content"].as_array().unwrap().len(), 2);
+    let mut story = Story::new();
+    story.start("1", "bash", "git push", push);
+    let out = updates(&story.live(&mut view));
+    assert_eq!((&out[0]["status"], &out[0]["content"]), (&json!("in_progress"), &json!([])));
+}
+
+#[test]
 fn a_question_about_a_call_that_was_missed_shows_it_first() {
     let mut view = view(zed());
     let mut out = Vec::new();

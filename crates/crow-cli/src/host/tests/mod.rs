@@ -1,4 +1,5 @@
 mod commands;
+mod figures;
 mod folders;
 mod life;
 mod places;

@@ -35,6 +35,8 @@ pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
         providers: None,
         fallback: Some(model.resolved().info.reference),
         answerer: Arc::new(crow_core::capability::NoAnswerer),
+        agent: None,
+        model: None,
         permissions: None,
         sandbox: None,
         rules: StoredRules::default(),

@@ -1,0 +1,196 @@
+//! Servers of the Model Context Protocol, from the configuration to a call.
+
+use std::{fs, path::Path};
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::Place;
+
+/// A server in a shell: its tool answers with its arguments and what it knows of `TOKEN`.
+const SERVER: &str = r#"
+say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while IFS= read -r line; do
+  [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
+  case $line in
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}' ;;
+    *'"method":"tools/list"'*) say '{"tools":[{"name":"look up","description":"Looks things up.","inputSchema":{"type":"object"}}]}' ;;
+    *'"method":"tools/call"'*) echo called >> calls; say "{\"content\":[{\"type\":\"text\",\"text\":\"found with $TOKEN in $PWD\"}]}" ;;
+  esac
+done
+"#;
+const TOOL: &str = "mcp__docs__look_up";
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn place(server: &ModelServer) -> Place {
+    let place = Place::new().with_server(server, Dialect::AnthropicMessages);
+    write(&place.home("server.sh"), SERVER);
+    place
+}
+
+/// Configures the server for the user.
+fn configure(place: &Place, more: &str) {
+    let script = place.home("server.sh").display().to_string();
+    let text = format!(
+        "[mcp.servers.docs]\ncommand = \"bash\"\nargs = [\"{script}\"]\nenv = {{ TOKEN = \"${{DOCS_TOKEN:-none}}\" }}\n{more}"
+    );
+    write(&place.home(".config/crow-agent/config.toml"), &text);
+}
+
+fn calls() -> [Reply; 2] {
+    [Reply::new().call("c1", TOOL, &json!({"q": "x"})), Reply::new().text("It is found.")]
+}
+
+#[tokio::test]
+async fn a_configured_server_lends_its_tools_to_a_run() {
+    let server = ModelServer::start(calls()).await;
+    let mut place = place(&server);
+    place.set("DOCS_TOKEN", "word");
+    configure(&place, "");
+    let ran = place.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
+    let end = ran.exited(0).lines().into_iter().find(|line| line["type"] == "call_end").unwrap();
+    let output = end["result"]["output"].as_str().unwrap();
+    assert!(output.starts_with("found with word in /"), "{end}");
+    // It runs where the session works, and what it changed is seen.
+    assert!(place.project("calls").exists());
+    assert_eq!(end["result"]["metadata"]["changes"]["created"], 1, "{end}");
+    let requests = server.finish().await.unwrap();
+    let tools = requests[0].body["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == TOOL).unwrap();
+    assert_eq!(tool["description"], "Looks things up.");
+}
+
+#[tokio::test]
+async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server() {
+    let server = ModelServer::start(calls().into_iter().chain(calls()).collect::<Vec<_>>()).await;
+    let place = place(&server);
+    configure(&place, "");
+    let ran = place.run(&["run", "look"]).await;
+    assert!(
+        ran.exited(6).err.contains("mcp__docs__look_up") || ran.out.contains("found"),
+        "{}",
+        ran.err
+    );
+    assert!(!place.project("calls").exists());
+    let rule = json!({"version": 1, "rules": [
+        {"id": "docs", "matcher": {"tool_name": "mcp__docs__*"}, "decision": "allow"}
+    ]});
+    write(&place.home(".config/crow-agent/permissions.json"), &rule.to_string());
+    let explained = place.run(&["permissions", "explain", TOOL]).await;
+    assert!(explained.exited(0).out.contains("the rule docs"), "{}", explained.out);
+    place.run(&["run", "look"]).await.exited(0);
+    assert!(place.project("calls").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_project_starts_no_server_before_it_is_trusted() {
+    let server = ModelServer::start(
+        [Reply::new().text("hello")].into_iter().chain(calls()).collect::<Vec<_>>(),
+    )
+    .await;
+    let place = place(&server);
+    let script = place.home("server.sh").display().to_string();
+    let file = json!({"mcpServers": {"docs": {"command": "bash", "args": [script], "env": {"TOKEN": "of the project"}}}});
+    write(&place.project(".mcp.json"), &file.to_string());
+    let ran = place.run(&["run", "hi"]).await;
+    assert!(ran.exited(0).err.contains("is not trusted"), "{}", ran.err);
+    let trusted = place.run(&["trust", "--yes"]).await;
+    assert!(trusted.exited(0).out.contains("starts `bash "), "{}", trusted.out);
+    assert!(trusted.out.contains(" with TOKEN as the MCP server docs"), "{}", trusted.out);
+    let ran = place.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
+    assert!(ran.exited(0).out.contains("found with of the project"), "{}", ran.out);
+    let requests = server.finish().await.unwrap();
+    assert!(!requests[0].body.to_string().contains(TOOL));
+}
+
+#[tokio::test]
+async fn a_project_gets_no_variables_of_the_user() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let place = place(&server);
+    let file = r#"{"mcpServers": {"x": {"command": "touch", "args": ["${ANTHROPIC_API_KEY}"]}}}"#;
+    write(&place.project(".mcp.json"), file);
+    place.run(&["trust", "--yes"]).await.exited(0);
+    let ran = place.run(&["run", "hi"]).await;
+    assert!(ran.exited(0).err.contains("a project gets no variables of yours"), "{}", ran.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_told_of_and_the_run_goes_on() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let place = place(&server);
+    configure(
+        &place,
+        "[mcp.servers.sick]\ncommand = \"bash\"\nargs = [\"-c\", \"echo no key >&2; exit 3\"]\n",
+    );
+    let ran = place.run(&["run", "hi"]).await;
+    assert_eq!(ran.exited(0).out, "hello\n");
+    assert!(
+        ran.err.contains("the MCP server sick is not there: it ended with exit code 3"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("no key"), "{}", ran.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_are_listed_and_tried() {
+    let place = Place::new();
+    write(&place.home("server.sh"), SERVER);
+    assert!(place.run(&["mcp", "list"]).await.exited(0).out.contains("There are no MCP servers"));
+    configure(
+        &place,
+        "[mcp.servers.off]\ncommand = \"x\"\nenabled = false\n[mcp.servers.gone]\ncommand = \"no-such-program\"\n",
+    );
+    let listed = place.run(&["mcp", "list"]).await;
+    assert!(listed.exited(0).out.contains("docs  stdio  bash "), "{}", listed.out);
+    assert!(
+        listed.out.contains("never seen") && listed.out.contains("off  switched off"),
+        "{}",
+        listed.out
+    );
+    assert!(!listed.out.contains("TOKEN"), "{}", listed.out);
+    let tried = place.run(&["mcp", "test", "docs"]).await;
+    assert!(tried.exited(0).out.starts_with("docs works: 1 tools in "), "{}", tried.out);
+    assert!(tried.out.contains("mcp__docs__look_up  Looks things up."), "{}", tried.out);
+    let listed = place.run(&["mcp", "list", "-o", "json"]).await;
+    let line = listed.exited(0).lines().into_iter().find(|line| line["name"] == "docs").unwrap();
+    assert_eq!((&line["seen"], &line["tools"][0]["own_name"]), (&json!(true), &json!("look up")));
+    let gone = place.run(&["mcp", "test", "gone"]).await;
+    assert!(gone.exited(1).err.contains("no-such-program cannot be started"), "{}", gone.err);
+    let none = place.run(&["mcp", "test", "dcos"]).await;
+    assert!(none.exited(2).err.contains("did you mean \"docs\"?"), "{}", none.err);
+    assert!(place.run(&["mcp", "test", "off"]).await.exited(2).err.contains("switched off"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_server_is_told_with_its_place() {
+    let place = Place::new();
+    for (text, told) in [
+        ("[mcp.servers.a]\n", "config.toml:1:1: a server needs a command or a url"),
+        (
+            "[mcp.servers.a]\ncommand = \"x\"\nurl = \"http://x\"\n",
+            "config.toml:3:7: a server has a command or a url, not both",
+        ),
+        (
+            "[mcp.servers.a]\nurl = \"ftp://x\"\n",
+            "config.toml:2:7: a url begins with http:// or https://",
+        ),
+        ("[mcp.servers.a]\ncommand = \"x\"\nheaders = { A = \"b\" }\n", "config.toml:3:"),
+        (
+            "[mcp.servers.a]\ncommand = \"x\"\ntool_timeout = 0\n",
+            "config.toml:3:16: it must be between a second and an hour",
+        ),
+        ("[mcp.servers.a]\ncomand = \"x\"\n", "config.toml:2:"),
+    ] {
+        write(&place.home(".config/crow-agent/config.toml"), text);
+        let ran = place.run(&["mcp", "list"]).await;
+        assert!(ran.exited(2).err.contains(told), "{text}\n{}", ran.err);
+    }
+}
