@@ -8,6 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::editor::WORD;
+
 /// The argument that turns the benchmark into the bare agent.
 pub(crate) const MODE: &str = "--bare-agent";
 
@@ -43,7 +45,7 @@ pub(crate) fn run() {
                     continue;
                 };
                 for _ in 0..count {
-                    let content = json!({"type": "text", "text": "word "});
+                    let content = json!({"type": "text", "text": WORD});
                     say(update(
                         &message,
                         json!({"sessionUpdate": "agent_message_chunk", "content": content}),

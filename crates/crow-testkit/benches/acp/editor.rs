@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 use crate::bare_agent;
 
+/// What the replies consist of.
+pub(crate) const WORD: &str = "word ";
+
 /// An agent that can be started.
 pub(crate) struct Program {
     path: PathBuf,
@@ -35,6 +38,8 @@ pub(crate) struct Editor {
 pub(crate) struct Answered {
     pub(crate) result: Value,
     pub(crate) updates: usize,
+    /// How many words of the reply they brought.
+    pub(crate) words: usize,
     /// From the first update to the answer.
     pub(crate) streaming: Duration,
 }
@@ -105,13 +110,14 @@ impl Editor {
 
     /// Reads up to the answer to a request.
     pub(crate) fn answer(&mut self, id: u64) -> Answered {
-        let mut updates = 0;
+        let (mut updates, mut words) = (0, 0);
         let mut first = None;
         let end = format!("\"id\":{id},");
         loop {
             let line = self.line();
             if line.contains("\"method\":\"session/update\"") {
                 updates += 1;
+                words += line.matches(WORD).count();
                 first.get_or_insert_with(Instant::now);
                 continue;
             }
@@ -119,7 +125,7 @@ impl Editor {
             let message: Value = serde_json::from_str(&line).unwrap();
             assert!(message["error"].is_null(), "{message}");
             let streaming = first.map_or(Duration::ZERO, |first| first.elapsed());
-            return Answered { result: message["result"].clone(), updates, streaming };
+            return Answered { result: message["result"].clone(), updates, words, streaming };
         }
     }
 

@@ -17,6 +17,7 @@ mod bare_agent;
 mod editor;
 mod measure;
 #[path = "../shared/proc.rs"]
+#[expect(dead_code, reason = "time on a processor is not measured here")]
 mod proc;
 #[path = "../shared/table.rs"]
 mod table;

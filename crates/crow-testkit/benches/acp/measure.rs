@@ -9,7 +9,7 @@ use crow_testkit::{Checks, Delivery, ModelServer, PrefixCheck, Reply, Script, Se
 use serde_json::json;
 
 use crate::{
-    editor::{Editor, Program},
+    editor::{Editor, Program, WORD},
     proc::Proc,
     table::Row,
 };
@@ -74,18 +74,19 @@ fn starts(program: &Program, server: &ModelServer) -> (Duration, Duration) {
 }
 
 async fn updates(crow: &Program, bare: &Program) -> Row {
-    let model = server(Reply::new().text("word ".repeat(WORDS))).await;
+    let model = server(Reply::new().text(WORD.repeat(WORDS))).await;
     let rate = |program: &Program, prompt: &str| {
         let (mut editor, session) = begin(program, &model);
         let id = editor.prompt(&session, prompt);
         let answered = editor.answer(id);
         editor.end();
-        let rate = answered.updates as f64 / answered.streaming.as_secs_f64();
-        format!("{rate:.0}/s ({} updates)", answered.updates)
+        assert_eq!(answered.words, WORDS);
+        let rate = WORDS as f64 / answered.streaming.as_secs_f64();
+        format!("{rate:.0}/s in {} updates", answered.updates)
     };
     let bound = "≥ 10,000/s";
     let theirs = rate(bare, &WORDS.to_string());
-    pair("updates of one reply to an editor that reads", bound, rate(crow, "go"), theirs)
+    pair("pieces of one reply to an editor that reads", bound, rate(crow, "go"), theirs)
 }
 
 /// How long a cancel takes while a command runs, and until nothing of it is left.
@@ -122,7 +123,7 @@ async fn cancels(crow: &Program, bare: &Program) -> Vec<Row> {
 
 /// What an editor costs that does not read: memory, and how long its cancel takes.
 async fn stalled(crow: &Program) -> Vec<Row> {
-    let model = server(Reply::new().text("word ".repeat(MANY_WORDS))).await;
+    let model = server(Reply::new().text(WORD.repeat(MANY_WORDS))).await;
     let (mut editor, session) = begin(crow, &model);
     std::thread::sleep(Duration::from_millis(200));
     let process = Proc::new(editor.pid());
