@@ -150,9 +150,9 @@ impl Connection {
                 let request = ListToolsRequest::with_param(params);
                 // Not the list that the library keeps: it may be an old one.
                 let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-                let page = match answer.map_err(|error| told(&error))? {
-                    ServerResult::ListToolsResult(page) => page,
-                    _ => return Err("it answered with what is no list of tools".to_owned()),
+                let answer = answer.map_err(|error| told(&error))?;
+                let ServerResult::ListToolsResult(page) = answer else {
+                    return Err("it answered with what is no list of tools".to_owned());
                 };
                 let room = MOST_LISTED.saturating_sub(tools.len());
                 tools.extend(page.tools.into_iter().take(room));
