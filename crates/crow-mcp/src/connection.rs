@@ -51,7 +51,7 @@ const GOODBYE: Duration = Duration::from_millis(300);
 /// How long a cancellation may take on its way.
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long is waited for the end of a program that closed its output: it says more.
-const ENDING: Duration = Duration::from_millis(300);
+const ENDING: Duration = Duration::from_millis(1500);
 /// The longest text of a server in an error.
 const LONGEST: usize = 1000;
 
