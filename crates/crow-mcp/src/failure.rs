@@ -51,10 +51,10 @@ pub(crate) enum ConnectError {
 
 impl From<ProcessError> for ConnectError {
     fn from(error: ProcessError) -> Self {
-        match error {
-            ProcessError::Cancelled | ProcessError::Closed => Self::Closed,
-            error => Self::Start(error.to_string()),
+        if matches!(error, ProcessError::Cancelled | ProcessError::Closed) {
+            return Self::Closed;
         }
+        Self::Start(error.to_string())
     }
 }
 

@@ -158,11 +158,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guarded<T> {
             if let Some(slot) = &slot {
                 slot.0.sent.store(true, Ordering::Release);
             }
-            let sent = send.await;
+            let done = send.await;
             if answers {
                 wire.requests.fetch_sub(1, Ordering::AcqRel);
             }
-            sent
+            done
         }
     }
 
