@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
-use crow_core::redact::Redactor;
+use crow_core::{mcp::McpTransport, redact::Redactor};
 use crow_providers::ProviderModels;
 
 use crate::{
     Environment,
     child_environment::{holds_secret, is_secret},
     credentials::CredentialFile,
+    mcp::configured,
+    trust::Project,
 };
 
 /// The shortest value that is taken for a secret though it is but letters, or but digits.
@@ -28,6 +30,7 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
     let mut secrets = of_environment(environment);
     if let Some(providers) = providers {
         secrets.extend(providers.secrets());
+        secrets.extend(of_servers(environment));
     }
     // Keys of other providers, too. A file that cannot be read gives none to anybody.
     let file = environment.config_dir().map(|folder| CredentialFile::new(&folder).load());
@@ -35,6 +38,27 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
         secrets.extend(keys.into_values().map(|credential| credential.key));
     }
     Redactor::new(secrets)
+}
+
+/// Returns the secrets that the user configured for servers of tools. A configuration that cannot be read has none: it is told
+/// of elsewhere, and starts no server.
+fn of_servers(environment: &Environment) -> Vec<String> {
+    let Ok(found) = configured(environment, &Project::default()) else { return Vec::new() };
+    let values =
+        found.servers.into_iter().flat_map(|(settings, _)| match settings.server.transport {
+            McpTransport::Stdio { env, .. } => env,
+            McpTransport::Http { headers, .. } => headers,
+        });
+    values.flat_map(|(name, value)| secrets_of_header(&name, &value)).collect()
+}
+
+/// Returns the secrets in a header or a variable: `Authorization: Bearer SECRET`.
+fn secrets_of_header(name: &str, value: &str) -> Vec<String> {
+    if name.eq_ignore_ascii_case("authorization") {
+        let last = value.split_whitespace().last().unwrap_or_default();
+        return Some(last.to_owned()).filter(|secret| looks_random(secret)).into_iter().collect();
+    }
+    secrets_of(&name.replace('-', "_"), value)
 }
 
 fn of_environment(environment: &Environment) -> Vec<String> {
@@ -100,6 +124,14 @@ fn is_place(upper: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_a_server_is_a_secret() {
+        let secrets = |name, value| secrets_of_header(name, value);
+        assert_eq!(secrets("Authorization", "Bearer abc-0123456789"), ["abc-0123456789"]);
+        assert_eq!(secrets("X-Api-Key", "abc-0123456789"), ["abc-0123456789"]);
+        assert_eq!(secrets("Accept-Language", "en"), [""; 0]);
+    }
 
     #[test]
     fn secrets_are_taken_for_some_and_other_words_are_not() {

@@ -1,6 +1,6 @@
 //! What a server may ask of this side: whether it is there, and in which folders it works.
 
-use std::path::PathBuf;
+use std::{fmt::Write as _, path::PathBuf};
 
 #[expect(
     deprecated,
@@ -62,7 +62,10 @@ fn file_uri(path: &std::path::Path) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte));
             }
-            byte => uri.push_str(&format!("%{byte:02X}")),
+            byte => {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
         }
     }
     uri

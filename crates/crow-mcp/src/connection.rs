@@ -51,7 +51,7 @@ const GOODBYE: Duration = Duration::from_millis(300);
 /// How long a cancellation may take on its way.
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long is waited for the end of a program that closed its output: it says more.
-const ENDING: Duration = Duration::from_millis(300);
+const ENDING: Duration = Duration::from_millis(1500);
 /// The longest text of a server in an error.
 const LONGEST: usize = 1000;
 
@@ -150,9 +150,9 @@ impl Connection {
                 let request = ListToolsRequest::with_param(params);
                 // Not the list that the library keeps: it may be an old one.
                 let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-                let page = match answer.map_err(|error| told(&error))? {
-                    ServerResult::ListToolsResult(page) => page,
-                    _ => return Err("it answered with what is no list of tools".to_owned()),
+                let answer = answer.map_err(|error| told(&error))?;
+                let ServerResult::ListToolsResult(page) = answer else {
+                    return Err("it answered with what is no list of tools".to_owned());
                 };
                 let room = MOST_LISTED.saturating_sub(tools.len());
                 tools.extend(page.tools.into_iter().take(room));
@@ -344,8 +344,8 @@ async fn connect(
                 };
                 *ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(text);
             });
-            let line = LineTransport::new(process.output, process.input, Arc::clone(&link.wire));
-            serve(client, line, stop, link).await
+            let streams = LineTransport::new(process.output, process.input, Arc::clone(&link.wire));
+            serve(client, streams, stop, link).await
         }
         McpTransport::Http { url, headers } => {
             let headers = header_map(headers)?;
@@ -365,10 +365,11 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
         Err(error) => {
-            let why = match &error {
+            let why = if let ClientInitializeError::TransportError { error, .. } = &error {
                 // Without the names of our types.
-                ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
-                error => error.to_string(),
+                error.error.to_string()
+            } else {
+                error.to_string()
             };
             Err(link.refused(&text::one_line(&why, LONGEST)).await)
         }
@@ -395,10 +396,8 @@ fn header_map(
 }
 
 fn told(error: &ServiceError) -> String {
-    match error {
-        ServiceError::McpError(error) => {
-            format!("it does not list its tools: {}", text::one_line(&error.message, LONGEST))
-        }
-        error => text::one_line(&error.to_string(), LONGEST),
+    if let ServiceError::McpError(error) = error {
+        return format!("it does not list its tools: {}", text::one_line(&error.message, LONGEST));
     }
+    text::one_line(&error.to_string(), LONGEST)
 }

@@ -6,6 +6,8 @@ use crow_core::capability::ProcessError;
 
 use crate::text;
 
+/// How many of its last lines are shown.
+const SHOWN: usize = 12;
 /// The longest text of a server that stands in an error.
 const LONGEST: usize = 2 * 1024;
 
@@ -49,10 +51,10 @@ pub(crate) enum ConnectError {
 
 impl From<ProcessError> for ConnectError {
     fn from(error: ProcessError) -> Self {
-        match error {
-            ProcessError::Cancelled | ProcessError::Closed => Self::Closed,
-            error => Self::Start(error.to_string()),
+        if matches!(error, ProcessError::Cancelled | ProcessError::Closed) {
+            return Self::Closed;
         }
+        Self::Start(error.to_string())
     }
 }
 
@@ -86,7 +88,6 @@ pub(crate) fn last_words(errors: &str) -> String {
     let plain = text::plain(errors);
     let lines: Vec<&str> =
         plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    const SHOWN: usize = 12;
     let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n");
     match shown.trim() {
         "" => String::new(),

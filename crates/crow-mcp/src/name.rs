@@ -24,7 +24,7 @@ pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<
         }
         shortened(words.trim_matches('_'), name, LONGEST_SERVER)
     };
-    names.into_iter().map(|name| unique(server(name), name, LONGEST_SERVER, &mut taken)).collect()
+    names.into_iter().map(|name| unique(&server(name), name, LONGEST_SERVER, &mut taken)).collect()
 }
 
 /// Names the tools of a server for the model. Each name depends on the server's own names alone, not on their order, and no
@@ -40,7 +40,7 @@ pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
     let mut names = vec![String::new(); tools.len()];
     for index in order {
         let tool = own(&index);
-        let name = unique(shortened(&sanitised(tool), tool, room), tool, room, &mut taken);
+        let name = unique(&shortened(&sanitised(tool), tool, room), tool, room, &mut taken);
         if let Some(slot) = names.get_mut(index) {
             *slot = format!("{start}{name}");
         }
@@ -60,12 +60,12 @@ fn shortened(name: &str, whole: &str, most: usize) -> String {
     if name.len() <= most && !is_empty { name.to_owned() } else { hashed(name, whole, most, 0) }
 }
 
-fn unique(name: String, whole: &str, most: usize, taken: &mut BTreeSet<String>) -> String {
-    let mut candidate = name.clone();
+fn unique(name: &str, whole: &str, most: usize, taken: &mut BTreeSet<String>) -> String {
+    let mut candidate = name.to_owned();
     let mut round = 0;
     // The same name twice, and whatever a hash may hit: each round gives another one.
     while !taken.insert(candidate.to_ascii_lowercase()) {
-        candidate = hashed(&name, whole, most, round);
+        candidate = hashed(name, whole, most, round);
         round += 1;
     }
     candidate

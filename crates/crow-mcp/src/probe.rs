@@ -9,6 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     cache::SchemaCache,
     connection::{Connection, Lifetime},
+    listed::ListedTool,
     name::{server_names, tool_names},
     settings::{McpSettings, Outside},
 };
@@ -66,7 +67,7 @@ pub async fn probe(
                 let store = move || cache.store(&server, &kept);
                 drop(lifetime.tasks.spawn_blocking(store).await);
             }
-            Ok(probed(&settings.server, listed.tools, listed.left_out, took))
+            Ok(probed(&settings.server, &listed.tools, listed.left_out, took))
         }
         Err(error) => Err(ProbeFailure { why: error.to_string() }),
     };
@@ -80,23 +81,23 @@ impl SchemaCache {
     /// Returns what a server listed the last time, if that is known. Blocks.
     pub fn known(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
         let listed = self.load(server)?;
-        Some(probed(server, listed.tools, 0, Duration::ZERO).tools)
+        Some(probed(server, &listed.tools, 0, Duration::ZERO).tools)
     }
 }
 
 fn probed(
     server: &McpServerConfig,
-    tools: Vec<crate::listed::ListedTool>,
+    tools: &[ListedTool],
     left_out: usize,
     took: Duration,
 ) -> ProbedServer {
     let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
     let own: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);
-    let named = names.into_iter().zip(&tools).map(|(name, tool)| ProbedTool {
+    let probed = names.into_iter().zip(tools).map(|(name, tool)| ProbedTool {
         name,
         own_name: crate::text::one_line(&tool.name, 100),
         description: tool.description.clone(),
     });
-    ProbedServer { took, tools: named.collect(), left_out }
+    ProbedServer { took, tools: probed.collect(), left_out }
 }

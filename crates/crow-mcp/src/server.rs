@@ -29,7 +29,7 @@ use crate::{
 /// How long a server is left alone after it failed for the first time; each further time twice as long.
 const FIRST_REST: Duration = Duration::from_secs(1);
 /// The longest rest.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+const LONGEST_REST: Duration = Duration::from_mins(1);
 /// How long to wait after a list of tools, before the next one is asked for.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
 /// How many news may wait to be told.
@@ -260,20 +260,20 @@ impl Server {
         if *error == ConnectError::Closed {
             return;
         }
-        let is_news = self.rest(error.to_string());
+        let is_news = self.rest(&error.to_string());
         if is_news {
             self.tell(NoticeLevel::Warning, &format!("is not there: {error}"));
         }
     }
 
     /// Leaves the server alone for a while. Returns whether it failed otherwise than the last time.
-    fn rest(&self, why: String) -> bool {
+    fn rest(&self, why: &str) -> bool {
         let mut state = self.state();
         let factor = 1_u32 << state.failures.min(10);
         state.failures = state.failures.saturating_add(1);
         state.rests_until =
             Some(Instant::now() + FIRST_REST.saturating_mul(factor).min(LONGEST_REST));
-        state.why.replace(why.clone()).as_ref() != Some(&why)
+        state.why.replace(why.to_owned()).as_deref() != Some(why)
     }
 
     fn forget(&self, connection: &Arc<Connection>) {
@@ -307,7 +307,7 @@ impl Server {
                 self.tell(NoticeLevel::Info, &format!("changed its tools: {difference}{more}"));
             }
             None if was_late => {
-                self.tell(NoticeLevel::Info, &format!("is there now, with {count} tools{more}"))
+                self.tell(NoticeLevel::Info, &format!("is there now, with {count} tools{more}"));
             }
             None if listed.left_out > 0 => {
                 self.tell(NoticeLevel::Warning, &format!("has {count} tools{more}"));

@@ -10,7 +10,7 @@ use crow_core::{
 /// How long one waits for a server that was never seen before.
 const STARTUP: Duration = Duration::from_secs(10);
 /// How long a call may be silent.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// An attempt to connect may take so many times as long as one waits for it: the server may have to be downloaded first.
 const PATIENCE: u32 = 12;
 /// A call that reports progress may take so many times as long as one that does not.

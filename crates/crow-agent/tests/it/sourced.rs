@@ -141,8 +141,8 @@ async fn tools_that_arrive_late_are_there_with_the_next_request_and_it_is_told()
     let source = Steps::of(&[&[], &["mcp__time__now"]]);
     let events = run(&model, source, &["mcp__*"], own).await;
     let [first, second, third] = offered(&model).try_into().unwrap();
-    assert_eq!(first, ["look"]);
-    assert_eq!(second, ["look", "mcp__time__now"]);
+    assert_eq!(first, ["look", "task_complete"]);
+    assert_eq!(second, ["look", "mcp__time__now", "task_complete"]);
     assert_eq!(third, second);
     assert_eq!(results(&events), ["seen", "sourced"]);
     assert_eq!(notices(&events), ["now there are ", "now there are mcp__time__now"]);
@@ -158,7 +158,7 @@ async fn an_agent_takes_only_what_its_patterns_name_and_keeps_its_own() {
     let own = tools(vec![("look", ToolCategory::Read, Act::Say("own"))]);
     let source = Steps::of(&[&["look", "mcp__git__push", "mcp__time__now"]]);
     let events = run(&model, source, &["mcp__time__*", "look"], own).await;
-    assert_eq!(offered(&model)[0], ["look", "mcp__time__now"]);
+    assert_eq!(offered(&model)[0], ["look", "mcp__time__now", "task_complete"]);
     let results = results(&events);
     assert_eq!(results[0], "own");
     assert!(results[1].contains("mcp__git__push"), "{results:?}");
@@ -169,6 +169,6 @@ async fn an_agent_without_patterns_asks_no_source() {
     let model = ScriptedModel::new([reply([text("done")])]);
     let source = Steps::of(&[&["mcp__time__now"]]);
     let events = run(&model, Arc::clone(&source), &[], ToolRegistry::new()).await;
-    assert_eq!(offered(&model), [[""; 0]]);
+    assert_eq!(offered(&model), [["task_complete"]]);
     assert_eq!((notices(&events).len(), source.steps.lock().unwrap().len()), (0, 1));
 }

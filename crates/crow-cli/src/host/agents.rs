@@ -163,6 +163,7 @@ fn refused(error: &AssemblyError) -> HostError {
 #[cfg(test)]
 mod tests {
     use crow_agent::definition::{AgentRegistry, ToolNames};
+    use crow_core::tool::is_sourced_pattern;
 
     use super::*;
 
@@ -175,8 +176,9 @@ mod tests {
             assert_eq!(base.warnings, Vec::<String>::new(), "{name}");
             let (_, unknown) = tools.for_agent(&base.tools);
             // The one that starts others is made with them.
-            let is_made_later = |tool: &String| tool == "task" || tool.starts_with("mcp__");
-            assert!(unknown.iter().all(is_made_later), "{name}: {unknown:?}");
+            // What servers have is known only in a session.
+            let is_known = |tool: &String| tool == "task" || is_sourced_pattern(tool);
+            assert!(unknown.iter().all(is_known), "{name}: {unknown:?}");
         }
     }
 

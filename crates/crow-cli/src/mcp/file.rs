@@ -133,7 +133,7 @@ mod tests {
     fn a_file_that_is_broken_is_named_with_its_place() {
         assert_eq!(
             read("{\n  \"mcpServers\": [}").unwrap_err(),
-            "p/.mcp.json:2:18: invalid type: sequence, expected a map"
+            "p/.mcp.json:2:16: invalid type: sequence, expected a map"
         );
     }
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::render::one_line;
 
 /// The longest time that may be set.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const LONGEST: Duration = Duration::from_hours(1);
 
 /// Servers of the Model Context Protocol.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]

@@ -38,8 +38,7 @@ async fn a_server_rules_over_nothing_but_its_own_answers() {
     let cases = vec![
         // What it says of itself permits nothing.
         with_server(asked("a tool that calls itself a read"), &said("PWN")).hides("PWN"),
-        with_server(asked("a tool in a run that reads"), &said("PWN"))
-            .in_mode("read-only")
+        with_server(Attack::new("server: a tool in a run that reads", "read-only"), &said("PWN"))
             .hides("PWN"),
         with_server(asked("a tool where edits pass"), &said("PWN"))
             .in_mode("accept-edits")
@@ -57,8 +56,12 @@ async fn a_server_rules_over_nothing_but_its_own_answers() {
         .shows("abc"),
         with_server(auto("hidden letters"), &said(r"safe\\u202e\\udb40\\udc41text"))
             .shows("safetext"),
-        with_server(auto("keys in its environment"), r#"env > {out}/env; say "{\"content\":[]}""#)
-            .shows("returned nothing"),
+        // What the program knows is not in its environment.
+        with_server(
+            auto("keys in its environment"),
+            &format!("seen=$(env | tr -c \"[:alnum:]=_/\" \" \"); {}", said("$seen")),
+        )
+        .shows("PATH="),
         // What it floods ends it, and not the agent.
         with_server(auto("a line without end"), r"head -c 40000000 /dev/zero | tr '\\''\\0'\\'' x")
             .shows("more than 16 MiB"),

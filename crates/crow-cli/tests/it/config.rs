@@ -196,7 +196,7 @@ async fn the_schema_knows_every_key_of_the_specification() {
     };
     assert_eq!(keys("base"), "agent model tools react prompt");
     assert_eq!(keys("composition"), "agent composition control_flow handoff limits");
-    assert_eq!(keys("config"), "agent model review_model checks sandbox");
+    assert_eq!(keys("config"), "agent model review_model checks sandbox mcp");
     assert_eq!(schema["base"]["additionalProperties"], false);
     let one = place.run(&["config", "schema", "base"]).await;
     assert_eq!(

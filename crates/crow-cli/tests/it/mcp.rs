@@ -70,11 +70,7 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
     let place = place(&server);
     configure(&place, "");
     let ran = place.run(&["run", "look"]).await;
-    assert!(
-        ran.exited(6).err.contains("mcp__docs__look_up") || ran.out.contains("found"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.exited(6).err.contains("mcp__docs__look_up"), "{}", ran.err);
     assert!(!place.project("calls").exists());
     let rule = json!({"version": 1, "rules": [
         {"id": "docs", "matcher": {"tool_name": "mcp__docs__*"}, "decision": "allow"}
@@ -82,7 +78,7 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
     write(&place.home(".config/crow-agent/permissions.json"), &rule.to_string());
     let explained = place.run(&["permissions", "explain", TOOL]).await;
     assert!(explained.exited(0).out.contains("the rule docs"), "{}", explained.out);
-    place.run(&["run", "look"]).await.exited(0);
+    place.run(&["run", "look again"]).await.exited(0);
     assert!(place.project("calls").exists());
     server.finish().await.unwrap();
 }
@@ -185,7 +181,7 @@ async fn what_is_wrong_with_a_server_is_told_with_its_place() {
         ("[mcp.servers.a]\ncommand = \"x\"\nheaders = { A = \"b\" }\n", "config.toml:3:"),
         (
             "[mcp.servers.a]\ncommand = \"x\"\ntool_timeout = 0\n",
-            "config.toml:3:16: it must be between a second and an hour",
+            "config.toml:3:16: 0 is not possible here",
         ),
         ("[mcp.servers.a]\ncomand = \"x\"\n", "config.toml:2:"),
     ] {

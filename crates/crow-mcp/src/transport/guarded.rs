@@ -121,13 +121,13 @@ impl<T> Guarded<T> {
     }
 
     /// Takes a message that nobody asked for. It comes to no queue and no task.
-    fn take(&mut self, notification: &ServerNotification) {
-        match notification {
-            ServerNotification::ProgressNotification(told) => self.wire.on_progress(&told.params),
-            ServerNotification::ToolListChangedNotification(_) => self.wire.changed.notify_one(),
-            // Of logs, resources, prompts and tasks nobody here wants to know.
-            other => tracing::trace!(kind = ?std::mem::discriminant(other), "left out"),
+    fn take(&self, notification: &ServerNotification) {
+        if let ServerNotification::ProgressNotification(told) = notification {
+            self.wire.on_progress(&told.params);
+        } else if let ServerNotification::ToolListChangedNotification(_) = notification {
+            self.wire.changed.notify_one();
         }
+        // Of logs, resources, prompts and tasks nobody here wants to know.
     }
 }
 
@@ -158,11 +158,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guarded<T> {
             if let Some(slot) = &slot {
                 slot.0.sent.store(true, Ordering::Release);
             }
-            let sent = send.await;
+            let done = send.await;
             if answers {
                 wire.requests.fetch_sub(1, Ordering::AcqRel);
             }
-            sent
+            done
         }
     }
 

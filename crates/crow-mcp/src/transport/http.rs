@@ -82,7 +82,7 @@ impl HttpSeam {
 fn headers(
     session: Option<Arc<str>>,
     auth: Option<String>,
-    custom: HashMap<HeaderName, HeaderValue>,
+    custom: &HashMap<HeaderName, HeaderValue>,
     own: &[(&str, &str)],
 ) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
@@ -174,7 +174,7 @@ impl StreamableHttpClient for HttpSeam {
         let is_request = id.is_some();
         let accept = format!("{JSON}, {EVENTS}");
         let own = [("accept", accept.as_str()), ("content-type", JSON)];
-        let headers = headers(session_id, auth_header, custom_headers, &own);
+        let headers = headers(session_id, auth_header, &custom_headers, &own);
         let body = serde_json::to_vec(&message)?;
         let answer = self.ask(HttpMethod::Post, &uri, headers, body).await?;
         if matches!(answer.status, 202 | 204) {
@@ -226,7 +226,7 @@ impl StreamableHttpClient for HttpSeam {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failed> {
-        let headers = headers(Some(session_id), auth_header, custom_headers, &[]);
+        let headers = headers(Some(session_id), auth_header, &custom_headers, &[]);
         self.ask(HttpMethod::Delete, &uri, headers, Vec::new()).await.map(drop)
     }
 
@@ -239,15 +239,14 @@ impl StreamableHttpClient for HttpSeam {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
         let was_in_session = session_id.is_some();
-        let mut headers = headers(session_id, auth_header, custom_headers, &[("accept", EVENTS)]);
+        let mut headers = headers(session_id, auth_header, &custom_headers, &[("accept", EVENTS)]);
         headers.extend(last_event_id.map(|id| ("last-event-id".to_owned(), id)));
         let answer = self.ask(HttpMethod::Get, &uri, headers, Vec::new()).await?;
         match answer.status {
-            405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             200..300 if is_of_type(&answer, EVENTS) => {
                 Ok(events(answer.body, LARGEST_MESSAGE).boxed())
             }
-            200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            405 | 200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             _ => Err(refused(answer, was_in_session).await),
         }
     }

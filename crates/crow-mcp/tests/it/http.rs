@@ -46,6 +46,8 @@ impl Http for FakeHttp {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what a server answers, or that it does not")]
+#[expect(clippy::needless_pass_by_value, reason = "is made for each answer")]
 fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpAnswer, HttpError> {
     let headers = vec![
         ("content-type".to_owned(), kind.to_owned()),
@@ -56,13 +58,15 @@ fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpAnswer, HttpErro
     Ok(HttpAnswer { status, headers, body: Box::pin(stream::iter(pieces)) })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "is made for each answer")]
 fn json_answer(message: &Value, result: Value) -> Result<HttpAnswer, HttpError> {
     let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
     answer(200, "application/json; charset=utf-8", body.to_string().into_bytes())
 }
 
 fn events(messages: &[Value]) -> Result<HttpAnswer, HttpError> {
-    let text: String = messages.iter().map(|message| format!("data: {message}\n\n")).collect();
+    let lines: Vec<String> = messages.iter().map(|one| format!("data: {one}\n\n")).collect();
+    let text = lines.concat();
     answer(200, "text/event-stream", text.into_bytes())
 }
 

@@ -76,7 +76,7 @@ async fn a_server_that_is_late_holds_nobody_up_and_its_tools_come_when_it_does()
 }
 
 async fn mute(_io: crate::support::Io) {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test(start_paused = true)]

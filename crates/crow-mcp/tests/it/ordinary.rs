@@ -250,7 +250,7 @@ async fn what_serves_a_session_ends_with_it() {
             io.offer(&json!([tool("now")])).await;
             io.echo().await;
             drop(seen);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     });
     let session = servers.start().await;
