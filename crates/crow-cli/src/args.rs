@@ -148,11 +148,11 @@ pub(crate) struct RunOptions {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// Serve over HTTP at http://ADDRESS/acp instead, for instance 127.0.0.1:8420
+    /// Serve over HTTP at this address instead, for instance 127.0.0.1:8420; the path is `/acp`
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Whoever connects must show the token in this file; needed where others can reach the address. The variable
-    /// CROW_ACP_TOKEN is taken as well
+    /// Whoever connects must show the token in this file, or in the variable `CROW_ACP_TOKEN`; needed where others can
+    /// reach the address
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub token_file: Option<PathBuf>,
     /// The most model calls of a turn

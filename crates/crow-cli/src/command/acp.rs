@@ -45,7 +45,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
         }
     };
     let stop = stop(Signals::new()?);
-    let served = match listen {
+    let result = match listen {
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some((address, file)) => {
             let token = token(file.as_deref(), environment)?;
@@ -57,7 +57,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
             server.serve_http(listener, token, stop).await
         }
     };
-    served.map_err(|error| CliError::failed(error.to_string()))?;
+    result.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(ExitCode::Done)
 }
 

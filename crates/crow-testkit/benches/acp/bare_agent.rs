@@ -38,7 +38,7 @@ pub(crate) fn run() {
                 let Ok(count) = count else {
                     say(update(
                         &message,
-                        json!({"sessionUpdate": "tool_call_update", "status": "in_progress"}),
+                        &json!({"sessionUpdate": "tool_call_update", "status": "in_progress"}),
                     ));
                     let child = Command::new("sleep").arg("1000").spawn().unwrap();
                     running = Some((id.clone(), child));
@@ -48,7 +48,7 @@ pub(crate) fn run() {
                     let content = json!({"type": "text", "text": WORD});
                     say(update(
                         &message,
-                        json!({"sessionUpdate": "agent_message_chunk", "content": content}),
+                        &json!({"sessionUpdate": "agent_message_chunk", "content": content}),
                     ));
                 }
                 say(answer(json!({"stopReason": "end_turn"})));
@@ -65,7 +65,7 @@ pub(crate) fn run() {
     }
 }
 
-fn update(prompt: &Value, update: Value) -> Value {
+fn update(prompt: &Value, update: &Value) -> Value {
     let session = &prompt["params"]["sessionId"];
     json!({
         "jsonrpc": "2.0",

@@ -143,7 +143,7 @@ impl Editor {
         let Self { mut child, input, output, .. } = self;
         drop(input);
         // What is on its way may not fit into the pipe.
-        output.lines().for_each(|line| drop(line));
+        output.lines().for_each(drop);
         assert!(child.wait().unwrap().success());
     }
 
