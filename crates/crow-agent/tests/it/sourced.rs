@@ -169,6 +169,6 @@ async fn an_agent_without_patterns_asks_no_source() {
     let model = ScriptedModel::new([reply([text("done")])]);
     let source = Steps::of(&[&["mcp__time__now"]]);
     let events = run(&model, Arc::clone(&source), &[], ToolRegistry::new()).await;
-    assert_eq!(offered(&model), [["task_complete"]]);
+    assert_eq!(offered(&model), [[""; 0]]);
     assert_eq!((notices(&events).len(), source.steps.lock().unwrap().len()), (0, 1));
 }

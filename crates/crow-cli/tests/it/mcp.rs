@@ -70,7 +70,7 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
     let place = place(&server);
     configure(&place, "");
     let ran = place.run(&["run", "look"]).await;
-    assert!(ran.exited(6).err.contains("mcp__docs__look_up"), "{}", ran.err);
+    assert!(ran.exited(6).err.contains("docs: look up"), "{}", ran.err);
     assert!(!place.project("calls").exists());
     let rule = json!({"version": 1, "rules": [
         {"id": "docs", "matcher": {"tool_name": "mcp__docs__*"}, "decision": "allow"}
