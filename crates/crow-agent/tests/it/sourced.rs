@@ -27,7 +27,7 @@ use crate::tools::{Act, tools};
 /// A source whose tools are those of a list, one step further after each call of `ready`.
 #[derive(Debug, Default)]
 struct Steps {
-    steps: Mutex<VecDeque<Vec<&'static str>>>,
+    to_come: Mutex<VecDeque<Vec<&'static str>>>,
     now: Mutex<Vec<&'static str>>,
     revision: AtomicU32,
     news: Mutex<Vec<SourceNews>>,
@@ -36,15 +36,15 @@ struct Steps {
 
 impl Steps {
     fn of(steps: &[&[&'static str]]) -> Arc<Self> {
-        let steps = steps.iter().map(|step| step.to_vec()).collect();
-        Arc::new(Self { steps: Mutex::new(steps), ..Self::default() })
+        let to_come = steps.iter().map(|step| step.to_vec()).collect();
+        Arc::new(Self { to_come: Mutex::new(to_come), ..Self::default() })
     }
 }
 
 #[async_trait]
 impl ToolSource for Steps {
     async fn ready(&self, _cancel: &CancellationToken) {
-        if let Some(next) = self.steps.lock().unwrap().pop_front() {
+        if let Some(next) = self.to_come.lock().unwrap().pop_front() {
             let text = format!("now there are {}", next.join(" "));
             *self.now.lock().unwrap() = next;
             self.revision.fetch_add(1, Ordering::SeqCst);
@@ -170,5 +170,5 @@ async fn an_agent_without_patterns_asks_no_source() {
     let source = Steps::of(&[&["mcp__time__now"]]);
     let events = run(&model, Arc::clone(&source), &[], ToolRegistry::new()).await;
     assert_eq!(offered(&model), [[""; 0]]);
-    assert_eq!((notices(&events).len(), source.steps.lock().unwrap().len()), (0, 1));
+    assert_eq!((notices(&events).len(), source.to_come.lock().unwrap().len()), (0, 1));
 }
