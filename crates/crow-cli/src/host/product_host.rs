@@ -78,7 +78,7 @@ impl ProductHost {
         let (environment, models) = (parts.environment, parts.models);
         let places =
             Places::new(environment.clone(), parts.configured, parts.limits, Arc::clone(&models));
-        let (own, children) = (parts.environment.clone(), config.child_env.clone());
+        let (own, children) = (environment.clone(), config.child_env.clone());
         let mcp = if let Some(providers) = &parts.providers {
             McpLaunch::new(own, providers.client(), children)
         } else {
