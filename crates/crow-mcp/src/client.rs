@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_path_is_an_address_without_what_ends_one() {
-        let uri = file_uri(std::path::Path::new("/home/ä b/#x"));
-        assert_eq!(uri, "file:///home/%C3%A4%20b/%23x");
+        let uri = file_uri(std::path::Path::new("/p/ä b/#x"));
+        assert_eq!(uri, "file:///p/%C3%A4%20b/%23x");
     }
 }

@@ -81,13 +81,12 @@ impl ProductHost {
         let (environment, models) = (parts.environment, parts.models);
         let places =
             Places::new(environment.clone(), parts.configured, parts.limits, Arc::clone(&models));
+        let (own, children) = (environment.clone(), config.child_env.clone());
         let mcp = if let Some(providers) = &parts.providers {
-            McpLaunch::new(environment.clone(), providers.client(), config.child_env.clone())
+            McpLaunch::new(own, providers.client(), children)
         } else {
             // Whoever brings a model is on its own.
-            let client = HttpClient::default();
-            McpLaunch::new(environment.clone(), client, config.child_env.clone())
-                .without_configuration()
+            McpLaunch::new(own, HttpClient::default(), children).without_configuration()
         };
         let places = match parts.start {
             Some(start) => places.with_start(start),

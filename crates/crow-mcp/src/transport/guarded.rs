@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::text;
 
+/// The largest message that is taken from a server.
+pub(super) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// How many requests of a server may be unanswered.
 const MOST_REQUESTS: usize = 32;
 /// After so many messages that nobody asked for there is a pause: then a server that floods is slowed down by its own pipe.

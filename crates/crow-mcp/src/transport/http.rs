@@ -18,7 +18,7 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
-use super::{LARGEST_MESSAGE, sse::events};
+use super::{guarded::LARGEST_MESSAGE, sse::events};
 use crate::text;
 
 const EVENTS: &str = "text/event-stream";

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, FuturesAsyncWriteCompatExt as _};
 
-use super::{LARGEST_MESSAGE, guarded::Wire};
+use super::guarded::{LARGEST_MESSAGE, Wire};
 use crate::text;
 
 /// How many lines in a row may be no messages: programs print what they should not.

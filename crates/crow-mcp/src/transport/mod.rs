@@ -8,6 +8,3 @@ mod sse;
 pub(crate) use guarded::{CallSlot, Guarded, Wire};
 pub(crate) use http::transport;
 pub(crate) use line::LineTransport;
-
-/// The largest message that is taken from a server.
-pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;

@@ -103,7 +103,7 @@ async fn session(
     let outside = Outside {
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::clone(&http) as _,
-        roots: vec!["/work".into()],
+        roots: vec!["/p".into()],
     };
     let tools = McpTools::new(vec![settings()], None, outside);
     tools.ready(&CancellationToken::new()).await;

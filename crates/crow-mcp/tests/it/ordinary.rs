@@ -206,7 +206,7 @@ async fn a_server_may_ask_for_folders_and_signs_of_life_and_for_nothing_else() {
     assert_eq!(session.call("mcp__curious__work", json!({})).await.output, "done");
     assert_eq!(answers.recv().await.unwrap()["result"], json!({}));
     let roots = answers.recv().await.unwrap();
-    assert_eq!(roots["result"]["roots"][0]["uri"], "file:///work/my%20project");
+    assert_eq!(roots["result"]["roots"][0]["uri"], "file:///p/my%20project");
     for _ in 0..3 {
         assert_eq!(answers.recv().await.unwrap()["error"]["code"], -32601);
     }

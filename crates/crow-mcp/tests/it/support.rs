@@ -230,7 +230,7 @@ impl Servers {
         let outside = Outside {
             processes: Arc::new(fakes),
             http: Arc::new(NoHttp),
-            roots: vec!["/work/my project".into()],
+            roots: vec!["/p/my project".into()],
         };
         Session { tools: McpTools::new(self.settings, self.cache, outside), started }
     }
