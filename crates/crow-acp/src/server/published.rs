@@ -46,17 +46,34 @@ impl Published {
         Ok((self.options.clone(), self.modes.clone()))
     }
 
+    /// Reads the options as they are, for an answer that carries them. A mode that changed is told as well, for clients
+    /// that know modes alone.
+    pub(super) async fn answered(
+        &mut self,
+        out: &mut Vec<Outgoing>,
+    ) -> Result<Vec<SessionConfigOption>, HostError> {
+        let before = self.modes.clone();
+        let (options, _) = self.options().await?;
+        self.tell_mode(before.as_ref(), out);
+        Ok(options)
+    }
+
     /// Tells what changed of the options.
     pub(super) async fn tell_options(&mut self, out: &mut Vec<Outgoing>) {
         let (before, mode) = (self.options.clone(), self.modes.clone());
-        let Ok((options, modes)) = self.options().await else { return };
+        let Ok((options, _)) = self.options().await else { return };
         if options != before {
             self.tell(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)), out);
         }
-        if let Some(modes) = modes
-            && mode.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id)
-        {
-            let update = CurrentModeUpdate::new(modes.current_mode_id);
+        self.tell_mode(mode.as_ref(), out);
+    }
+
+    /// Tells the mode, if it was another one before.
+    fn tell_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<Outgoing>) {
+        let Some(modes) = &self.modes else { return };
+        let is_new = before.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id);
+        if is_new {
+            let update = CurrentModeUpdate::new(modes.current_mode_id.clone());
             self.tell(SessionUpdate::CurrentModeUpdate(update), out);
         }
     }

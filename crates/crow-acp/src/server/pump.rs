@@ -304,6 +304,7 @@ impl Pump {
             Request::Set { option, value, reply } => {
                 let set = self.set(option, value).await;
                 reply.give(set);
+                self.flush().await;
                 self.published.tell_options(&mut self.out).await;
                 self.published.tell_commands(&mut self.out).await;
                 self.flush().await;
@@ -335,8 +336,13 @@ impl Pump {
         };
         let set = self.host.set_option(&id, known.name, &value).await;
         set.map_err(|error| host_error(&error))?;
-        let options = self.published.options().await;
-        options.map(|(options, _)| options).map_err(|error| host_error(&error))
+        match option {
+            // The answer carries the options.
+            OptionName::Named(_) => self.published.answered(&mut self.out).await,
+            // The answer says nothing: what changed is told after it.
+            OptionName::OfKind(_) => Ok(Vec::new()),
+        }
+        .map_err(|error| host_error(&error))
     }
 
     /// Sends what is to be sent, as the client takes it.

@@ -144,3 +144,23 @@ async fn options_are_answered_as_a_whole_list_and_told_when_they_change() {
     let refused = client.request("session/set_config_option", params).await;
     assert!(refused["error"]["message"].is_string(), "{refused}");
 }
+
+#[tokio::test]
+async fn a_mode_is_told_as_mode_and_as_option_whichever_way_it_is_set() {
+    let product = Product::new([]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let set =
+        client.request("session/set_mode", json!({ "sessionId": session, "modeId": "loop" })).await;
+    assert!(set.get("error").is_none(), "{set}");
+    let options = client.updated("config_option_update").await;
+    let options = options["params"]["update"]["configOptions"].as_array().unwrap().clone();
+    let mode = options.iter().find(|option| option["id"] == "mode").unwrap();
+    assert_eq!(mode["currentValue"], "loop");
+    let mode = client.updated("current_mode_update").await;
+    assert_eq!(mode["params"]["update"]["currentModeId"], "loop");
+    let params = json!({ "sessionId": session, "configId": "mode", "value": "hitl" });
+    client.request("session/set_config_option", params).await;
+    let mode = client.updated("current_mode_update").await;
+    assert_eq!(mode["params"]["update"]["currentModeId"], "hitl");
+}
