@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod client;
+mod http;
 mod library_client;
 mod pressure;
 mod questions;
