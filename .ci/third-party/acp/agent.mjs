@@ -60,9 +60,14 @@ export class Agent {
 		return this.request("session/new", { cwd, mcpServers: [], ...more });
 	}
 
-	prompt(sessionId, ...prompt) {
+	async prompt(sessionId, ...prompt) {
 		const blocks = prompt.map((block) => (typeof block === "string" ? { type: "text", text: block } : block));
-		return this.request("session/prompt", { sessionId, prompt: blocks });
+		const end = await this.request("session/prompt", { sessionId, prompt: blocks });
+		// The library gives an answer before it has passed on all that stood in front of it.
+		for (let turn = 0; turn < 3; turn += 1) {
+			await new Promise((resolve) => setImmediate(resolve));
+		}
+		return end;
 	}
 
 	cancel(sessionId) {

@@ -169,6 +169,8 @@ async function cancelling() {
 		const { stopReason } = await turn;
 		took.push(performance.now() - began);
 		checks.equal("a cancelled turn says so", stopReason, "cancelled");
+		// The library gives the answer before it has passed on all that stood in front of it.
+		await agent.until(() => agent.call(sessionId, "bash").status !== "in_progress");
 		checks.equal("its call is settled", agent.call(sessionId, "bash").status, "failed");
 		await agent.until(() => sleepers().length === 0 || performance.now() - began > 2000);
 		checks.equal("no process is left after two seconds", sleepers(), []);
