@@ -110,14 +110,15 @@ impl Editor {
 
     /// Reads up to the answer to a request.
     pub(crate) fn answer(&mut self, id: u64) -> Answered {
-        let (mut updates, mut words) = (0, 0);
+        // A word may come in two updates, so letters are counted.
+        let (mut updates, mut letters) = (0, 0);
         let mut first = None;
         let end = format!("\"id\":{id},");
         loop {
             let line = self.line();
             if line.contains("\"method\":\"session/update\"") {
                 updates += 1;
-                words += line.matches(WORD).count();
+                letters += letters_in(&line);
                 first.get_or_insert_with(Instant::now);
                 continue;
             }
@@ -125,6 +126,7 @@ impl Editor {
             let message: Value = serde_json::from_str(&line).unwrap();
             assert!(message["error"].is_null(), "{message}");
             let streaming = first.map_or(Duration::ZERO, |first| first.elapsed());
+            let words = letters / WORD.len();
             return Answered { result: message["result"].clone(), updates, words, streaming };
         }
     }
@@ -178,4 +180,12 @@ fn folders() -> TempDir {
         fs::create_dir(folder.path().join(name)).unwrap();
     }
     folder
+}
+
+/// Returns how many letters of the reply an update brought.
+fn letters_in(update: &str) -> usize {
+    let update: Value = serde_json::from_str(update).unwrap();
+    let update = &update["params"]["update"];
+    let is_reply = update["sessionUpdate"] == "agent_message_chunk";
+    update["content"]["text"].as_str().filter(|_| is_reply).map_or(0, str::len)
 }

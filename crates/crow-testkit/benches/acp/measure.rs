@@ -19,7 +19,7 @@ const TIMES: usize = 15;
 /// Words of the reply that is streamed.
 const WORDS: usize = 50_000;
 /// Words of the reply that nobody reads.
-const MANY_WORDS: usize = 400_000;
+const MANY_WORDS: usize = 150_000;
 /// Sessions of one process.
 const SESSIONS: usize = 200;
 /// How long an editor does not read.
@@ -123,7 +123,10 @@ async fn cancels(crow: &Program, bare: &Program) -> Vec<Row> {
 
 /// What an editor costs that does not read: memory, and how long its cancel takes.
 async fn stalled(crow: &Program) -> Vec<Row> {
-    let model = server(Reply::new().text(WORD.repeat(MANY_WORDS))).await;
+    // The command keeps the turn open when all has been said.
+    let command = json!({"command": format!("sleep {SLEEP}"), "timeout": 600_000});
+    let reply = Reply::new().text(WORD.repeat(MANY_WORDS)).call("c", "bash", &command);
+    let model = server(reply).await;
     let (mut editor, session) = begin(crow, &model);
     std::thread::sleep(Duration::from_millis(200));
     let process = Proc::new(editor.pid());
