@@ -49,6 +49,13 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some((address, file)) => {
             let token = token(file.as_deref(), environment)?;
+            if token.is_none() && !address.ip().is_loopback() {
+                let message =
+                    format!("others can reach {address}, so whoever connects must show a token");
+                return Err(
+                    CliError::usage(message).hint("--token-file FILE, or listen at 127.0.0.1")
+                );
+            }
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 CliError::failed(format!("cannot listen at {address}: {error}"))
             })?;

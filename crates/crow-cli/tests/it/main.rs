@@ -8,6 +8,7 @@
     reason = "tests start the program and fail loudly"
 )]
 
+mod acp;
 mod agents;
 mod chat;
 mod commands;

@@ -2,6 +2,9 @@
 
 /// Says that a word is unknown, which one it is most like, and which ones there are.
 pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+    if known.is_empty() {
+        return format!("unknown {what} \"{given}\"; none is known");
+    }
     let list = known.join(", ");
     match nearest(given, known.iter().copied()) {
         Some(near) => {
@@ -87,5 +90,10 @@ mod tests {
         ] {
             assert_eq!(plain(message), expected);
         }
+    }
+
+    #[test]
+    fn where_nothing_is_known_that_is_said() {
+        assert_eq!(unknown("server", "x", &[]), "unknown server \"x\"; none is known");
     }
 }
