@@ -19,6 +19,15 @@ pub(super) struct Setup {
 }
 
 impl Setup {
+    /// Takes over what a request of any kind says of a session.
+    pub(super) fn new(
+        additional_directories: Vec<PathBuf>,
+        mcp_servers: Vec<McpServer>,
+        system_prompt: Option<PromptOfClient>,
+    ) -> Self {
+        Self { additional_directories, mcp_servers, system_prompt }
+    }
+
     /// Puts it into words of the product, over what holds for all sessions.
     pub(super) fn over(self, defaults: &SessionSetup) -> Result<SessionSetup, Error> {
         let Self { additional_directories, mcp_servers, system_prompt } = self;

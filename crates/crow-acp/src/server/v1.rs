@@ -184,7 +184,7 @@ async fn answer_of(
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
-async fn session(
+pub(super) async fn session(
     connection: &Connection,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
@@ -196,21 +196,21 @@ async fn session(
     };
     Ok(match request {
         ClientRequest::NewSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let (id, options, modes) = shown(connection.create(peer, request.cwd, setup).await?);
             let answer = NewSessionResponse::new(id).modes(modes).config_options(options);
             AgentResponse::NewSessionResponse(answer)
         }
         ClientRequest::LoadSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::Everything).await?;
             let (_, options, modes) = shown(opened);
@@ -218,11 +218,11 @@ async fn session(
             AgentResponse::LoadSessionResponse(answer)
         }
         ClientRequest::ResumeSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::FromHereOn).await?;
             let (_, options, modes) = shown(opened);
@@ -230,11 +230,11 @@ async fn session(
             AgentResponse::ResumeSessionResponse(answer)
         }
         ClientRequest::ForkSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let (id, options, modes) = shown(connection.fork(peer, id, setup).await?);
             let answer = ForkSessionResponse::new(id).modes(modes).config_options(options);
