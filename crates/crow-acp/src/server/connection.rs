@@ -28,6 +28,7 @@ use super::{
     requests::Request,
     serve::Shared,
     setup::{Setup, absolute},
+    ways::Ways,
 };
 use crate::view::ClientAbilities;
 
@@ -38,6 +39,7 @@ const REQUESTS: usize = 128;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
+    pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     abilities: OnceLock<ClientAbilities>,
     /// What is done for requests that no session's task does.
@@ -65,9 +67,10 @@ pub(super) enum Showing {
 }
 
 impl Connection {
-    pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<Shared>, ways: Arc<Ways>) -> Arc<Self> {
         Arc::new(Self {
             shared,
+            ways,
             attached: Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
@@ -150,6 +153,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         closed.map(drop).map_err(|error| host_error(&error))
     }
 
@@ -161,6 +165,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         deleted.map_err(|error| host_error(&error))
     }
 

@@ -4,6 +4,7 @@ mod asking;
 mod attached;
 mod connection;
 mod convert;
+mod events;
 mod fault;
 mod http;
 mod identity;
@@ -18,8 +19,10 @@ mod question;
 mod requests;
 mod serve;
 mod setup;
+mod socket;
 mod v1;
 mod v2;
+mod ways;
 mod wire;
 
 pub use http::AccessToken;

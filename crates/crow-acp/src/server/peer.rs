@@ -17,8 +17,8 @@ pub(super) type Waited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The client, as a session sees it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
-    /// Waits until one more update may be sent.
-    fn room(&self) -> Waited<'_, ()>;
+    /// Waits until one more update of a session may be sent.
+    fn room<'a>(&'a self, session: &'a SessionId) -> Waited<'a, ()>;
 
     /// Sends an update. What a client that is gone does not get is lost: the log has it.
     fn update(&self, update: Outgoing);

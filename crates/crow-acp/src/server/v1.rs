@@ -30,7 +30,7 @@ use super::{
     peer::{Peer, Progress, PromptReply, Reply, Waited},
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
-    wire::Wire,
+    ways::Ways,
 };
 use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
 
@@ -38,18 +38,19 @@ use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
 #[derive(Debug)]
 struct PeerV1 {
     to: ConnectionTo<Client>,
-    wire: Arc<Wire>,
+    ways: Arc<Ways>,
 }
 
 impl Peer for PeerV1 {
-    fn room(&self) -> Waited<'_, ()> {
-        Box::pin(self.wire.room())
+    fn room<'a>(&'a self, session: &'a schema::SessionId) -> Waited<'a, ()> {
+        Box::pin(async move { self.ways.of(&session.0).room().await })
     }
 
     fn update(&self, update: Outgoing) {
         let Outgoing { session_id, update } = update;
+        let way = self.ways.of(&session_id.0);
         if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
-            self.wire.sent();
+            way.sent();
         }
     }
 
@@ -75,7 +76,7 @@ impl Peer for PeerV1 {
 }
 
 /// Makes the agent of a connection that speaks version 1.
-pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -83,7 +84,7 @@ pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl Connec
         .name(name)
         .on_receive_request(
             async move |request: ClientRequest, responder, to: ConnectionTo<Client>| {
-                let peer = Arc::new(PeerV1 { to, wire: Arc::clone(&wire) });
+                let peer = Arc::new(PeerV1 { to, ways: Arc::clone(&connection.ways) });
                 request_of(&connection, peer, request, responder.cast())
             },
             agent_client_protocol::on_receive_request!(),

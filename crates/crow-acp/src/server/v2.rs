@@ -23,7 +23,7 @@ use super::{
     peer::{Peer, Progress, PromptReply, Reply, Waited},
     requests::{OptionName, OptionValue, Request},
     v1 as version_1,
-    wire::Wire,
+    ways::Ways,
 };
 use crate::view::{self, ClientAbilities, Outgoing};
 
@@ -31,7 +31,7 @@ use crate::view::{self, ClientAbilities, Outgoing};
 #[derive(Debug)]
 struct PeerV2 {
     to: ConnectionTo<Client>,
-    wire: Arc<Wire>,
+    ways: Arc<Ways>,
 }
 
 impl PeerV2 {
@@ -40,7 +40,7 @@ impl PeerV2 {
         let message = UntypedMessage { method: "session/update".to_owned(), params };
         let sent = self.to.send_notification(message);
         if sent.is_ok() {
-            self.wire.sent();
+            self.ways.of(&session.0).sent();
         }
     }
 
@@ -58,8 +58,8 @@ impl PeerV2 {
 }
 
 impl Peer for PeerV2 {
-    fn room(&self) -> Waited<'_, ()> {
-        Box::pin(self.wire.room())
+    fn room<'a>(&'a self, session: &'a v1::SessionId) -> Waited<'a, ()> {
+        Box::pin(async move { self.ways.of(&session.0).room().await })
     }
 
     fn update(&self, update: Outgoing) {
@@ -104,7 +104,7 @@ impl Peer for PeerV2 {
 }
 
 /// Makes the agent of a connection that speaks version 2.
-pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -114,7 +114,7 @@ pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl Connec
             async move |request: UntypedMessage,
                         responder: Responder<Value>,
                         to: ConnectionTo<Client>| {
-                let peer = Arc::new(PeerV2 { to, wire: Arc::clone(&wire) });
+                let peer = Arc::new(PeerV2 { to, ways: Arc::clone(&connection.ways) });
                 request_of(&connection, peer, request, responder)
             },
             agent_client_protocol::on_receive_request!(),
