@@ -12,6 +12,7 @@ mod list;
 mod merge;
 mod peer;
 mod prompting;
+mod providers;
 mod published;
 mod pump;
 mod question;

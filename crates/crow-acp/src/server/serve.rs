@@ -91,6 +91,7 @@ impl AcpServer {
         stop: impl Future<Output = ()>,
     ) -> Result<(), AcpError> {
         let connection = Connection::new(Arc::clone(&self.shared));
+        self.shared.connected(&connection);
         let wire = Arc::new(Wire::default());
         let transport = lines(incoming, outgoing, Arc::clone(&wire));
         let agent = agent(&connection, &wire);
@@ -150,6 +151,12 @@ impl Shared {
         let all: Vec<_> =
             self.connections().drain(..).filter_map(|known| known.upgrade()).collect();
         join_all(all.iter().map(|connection| connection.end())).await;
+    }
+
+    /// Has all connections tell their clients what changed of their sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        let all: Vec<_> = self.connections().iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|connection| connection.refresh_sessions());
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {

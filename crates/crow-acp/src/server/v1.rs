@@ -28,6 +28,7 @@ use super::{
     initialize,
     list::list,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
+    providers,
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
     wire::Wire,
@@ -111,6 +112,7 @@ fn request_of(
         ClientRequest::InitializeRequest(request) => {
             connection.knows(ClientAbilities::from(&request));
             let answer = initialize::initialize(&connection.shared.identity, &request);
+            let answer = providers::announced(&connection.shared, answer);
             responder.respond(AgentResponse::InitializeResponse(answer))
         }
         _ if !connection.is_introduced() => {
@@ -275,6 +277,15 @@ async fn stored(connection: &Connection, request: ClientRequest) -> Result<Agent
         ClientRequest::LogoutRequest(_) => {
             host.logout().await.map_err(|error| host_error(&error))?;
             AgentResponse::LogoutResponse(LogoutResponse::new())
+        }
+        ClientRequest::ListProvidersRequest(_) => {
+            AgentResponse::ListProvidersResponse(providers::list(connection).await?)
+        }
+        ClientRequest::SetProviderRequest(request) => {
+            AgentResponse::SetProviderResponse(providers::set(connection, request).await?)
+        }
+        ClientRequest::DisableProviderRequest(request) => {
+            AgentResponse::DisableProviderResponse(providers::disable(connection, request).await?)
         }
         ClientRequest::ExtMethodRequest(request) => {
             let params = request.params.get();
