@@ -10,6 +10,7 @@ mod identity;
 mod initialize;
 mod list;
 mod merge;
+mod parsed;
 mod peer;
 mod prompting;
 mod providers;

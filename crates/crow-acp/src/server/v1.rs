@@ -27,6 +27,7 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
+    parsed::ParsedRequest,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
     providers,
     requests::{OptionName, OptionValue, Request},
@@ -83,7 +84,9 @@ pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl Connec
         .v1()
         .name(name)
         .on_receive_request(
-            async move |request: ClientRequest, responder, to: ConnectionTo<Client>| {
+            async move |ParsedRequest(request): ParsedRequest,
+                        responder,
+                        to: ConnectionTo<Client>| {
                 let peer = Arc::new(PeerV1 { to, wire: Arc::clone(&wire) });
                 request_of(&connection, peer, request, responder.cast())
             },
