@@ -179,6 +179,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Has the client told what changed of its sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        for attached in self.attached().values() {
+            // A session with a full queue tells its options when one of them is set.
+            drop(attached.request(Request::Refresh));
+        }
+    }
+
     /// Cancels what the agent of a session does and what waits for it.
     pub(super) fn cancel(&self, id: &SessionId) {
         if let Some(attached) = self.attached().get(id) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
-use super::fault::invalid;
+use super::{fault::invalid, parsed::ParsedRequest};
 
 /// The one plan of a session.
 const PLAN: &str = "plan";
@@ -27,7 +27,7 @@ pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest,
         "auth/login" => "authenticate",
         "auth/logout" => "logout",
         "session/new" | "session/list" | "session/close" | "session/delete" | "session/fork"
-        | "session/set_title" => method,
+        | "session/set_title" | "providers/list" | "providers/set" | "providers/disable" => method,
         _ if method.starts_with('_') => method,
         _ => {
             let mut error = Error::method_not_found();
@@ -35,7 +35,7 @@ pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest,
             return Err(error);
         }
     };
-    v1::ClientRequest::parse_message(method, params)
+    ParsedRequest::parse_message(method, params).map(|ParsedRequest(request)| request)
 }
 
 /// Reads what a client says of itself as version 1 says it. What version 2 always has is added.

@@ -311,6 +311,7 @@ impl Pump {
             }
             Request::Refresh => {
                 self.published.tell_title(&self.handle, &mut self.out);
+                self.published.tell_options(&mut self.out).await;
                 self.flush().await;
             }
         }

@@ -105,6 +105,7 @@ impl AcpServer {
     ) -> Result<(), AcpError> {
         let ways = Arc::new(Ways::One(Arc::clone(&wire)));
         let connection = Connection::new(Arc::clone(&self.shared), ways);
+        self.shared.connected(&connection);
         let agent = agent(&connection);
         let mut served = pin!(ConnectTo::<Agent>::connect_to(transport, agent));
         let early = tokio::select! {
@@ -162,6 +163,12 @@ impl Shared {
         let all: Vec<_> =
             self.connections().drain(..).filter_map(|known| known.upgrade()).collect();
         join_all(all.iter().map(|connection| connection.end())).await;
+    }
+
+    /// Has all connections tell their clients what changed of their sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        let all: Vec<_> = self.connections().iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|connection| connection.refresh_sessions());
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {

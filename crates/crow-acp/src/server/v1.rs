@@ -27,7 +27,9 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
+    parsed::ParsedRequest,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
+    providers,
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
     ways::Ways,
@@ -83,7 +85,9 @@ pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
         .v1()
         .name(name)
         .on_receive_request(
-            async move |request: ClientRequest, responder, to: ConnectionTo<Client>| {
+            async move |ParsedRequest(request): ParsedRequest,
+                        responder,
+                        to: ConnectionTo<Client>| {
                 let peer = Arc::new(PeerV1 { to, ways: Arc::clone(&connection.ways) });
                 request_of(&connection, peer, request, responder.cast())
             },
@@ -112,6 +116,7 @@ fn request_of(
         ClientRequest::InitializeRequest(request) => {
             connection.knows(ClientAbilities::from(&request));
             let answer = initialize::initialize(&connection.shared.identity, &request);
+            let answer = providers::announced(&connection.shared, answer);
             responder.respond(AgentResponse::InitializeResponse(answer))
         }
         _ if !connection.is_introduced() => {
@@ -276,6 +281,15 @@ async fn stored(connection: &Connection, request: ClientRequest) -> Result<Agent
         ClientRequest::LogoutRequest(_) => {
             host.logout().await.map_err(|error| host_error(&error))?;
             AgentResponse::LogoutResponse(LogoutResponse::new())
+        }
+        ClientRequest::ListProvidersRequest(_) => {
+            AgentResponse::ListProvidersResponse(providers::list(connection).await?)
+        }
+        ClientRequest::SetProviderRequest(request) => {
+            AgentResponse::SetProviderResponse(providers::set(connection, request).await?)
+        }
+        ClientRequest::DisableProviderRequest(request) => {
+            AgentResponse::DisableProviderResponse(providers::disable(connection, request).await?)
         }
         ClientRequest::ExtMethodRequest(request) => {
             let params = request.params.get();

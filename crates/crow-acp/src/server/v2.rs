@@ -21,6 +21,7 @@ use super::{
     fault::{host_error, invalid},
     initialize,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
+    providers,
     requests::{OptionName, OptionValue, Request},
     v1 as version_1,
     ways::Ways,
@@ -162,7 +163,7 @@ fn request_of(
 
 fn introduction(connection: &Connection, said: &v1::InitializeRequest) -> Value {
     let identity = &connection.shared.identity;
-    let own = initialize::initialize(identity, said);
+    let own = providers::announced(&connection.shared, initialize::initialize(identity, said));
     let sessions = &own.agent_capabilities.session_capabilities;
     let session = json!({
         "prompt": { "image": {}, "embeddedContext": {} },
@@ -173,10 +174,16 @@ fn introduction(connection: &Connection, said: &v1::InitializeRequest) -> Value 
         "additionalDirectories": {},
         "systemPrompt": sessions.system_prompt,
     });
+    let mut capabilities = json!({ "session": session, "auth": {} });
+    if let (Some(all), Some(providers)) =
+        (capabilities.as_object_mut(), own.agent_capabilities.providers)
+    {
+        all.insert("providers".to_owned(), json!(providers));
+    }
     json!({
         "protocolVersion": ProtocolVersion::V2,
         "info": { "name": identity.name, "title": identity.title, "version": identity.version },
-        "capabilities": { "session": session, "auth": {} },
+        "capabilities": capabilities,
         "authMethods": convert::auth_methods(&own.auth_methods),
         "_meta": own.meta,
     })
