@@ -12,11 +12,11 @@ use rmcp::{
     RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
-        JsonObject, ListToolsRequest, PaginatedRequestParams, ServerResult,
+        JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
     },
     service::{
-        ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService,
-        ServiceError, serve_client_with_ct,
+        ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle,
+        RunningService, ServiceError, serve_client_with_ct, serve_client_with_lifecycle_and_ct,
     },
     transport::{Transport, streamable_http_client::StreamableHttpError},
 };
@@ -35,7 +35,7 @@ use crate::{
     listed::Listed,
     settings::{McpSettings, Outside},
     text,
-    transport::{self, CallSlot, Guarded, LineTransport, Wire},
+    transport::{self, BROKEN, CallSlot, Guarded, LineTransport, LinkTransport, Wire},
 };
 
 /// How much is kept of what a program prints on standard error.
@@ -52,6 +52,8 @@ const GOODBYE: Duration = Duration::from_millis(300);
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long is waited for the end of a program that closed its output: it says more.
 const ENDING: Duration = Duration::from_millis(1500);
+/// The version that is spoken to servers that know nothing of what was said before.
+const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 /// The longest text of a server in an error.
 const LONGEST: usize = 1000;
 
@@ -255,7 +257,11 @@ impl Connection {
     ) -> Result<CallToolResult, CallError> {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
+            Ok(ServerResult::InputRequiredResult(_)) => Err(CallError::AsksBack),
             Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::NoResult),
+            Err(ServiceError::McpError(error)) if error.code == BROKEN => {
+                Err(CallError::Broken(text::one_line(&error.message, LONGEST)))
+            }
             Err(ServiceError::McpError(error)) => {
                 Err(CallError::Refused(text::one_line(&error.message, LONGEST)))
             }
@@ -352,6 +358,10 @@ async fn connect(
             let http = transport::transport(Arc::clone(&outside.http), url, headers);
             serve(client, http, stop, link).await
         }
+        McpTransport::Client(server) => {
+            let messages = LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.wire));
+            serve_without_memory(messages, stop, link).await
+        }
     }
 }
 
@@ -364,16 +374,36 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     let guarded = Guarded::new(transport, Arc::clone(&link.wire));
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
-        Err(error) => {
-            let why = if let ClientInitializeError::TransportError { error, .. } = &error {
-                // Without the names of our types.
-                error.error.to_string()
-            } else {
-                error.to_string()
-            };
-            Err(link.refused(&text::one_line(&why, LONGEST)).await)
-        }
+        Err(error) => Err(refused(&error, link).await),
     }
+}
+
+/// Connects to a server that knows nothing of what was said before: it is asked what it can do, and each request tells who
+/// asks.
+async fn serve_without_memory(
+    messages: LinkTransport,
+    stop: &CancellationToken,
+    link: &Link,
+) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+    let guarded = Guarded::new(messages, Arc::clone(&link.wire));
+    let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
+    let client = Client::asked_for_nothing();
+    match serve_client_with_lifecycle_and_ct(client, guarded, lifecycle, stop.clone()).await {
+        Ok(service) => Ok(service),
+        Err(error) => Err(refused(&error, link).await),
+    }
+}
+
+async fn refused(error: &ClientInitializeError, link: &Link) -> ConnectError {
+    // Without the names of our types.
+    let why = if let ClientInitializeError::TransportError { error, .. } = error {
+        error.error.to_string()
+    } else if let ClientInitializeError::JsonRpcError(error) = error {
+        error.message.to_string()
+    } else {
+        error.to_string()
+    };
+    link.refused(&text::one_line(&why, LONGEST)).await
 }
 
 fn header_map(
