@@ -13,6 +13,7 @@ use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
         JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        SubscriptionFilter, SubscriptionsListenRequest, SubscriptionsListenRequestParams,
     },
     service::{
         ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle,
@@ -22,7 +23,7 @@ use rmcp::{
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -44,6 +45,8 @@ const ERRORS: usize = 8 * 1024;
 const MOST_PAGES: usize = 50;
 /// The most tools that are looked at.
 const MOST_LISTED: usize = 2000;
+/// How long to wait before a server that ended its watch on its tools is asked for another one.
+const BETWEEN_LISTENING: Duration = Duration::from_secs(5);
 /// How long a list may take, once there is a connection.
 const LIST: Duration = Duration::from_secs(30);
 /// How long a server may take to hear that it is no longer needed, before it is ended.
@@ -137,6 +140,30 @@ impl Connection {
     /// Waits until the server says that its tools changed.
     pub(crate) async fn changed(&self) {
         self.link.wire.changed.notified().await;
+    }
+
+    /// Has a server without memory say when its tools change, if it does: others say so by themselves. Never returns.
+    pub(crate) async fn listen(&self) {
+        let info = self.peer.peer_info();
+        let says = info.is_some_and(|info| {
+            let tools = info.capabilities.tools.as_ref();
+            info.protocol_version == WITHOUT_MEMORY
+                && tools.is_some_and(|tools| tools.list_changed == Some(true))
+        });
+        while says && self.is_open() {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let params = SubscriptionsListenRequestParams::new(filter);
+            let request = SubscriptionsListenRequest::new(params);
+            // What it says meanwhile is taken by the wire.
+            let ended = self.peer.send_request(ClientRequest::SubscriptionsListenRequest(request));
+            if ended.await.is_err() {
+                break;
+            }
+            sleep(BETWEEN_LISTENING).await;
+            // It may have changed in between.
+            self.link.wire.changed.notify_one();
+        }
+        std::future::pending().await
     }
 
     /// Lists the tools.
