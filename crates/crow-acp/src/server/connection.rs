@@ -22,6 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     attached::{Attached, WAITING_REQUESTS},
     fault::{host_error, invalid, not_open},
+    links::Links,
     peer::Peer,
     published::Published,
     pump::{Begin, Pump, PumpParts, Replay},
@@ -42,6 +43,8 @@ pub(super) struct Connection {
     pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     abilities: OnceLock<ClientAbilities>,
+    /// The servers of tools that the client serves.
+    pub links: Arc<Links>,
     /// What is done for requests that no session's task does.
     pub tasks: TaskTracker,
     pub ended: CancellationToken,
@@ -68,13 +71,15 @@ pub(super) enum Showing {
 
 impl Connection {
     pub(super) fn new(shared: Arc<Shared>, ways: Arc<Ways>) -> Arc<Self> {
+        let ended = CancellationToken::new();
         Arc::new(Self {
             shared,
             ways,
+            links: Links::new(ended.clone()),
             attached: Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
-            ended: CancellationToken::new(),
+            ended,
         })
     }
 
@@ -113,7 +118,7 @@ impl Connection {
         setup: Setup,
     ) -> Result<Shown, Error> {
         absolute(&cwd, "cwd")?;
-        let setup = setup.over(&self.shared.identity.setup)?;
+        let setup = setup.over(&self.shared.identity.setup, &self.links, &peer)?;
         let new = NewSession { cwd, setup, ..NewSession::default() };
         let created = self.shared.host()?.create(new).await;
         let handle = created.map_err(|error| host_error(&error))?;
@@ -127,7 +132,7 @@ impl Connection {
         setup: Setup,
         showing: Showing,
     ) -> Result<Shown, Error> {
-        let setup = setup.over(&SessionSetup::default())?;
+        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let opened = self.shared.host()?.open(&id, setup).await;
         let handle = opened.map_err(|error| host_error(&error))?;
         self.attach(peer, handle, showing).await
@@ -139,7 +144,7 @@ impl Connection {
         id: SessionId,
         setup: Setup,
     ) -> Result<Shown, Error> {
-        let setup = setup.over(&SessionSetup::default())?;
+        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let forked = self.shared.host()?.fork(&id, setup).await;
         let handle = forked.map_err(|error| host_error(&error))?;
         self.attach(peer, handle, Showing::FromHereOn).await

@@ -9,6 +9,7 @@ mod fault;
 mod http;
 mod identity;
 mod initialize;
+mod links;
 mod list;
 mod merge;
 mod parsed;

@@ -5,8 +5,9 @@ use std::{fmt, future::Future, pin::Pin};
 use agent_client_protocol::{
     Error,
     v1::schema::{
-        ContentBlock, CreateElicitationRequest, CreateElicitationResponse, PromptResponse,
-        RequestPermissionRequest, RequestPermissionResponse, SessionId,
+        ContentBlock, CreateElicitationRequest, CreateElicitationResponse, MessageMcpRequest,
+        MessageMcpResponse, PromptResponse, RequestPermissionRequest, RequestPermissionResponse,
+        SessionId,
     },
 };
 
@@ -34,6 +35,10 @@ pub(super) trait Peer: Send + Sync + fmt::Debug {
         &self,
         request: CreateElicitationRequest,
     ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
+
+    /// Asks something of a server of tools that the client serves. Dropping the future withdraws it.
+    fn mcp(&self, request: MessageMcpRequest)
+    -> Waited<'static, Result<MessageMcpResponse, Error>>;
 
     /// Tells how far a session is, where the protocol has words for it.
     fn progress(&self, session: &SessionId, progress: Progress<'_>);

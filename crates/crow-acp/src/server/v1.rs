@@ -10,10 +10,11 @@ use agent_client_protocol::{
             self as schema, AgentResponse, AuthenticateResponse, ClientNotification, ClientRequest,
             CloseSessionResponse, ContentBlock, CreateElicitationRequest,
             CreateElicitationResponse, DeleteSessionResponse, ExtResponse, ForkSessionResponse,
-            LoadSessionResponse, LogoutResponse, NewSessionResponse, PromptRequest,
-            RequestPermissionRequest, RequestPermissionResponse, ResumeSessionResponse,
-            SessionConfigOptionValue, SessionNotification, SetSessionConfigOptionRequest,
-            SetSessionConfigOptionResponse, SetSessionModeResponse, SetSessionTitleResponse,
+            LoadSessionResponse, LogoutResponse, MessageMcpRequest, MessageMcpResponse,
+            NewSessionResponse, PromptRequest, RequestPermissionRequest, RequestPermissionResponse,
+            ResumeSessionResponse, SessionConfigOptionValue, SessionNotification,
+            SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeResponse,
+            SetSessionTitleResponse,
         },
     },
 };
@@ -73,6 +74,14 @@ impl Peer for PeerV1 {
         Box::pin(sent.block_task())
     }
 
+    fn mcp(
+        &self,
+        request: MessageMcpRequest,
+    ) -> Waited<'static, Result<MessageMcpResponse, Error>> {
+        let sent = self.to.send_request(request);
+        Box::pin(sent.block_task())
+    }
+
     /// The answer to a prompt is all that this version says.
     fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
 }
@@ -95,13 +104,23 @@ pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
         )
         .on_receive_notification(
             async move |notification: ClientNotification, _| {
-                if let ClientNotification::CancelNotification(cancel) = notification {
-                    told.cancel(&id_of(&cancel.session_id));
-                }
+                notification_of(&told, notification);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
+}
+
+/// Takes in what a client tells.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
+pub(super) fn notification_of(connection: &Connection, notification: ClientNotification) {
+    match notification {
+        ClientNotification::CancelNotification(cancel) => {
+            connection.cancel(&id_of(&cancel.session_id));
+        }
+        ClientNotification::MessageMcpNotification(news) => connection.links.told(news),
+        _ => {}
+    }
 }
 
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.

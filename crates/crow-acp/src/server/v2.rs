@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use agent_client_protocol::{
-    Agent, Client, ConnectTo, Error, UntypedMessage,
+    Agent, Client, ConnectTo, Error, JsonRpcMessage as _, UntypedMessage,
     schema::ProtocolVersion,
     v1::schema as v1,
     v2::{ConnectionTo, Responder},
@@ -84,6 +84,13 @@ impl Peer for PeerV2 {
         self.request("elicitation/create", json_of(request))
     }
 
+    fn mcp(
+        &self,
+        request: v1::MessageMcpRequest,
+    ) -> Waited<'static, Result<v1::MessageMcpResponse, Error>> {
+        self.request("mcp/message", json_of(request))
+    }
+
     fn progress(&self, session: &v1::SessionId, progress: Progress<'_>) {
         let state = match progress {
             Progress::Began { message_id, prompt } => {
@@ -122,10 +129,10 @@ pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
         )
         .on_receive_notification(
             async move |notification: UntypedMessage, _| {
-                if notification.method() == "session/cancel"
-                    && let Ok(cancel) = read::<v1::CancelNotification>(notification.params)
-                {
-                    told.cancel(&id_of(&cancel.session_id));
+                let (method, params) = notification.into_parts();
+                // What cannot be read tells nothing.
+                if let Ok(notification) = v1::ClientNotification::parse_message(&method, &params) {
+                    version_1::notification_of(&told, notification);
                 }
                 Ok(())
             },
@@ -167,7 +174,7 @@ fn introduction(connection: &Connection, said: &v1::InitializeRequest) -> Value 
     let sessions = &own.agent_capabilities.session_capabilities;
     let session = json!({
         "prompt": { "image": {}, "embeddedContext": {} },
-        "mcp": { "stdio": {}, "http": {} },
+        "mcp": { "stdio": {}, "http": {}, "acp": {} },
         "delete": {},
         "fork": {},
         "title": {},

@@ -39,6 +39,7 @@ fn conforms(message: &Value) {
         None if result["configOptions"].is_array() => {
             drop(same::<v2::ResumeSessionResponse>(result));
         }
+        None if result["providers"].is_array() => drop(same::<v2::ListProvidersResponse>(result)),
         None if result["sessions"].is_array() => drop(same::<v2::ListSessionsResponse>(result)),
         None if result["messageId"].is_string() => drop(same::<v2::PromptResponse>(result)),
         None => assert!(*result == json!({}) || message["error"].is_object(), "{message}"),
@@ -154,4 +155,28 @@ async fn lists_and_ends_of_sessions_are_as_in_version_1() {
     let params = json!({ "sessionId": "nobody", "cwd": product.cwd(), "mcpServers": [] });
     let unknown = client.request("session/resume", params).await;
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+}
+
+#[tokio::test]
+async fn providers_are_listed_and_set_as_in_version_1() {
+    let product = Product::new([]);
+    let mut client = connect(&product).await;
+    let set = json!({
+        "providerId": "main", "apiType": "openai", "baseUrl": "https://gateway.test/v1",
+    });
+    let set = client.request("providers/set", set).await;
+    assert!(set.get("error").is_none(), "{set}");
+    let listed = client.request("providers/list", json!({})).await;
+    let current = json!({ "apiType": "openai", "baseUrl": "https://gateway.test/v1" });
+    assert_eq!(listed["result"]["providers"][0]["current"], current, "{listed}");
+}
+
+#[tokio::test]
+async fn methods_of_version_1_alone_are_refused() {
+    let product = Product::new([]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    let mode = json!({ "sessionId": session, "modeId": "loop" });
+    let refused = client.request("session/set_mode", mode).await;
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
 }
