@@ -106,6 +106,11 @@ impl UndoJournal {
         &self.root
     }
 
+    /// Returns the folders in which the agents of the session work: that of the project first.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
     /// Undoes calls. The last restore counts as one.
     pub fn undo(
         &mut self,
