@@ -95,8 +95,8 @@ pub use session::{
 };
 pub use snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
-    JobActivity, NotCovered, PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError,
-    Undone, WhyNotCovered,
+    JobActivity, NotCovered, NotScanned, PutBack, Scan, SnapshotLimits, SnapshotStore,
+    SnapshotStoreError, Undone, WhyNotCovered,
 };
 pub use undo::{
     CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoJournal,
