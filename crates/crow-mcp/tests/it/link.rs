@@ -69,7 +69,7 @@ impl fmt::Debug for FakeLink {
 
 #[async_trait]
 impl McpLink for FakeLink {
-    fn id(&self) -> &str {
+    fn id(&self) -> &'static str {
         "own"
     }
 
