@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -15,12 +15,18 @@ use super::{RedactedStream, forms::forms};
 
 /// Finds known secrets, in whatever form they are written, and puts [`MARK`](Self::MARK) in their place.
 ///
-/// The default knows none. A clone shares what was prepared.
+/// The default knows none. Clones know the same secrets, those that are added later among them.
 #[derive(Clone, Default)]
-pub struct Redactor(Option<Arc<Known>>);
+pub struct Redactor(Arc<RwLock<Option<Arc<Known>>>>);
 
-struct Known {
+/// How many secrets that were added later are looked for. Those that were added first are forgotten on top of it.
+const MOST_ADDED: usize = 4096;
+
+pub(super) struct Known {
+    /// Those that were known from the beginning stand first.
     secrets: Vec<String>,
+    /// How many those are.
+    first: usize,
     /// Made when something is first looked at.
     prepared: OnceLock<Prepared>,
 }
@@ -42,26 +48,45 @@ impl Redactor {
 
     /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let secrets: BTreeSet<String> = secrets
-            .into_iter()
-            .map(|secret| secret.trim().to_owned())
-            .filter(|secret| secret.len() >= super::forms::SHORTEST)
-            .collect();
+        let secrets: BTreeSet<String> = long(secrets).collect();
         if secrets.is_empty() {
             return Self::default();
         }
-        let known = Known { secrets: secrets.into_iter().collect(), prepared: OnceLock::new() };
-        Self(Some(Arc::new(known)))
+        let secrets: Vec<String> = secrets.into_iter().collect();
+        let known = Known { first: secrets.len(), secrets, prepared: OnceLock::new() };
+        Self(Arc::new(RwLock::new(Some(Arc::new(known)))))
+    }
+
+    /// Looks for these secrets as well from now on, and so do all clones. What was shown before stays as it is.
+    pub fn add(&self, secrets: impl IntoIterator<Item = String>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let (mut all, first) = match known.as_ref() {
+            Some(known) => (known.secrets.clone(), known.first),
+            None => (Vec::new(), 0),
+        };
+        let before = all.len();
+        for secret in long(secrets) {
+            if !all.contains(&secret) {
+                all.push(secret);
+            }
+        }
+        if all.len() == before {
+            return;
+        }
+        let over = (all.len() - first).saturating_sub(MOST_ADDED);
+        all.drain(first..first + over);
+        *known = Some(Arc::new(Known { secrets: all, first, prepared: OnceLock::new() }));
     }
 
     /// Returns whether there is anything to look for.
     pub fn is_active(&self) -> bool {
-        self.0.is_some()
+        self.known().is_some()
     }
 
     /// Returns the text with the mark in place of each secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(prepared) = self.prepared() else { return Cow::Borrowed(text) };
+        let Some(known) = self.known() else { return Cow::Borrowed(text) };
+        let prepared = known.prepared();
         let Some(first) = prepared.find(text, 0) else { return Cow::Borrowed(text) };
         let mut shown = String::with_capacity(text.len());
         let (mut at, mut next) = (0, Some(first));
@@ -126,9 +151,20 @@ impl Redactor {
         RedactedStream::new(self.clone())
     }
 
-    pub(super) fn prepared(&self) -> Option<&Prepared> {
-        let known = self.0.as_ref()?;
-        Some(known.prepared.get_or_init(|| Prepared::new(&known.secrets)))
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Returns those secrets that are long enough to be looked for.
+fn long(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+    let trimmed = secrets.into_iter().map(|secret| secret.trim().to_owned());
+    trimmed.filter(|secret| secret.len() >= super::forms::SHORTEST)
+}
+
+impl Known {
+    pub(super) fn prepared(&self) -> &Prepared {
+        self.prepared.get_or_init(|| Prepared::new(&self.secrets))
     }
 }
 
@@ -176,6 +212,6 @@ impl Prepared {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({})", self.0.as_ref().map_or(0, |known| known.secrets.len()))
+        write!(f, "Redactor({})", self.known().map_or(0, |known| known.secrets.len()))
     }
 }
