@@ -39,6 +39,9 @@ pub(crate) enum ConnectError {
     /// The session is ending.
     #[error("the session is ending")]
     Closed,
+    /// Its client is gone, and does not come back: another connection has other links.
+    #[error("the client that serves it is gone")]
+    Gone,
     /// The session has other servers now.
     #[error("the client of the session took it away")]
     Retired,

@@ -13,6 +13,7 @@ use crow_core::{
     mcp::McpTransport,
     tool::{SourceNews, ToolContext},
 };
+use futures_util::FutureExt as _;
 use rmcp::model::{CallToolResult, JsonObject};
 use tokio::{
     sync::{OnceCell, watch},
@@ -230,6 +231,11 @@ impl Server {
         }
         if self.lifetime.token.is_cancelled() {
             return Err(self.ending());
+        }
+        if let McpTransport::Client(server) = &self.settings.server.transport
+            && server.link().closed().now_or_never().is_some()
+        {
+            return Err(ConnectError::Gone);
         }
         self.rested()?;
         let limit = self.settings.connect_limit();
