@@ -1,9 +1,12 @@
 //! The secrets that the program knows of and that may not show anywhere: those in its environment, and the keys of
 //! providers.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
-use crow_core::{mcp::McpTransport, redact::Redactor};
+use crow_core::{
+    mcp::{McpServerConfig, McpTransport},
+    redact::Redactor,
+};
 use crow_providers::ProviderModels;
 
 use crate::{
@@ -44,13 +47,19 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
 /// of elsewhere, and starts no server.
 fn of_servers(environment: &Environment) -> Vec<String> {
     let Ok(found) = configured(environment, &Project::default()) else { return Vec::new() };
-    let values =
-        found.servers.into_iter().flat_map(|(settings, _)| match settings.server.transport {
-            McpTransport::Stdio { env, .. } => env,
-            McpTransport::Http { headers, .. } => headers,
-            McpTransport::Client(_) => BTreeMap::new(),
-        });
-    values.flat_map(|(name, value)| secrets_of_header(&name, &value)).collect()
+    found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
+}
+
+/// Returns the secrets in what a server is reached with.
+pub(crate) fn secrets_of_server(server: &McpServerConfig) -> Vec<String> {
+    let (values, address) = match &server.transport {
+        McpTransport::Stdio { env, .. } => (env, ""),
+        McpTransport::Http { headers, url } => (headers, url.as_str()),
+        // It is reached with what its client has.
+        McpTransport::Client(_) => return Vec::new(),
+    };
+    let values = values.iter().flat_map(|(name, value)| secrets_of_header(name, value));
+    values.chain(passwords(address).into_iter().filter(|secret| looks_random(secret))).collect()
 }
 
 /// Returns the secrets in a header or a variable: `Authorization: Bearer SECRET`.
@@ -132,6 +141,24 @@ mod tests {
         assert_eq!(secrets("Authorization", "Bearer abc-0123456789"), ["abc-0123456789"]);
         assert_eq!(secrets("X-Api-Key", "abc-0123456789"), ["abc-0123456789"]);
         assert_eq!(secrets("Accept-Language", "en"), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_server_is_reached_with_is_a_secret() {
+        let server = |transport| McpServerConfig { name: "x".to_owned(), transport };
+        let of = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        let stdio = server(McpTransport::Stdio {
+            command: "x".to_owned(),
+            args: Vec::new(),
+            env: of("GITHUB_TOKEN", "ghp_abcdefghij"),
+            cwd: None,
+        });
+        let http = server(McpTransport::Http {
+            url: "https://ann:s3cret-pw@mcp.example/x".to_owned(),
+            headers: of("authorization", "Bearer abc-0123456789"),
+        });
+        assert_eq!(secrets_of_server(&stdio), ["ghp_abcdefghij"]);
+        assert_eq!(secrets_of_server(&http), ["abc-0123456789", "s3cret-pw"]);
     }
 
     #[test]

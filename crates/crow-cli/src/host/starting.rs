@@ -24,7 +24,7 @@ use super::{
     places::Place,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
-use crate::trust::project_root;
+use crate::{known_secrets::secrets_of_server, trust::project_root};
 
 /// What is found where a session is to work.
 struct Found {
@@ -205,9 +205,31 @@ impl ProductHost {
             self.switch(&current, with).await?;
         }
         if let Some(mode) = setup.permissions {
-            blocking(move || current.handle.set_permission_mode(mode)).await??;
+            let handle = current.handle.clone();
+            blocking(move || handle.set_permission_mode(mode)).await??;
         }
+        self.hand_over(&current, setup.mcp_servers.clone()).await
+    }
+
+    /// Lets an open session have other servers of its client's: those of the client that opened it last.
+    async fn hand_over(
+        &self,
+        current: &super::opened::Current,
+        servers: Vec<McpServerConfig>,
+    ) -> Result<(), HostError> {
+        self.keep_secret(&servers);
+        // None if the agent has ended.
+        let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
+        let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.place));
+        let servers = blocking(move || mcp.servers(&place.project, servers)).await?;
+        let (servers, _) = servers.map_err(refused)?;
+        tools.replace(servers).await;
         Ok(())
+    }
+
+    /// Keeps what servers are reached with out of whatever is shown.
+    fn keep_secret(&self, servers: &[McpServerConfig]) {
+        self.runtime().config().redactor.learn(servers.iter().flat_map(secrets_of_server));
     }
 
     /// Lets an open session go on with another agent from its next run on, and keeps that with it.
@@ -231,6 +253,7 @@ impl ProductHost {
         ready: Ready,
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
+        self.keep_secret(&servers);
         let Ready { with, made, place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
@@ -244,7 +267,7 @@ impl ProductHost {
             Ok::<_, HostError>((session, surroundings, tools))
         })
         .await??;
-        let mcp = tools.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let mcp = Arc::downgrade(&tools);
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
         let handle = self.runtime().spawn(session, |mut internals| async move {
@@ -252,9 +275,6 @@ impl ProductHost {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
-            let Some(tools) = tools else {
-                return serve_latest(agents, surroundings, internals).await;
-            };
             internals.offer_tools(Arc::clone(&tools) as _);
             let served = serve_latest(agents, surroundings, internals).await;
             tools.close().await;
