@@ -70,6 +70,16 @@ impl Workspace {
         &self.cwd
     }
 
+    /// Returns the first root: the project.
+    pub fn project(&self) -> &Path {
+        self.roots.first().unwrap_or(&self.cwd)
+    }
+
+    /// Returns the roots beside the first one.
+    pub fn further(&self) -> &[PathBuf] {
+        self.roots.get(1..).unwrap_or_default()
+    }
+
     /// Returns the roots, the first one first.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots

@@ -44,6 +44,8 @@ pub struct HarnessOptions {
     pub subagents: Option<Arc<dyn ChildFactory>>,
     /// Which calls may run; everything if absent.
     pub policy: Option<PermissionPolicy>,
+    /// The folders beside its own in which the agent works, absolute and resolved.
+    pub additional_directories: Vec<PathBuf>,
 }
 
 impl AgentHarness {
@@ -81,6 +83,7 @@ impl AgentHarness {
         let resolved = model.resolved();
         let spec = SessionSpec {
             abilities: resolved.info.abilities,
+            additional_directories: options.additional_directories,
             ..SessionSpec::new("builder", resolved.info.reference.clone(), cwd.clone())
         };
         let session = AgentSession::create(runtime.config(), spec).unwrap();

@@ -29,6 +29,7 @@ use super::{
     requests::Request,
     serve::Shared,
     setup::{Setup, absolute},
+    ways::Ways,
 };
 use crate::view::ClientAbilities;
 
@@ -39,6 +40,7 @@ const REQUESTS: usize = 128;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
+    pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     abilities: OnceLock<ClientAbilities>,
     /// The servers of tools that the client serves.
@@ -68,10 +70,11 @@ pub(super) enum Showing {
 }
 
 impl Connection {
-    pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<Shared>, ways: Arc<Ways>) -> Arc<Self> {
         let ended = CancellationToken::new();
         Arc::new(Self {
             shared,
+            ways,
             links: Links::new(ended.clone()),
             attached: Mutex::default(),
             abilities: OnceLock::new(),
@@ -155,6 +158,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         closed.map(drop).map_err(|error| host_error(&error))
     }
 
@@ -166,6 +170,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         deleted.map_err(|error| host_error(&error))
     }
 
@@ -177,6 +182,14 @@ impl Connection {
             drop(attached.request(Request::Refresh));
         }
         Ok(())
+    }
+
+    /// Has the client told what changed of its sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        for attached in self.attached().values() {
+            // A session with a full queue tells its options when one of them is set.
+            drop(attached.request(Request::Refresh));
+        }
     }
 
     /// Cancels what the agent of a session does and what waits for it.

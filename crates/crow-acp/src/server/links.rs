@@ -248,7 +248,7 @@ mod tests {
     }
 
     impl Peer for Asked {
-        fn room(&self) -> Waited<'_, ()> {
+        fn room<'a>(&'a self, _session: &'a SessionId) -> Waited<'a, ()> {
             unreachable!()
         }
 

@@ -18,8 +18,8 @@ pub(super) type Waited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The client, as a session sees it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
-    /// Waits until one more update may be sent.
-    fn room(&self) -> Waited<'_, ()>;
+    /// Waits until one more update of a session may be sent.
+    fn room<'a>(&'a self, session: &'a SessionId) -> Waited<'a, ()>;
 
     /// Sends an update. What a client that is gone does not get is lost: the log has it.
     fn update(&self, update: Outgoing);
@@ -37,14 +37,8 @@ pub(super) trait Peer: Send + Sync + fmt::Debug {
     ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
 
     /// Asks something of a server of tools that the client serves. Dropping the future withdraws it.
-    fn mcp(
-        &self,
-        request: MessageMcpRequest,
-    ) -> Waited<'static, Result<MessageMcpResponse, Error>> {
-        let mut error = Error::method_not_found();
-        error.message = format!("{} is not sent to this client", request.method);
-        Box::pin(std::future::ready(Err(error)))
-    }
+    fn mcp(&self, request: MessageMcpRequest)
+    -> Waited<'static, Result<MessageMcpResponse, Error>>;
 
     /// Tells how far a session is, where the protocol has words for it.
     fn progress(&self, session: &SessionId, progress: Progress<'_>);

@@ -23,6 +23,15 @@ pub(super) struct Setup {
 }
 
 impl Setup {
+    /// Takes over what a request of any kind says of a session.
+    pub(super) fn new(
+        additional_directories: Vec<PathBuf>,
+        mcp_servers: Vec<McpServer>,
+        system_prompt: Option<PromptOfClient>,
+    ) -> Self {
+        Self { additional_directories, mcp_servers, system_prompt }
+    }
+
     /// Puts it into words of the product, over what holds for all sessions. Servers of the client's own are spoken to
     /// through `links`.
     pub(super) fn over(

@@ -14,6 +14,7 @@ mod library_client;
 mod links;
 mod links_library;
 mod pressure;
+mod providers;
 mod questions;
 mod sessions;
 mod turns;

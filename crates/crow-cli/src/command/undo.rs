@@ -35,7 +35,7 @@ pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCod
 /// `restore`.
 pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
-    let path = meant(&args.what.path, known.journal.root(), environment)?;
+    let path = meant(&args.what.path, known.journal.roots(), environment)?;
     let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
     tell(&known, &report, (&args.of, args.how), environment)
 }
@@ -120,12 +120,13 @@ fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
         .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
 }
 
-/// Makes a path absolute without asking the disk: what it names may be gone. Where the current directory is not in the
-/// folder of the session, the path begins there.
-fn meant(path: &Path, root: &Path, environment: &Environment) -> Result<PathBuf, CliError> {
+/// Makes a path absolute without asking the disk: what it names may be gone. Where the current directory is in none of the
+/// folders of the session, the path begins in the first one.
+fn meant(path: &Path, roots: &[PathBuf], environment: &Environment) -> Result<PathBuf, CliError> {
     let mut whole = PathBuf::new();
     let cwd = environment.current_dir()?;
-    let begin = if cwd.starts_with(root) { cwd } else { root };
+    let is_in_one = roots.iter().any(|root| cwd.starts_with(root));
+    let begin = roots.first().filter(|_| !is_in_one).map_or(cwd, PathBuf::as_path);
     for part in begin.join(path).components() {
         match part {
             Component::CurDir => {}

@@ -230,7 +230,7 @@ impl ProductHost {
 
     /// Keeps what servers are reached with out of whatever is shown.
     fn keep_secret(&self, servers: &[McpServerConfig]) {
-        self.runtime().config().redactor.add(servers.iter().flat_map(secrets_of_server));
+        self.runtime().config().redactor.learn(servers.iter().flat_map(secrets_of_server));
     }
 
     /// Lets an open session go on with another agent from its next run on, and keeps that with it.
@@ -259,7 +259,6 @@ impl ProductHost {
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
         let further = crow.additional_directories.clone();
-        let told = shell_notice(&further).filter(|_| session.history().is_empty());
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
             let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
@@ -270,10 +269,10 @@ impl ProductHost {
         })
         .await??;
         let mcp = Arc::downgrade(&tools);
-        let notices: Vec<_> = place.project.notice.clone().into_iter().chain(told).collect();
+        let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
         let handle = self.runtime().spawn(session, |mut internals| async move {
-            for text in notices {
+            if let Some(text) = notice {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
@@ -289,17 +288,6 @@ impl ProductHost {
         self.open.add(id, session);
         Ok(handle)
     }
-}
-
-/// Says what an undo does not reach in further directories, if there are any.
-fn shell_notice(directories: &[PathBuf]) -> Option<String> {
-    let names: Vec<_> = directories.iter().map(|path| path.display().to_string()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "what commands change in {} cannot be undone; what the file tools change there can",
-            names.join(", ")
-        )
-    })
 }
 
 /// Puts what the user chose last over what is configured, where nobody says it now.

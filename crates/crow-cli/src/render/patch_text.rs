@@ -87,11 +87,10 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
 
 /// Names a path as seen from the folder. One outside of it begins with `..`, which no program follows.
 fn seen_from(root: &Path, path: &Path) -> PathBuf {
-    if let Ok(below) = path.strip_prefix(root) {
-        return below.to_path_buf();
-    }
-    let up = root.components().skip(1).map(|_| Component::ParentDir);
-    up.chain(path.components().skip(1)).collect()
+    let both = root.components().zip(path.components());
+    let shared = both.take_while(|(one, other)| one == other).count();
+    let up = root.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(shared)).collect()
 }
 
 /// The mode of a file that cannot be run.

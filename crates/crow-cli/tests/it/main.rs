@@ -33,3 +33,4 @@ mod trust;
 mod undo;
 mod undo_mishaps;
 mod undo_place;
+mod undo_roots;

@@ -15,18 +15,15 @@ use super::{RedactedStream, forms::forms};
 
 /// Finds known secrets, in whatever form they are written, and puts [`MARK`](Self::MARK) in their place.
 ///
-/// The default knows none. Clones know the same secrets, those that are added later among them.
+/// The default knows none. Clones share what they know, and what any of them [learns](Self::learn).
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Option<Arc<Known>>>>);
+pub struct Redactor(Arc<RwLock<Arc<Known>>>);
 
-/// How many secrets that were added later are looked for. Those that were added first are forgotten on top of it.
-const MOST_ADDED: usize = 4096;
-
+#[derive(Default)]
 pub(super) struct Known {
-    /// Those that were known from the beginning stand first.
     secrets: Vec<String>,
-    /// How many those are.
-    first: usize,
+    /// Those that were learned, the oldest first.
+    learned: Vec<String>,
     /// Made when something is first looked at.
     prepared: OnceLock<Prepared>,
 }
@@ -45,37 +42,31 @@ pub(super) struct Prepared {
 impl Redactor {
     /// Stands in place of a secret.
     pub const MARK: &str = "[redacted by crow]";
+    /// How many learned secrets are known at a time.
+    pub const MOST_LEARNED: usize = 256;
 
     /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let secrets: BTreeSet<String> = long(secrets).collect();
-        if secrets.is_empty() {
-            return Self::default();
-        }
-        let secrets: Vec<String> = secrets.into_iter().collect();
-        let known = Known { first: secrets.len(), secrets, prepared: OnceLock::new() };
-        Self(Arc::new(RwLock::new(Some(Arc::new(known)))))
+        let secrets: BTreeSet<String> = long_enough(secrets).collect();
+        let known = Known { secrets: secrets.into_iter().collect(), ..Known::default() };
+        Self(Arc::new(RwLock::new(Arc::new(known))))
     }
 
-    /// Looks for these secrets as well from now on, and so do all clones. What was shown before stays as it is.
-    pub fn add(&self, secrets: impl IntoIterator<Item = String>) {
+    /// Looks for these secrets as well from now on, in whatever any clone is given. Of those that were learned only the last
+    /// [`MOST_LEARNED`](Self::MOST_LEARNED) are known: keys that are renewed do not add up.
+    pub fn learn(&self, secrets: impl IntoIterator<Item = String>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let (mut all, first) = match known.as_ref() {
-            Some(known) => (known.secrets.clone(), known.first),
-            None => (Vec::new(), 0),
-        };
-        let before = all.len();
-        for secret in long(secrets) {
-            if !all.contains(&secret) {
-                all.push(secret);
-            }
+        let mut learned = known.learned.clone();
+        for secret in long_enough(secrets) {
+            // What is said again is the newest again.
+            learned.retain(|one| *one != secret);
+            learned.push(secret);
         }
-        if all.len() == before {
-            return;
+        learned.drain(..learned.len().saturating_sub(Self::MOST_LEARNED));
+        if learned != known.learned {
+            let secrets = known.secrets.clone();
+            *known = Arc::new(Known { secrets, learned, prepared: OnceLock::new() });
         }
-        let over = (all.len() - first).saturating_sub(MOST_ADDED);
-        all.drain(first..first + over);
-        *known = Some(Arc::new(Known { secrets: all, first, prepared: OnceLock::new() }));
     }
 
     /// Returns whether there is anything to look for.
@@ -151,26 +142,32 @@ impl Redactor {
         RedactedStream::new(self.clone())
     }
 
+    /// Returns what is known at the moment, if there is anything.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (known.count() > 0).then(|| Arc::clone(&known))
     }
 }
 
-/// Returns those secrets that are long enough to be looked for.
-fn long(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+/// Leaves out what is too short to be looked for.
+fn long_enough(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     let trimmed = secrets.into_iter().map(|secret| secret.trim().to_owned());
     trimmed.filter(|secret| secret.len() >= super::forms::SHORTEST)
 }
 
 impl Known {
     pub(super) fn prepared(&self) -> &Prepared {
-        self.prepared.get_or_init(|| Prepared::new(&self.secrets))
+        self.prepared.get_or_init(|| Prepared::new(self.secrets.iter().chain(&self.learned)))
+    }
+
+    fn count(&self) -> usize {
+        self.secrets.len() + self.learned.len()
     }
 }
 
 impl Prepared {
-    fn new(secrets: &[String]) -> Self {
-        let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| forms(secret)).collect();
+    fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
+        let forms: BTreeSet<String> = secrets.flat_map(|secret| forms(secret)).collect();
         let forms: Vec<String> = forms.into_iter().collect();
         let searcher = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -212,6 +209,6 @@ impl Prepared {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({})", self.known().map_or(0, |known| known.secrets.len()))
+        write!(f, "Redactor({})", self.known().map_or(0, |known| known.count()))
     }
 }

@@ -53,33 +53,40 @@ fn a_secret_is_found_in_every_form() {
 }
 
 #[test]
-fn a_secret_that_is_added_is_found_by_all_clones_and_in_the_middle_of_a_stream() {
-    for redactor in [Redactor::default(), redactor()] {
-        let clone = redactor.clone();
-        let mut stream = clone.stream();
-        let mut shown = stream.push("it is new-".to_owned());
-        redactor.add(["new-5ecret-9876".to_owned(), "short".to_owned()]);
-        shown += &stream.push("new-5ecret-9876 indeed".to_owned());
-        shown += &stream.finish();
-        assert_eq!(shown, format!("it is new-{MARK} indeed"));
-        assert_eq!(clone.redact("short new-5ecret-9876"), format!("short {MARK}"));
-    }
-    assert_eq!(redactor().redact(SECRET), MARK);
-}
-
-#[test]
-fn of_secrets_that_are_added_the_first_are_forgotten_and_those_of_the_beginning_never() {
-    let redactor = redactor();
-    redactor.add((0..5000).map(|number| format!("added-{number}-")));
-    assert_eq!(redactor.redact("added-0- and added-4999-"), format!("added-0- and {MARK}"));
-    assert_eq!(redactor.redact(SECRET), MARK);
-}
-
-#[test]
 fn what_is_too_short_is_left_alone() {
     let redactor = Redactor::new(["1234567".to_owned(), String::new()]);
     assert!(!redactor.is_active());
     assert_eq!(redactor.redact("1234567"), "1234567");
+}
+
+#[test]
+fn what_one_learns_all_clones_know() {
+    let first = Redactor::default();
+    let (clone, mut stream) = (first.clone(), first.stream());
+    assert!(!clone.is_active());
+    first.learn(["learned-0123".to_owned(), "short".to_owned()]);
+    assert_eq!(clone.redact("a learned-0123 short"), format!("a {MARK} short"));
+    let shown = stream.push("lear".to_owned()) + &stream.push("ned-0123".to_owned());
+    assert_eq!(shown + &stream.finish(), MARK);
+    assert!(!Redactor::default().is_active(), "others learn nothing");
+}
+
+#[test]
+fn only_the_last_ones_that_were_learned_are_known() {
+    let redactor = redactor();
+    let learned = |number: usize| format!("learned-{number:04}");
+    redactor.learn((0..Redactor::MOST_LEARNED).map(learned));
+    // The first one is said again, so the second one is the oldest.
+    redactor.learn([learned(0), learned(Redactor::MOST_LEARNED)]);
+    for (text, is_known) in [
+        (learned(0), true),
+        (learned(1), false),
+        (learned(2), true),
+        (learned(Redactor::MOST_LEARNED), true),
+        (SECRET.to_owned(), true),
+    ] {
+        assert_eq!(redactor.redact(&text) == MARK, is_known, "{text}");
+    }
 }
 
 #[test]

@@ -314,10 +314,10 @@ impl AgentHandle {
         UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
     }
 
-    /// Returns the store of what the files of the session's project were; none if nothing is captured. Blocks.
+    /// Returns the store of what the files of the session's roots were; none if nothing is captured. Blocks.
     pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
         let Some(stores) = &self.config.snapshots else { return Ok(None) };
-        stores.of(&self.metadata().crow().cwd).map(Some)
+        stores.of_workspace(&self.metadata().crow().workspace()).map(Some)
     }
 
     /// Returns what takes known secrets out of texts that come from elsewhere than the events.

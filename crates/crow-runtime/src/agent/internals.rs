@@ -1,6 +1,9 @@
 //! What an agent function works with.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use crow_core::{
     capability::Containment,
@@ -54,7 +57,7 @@ pub struct AgentInternals {
     /// Up to where all that was undone is told.
     pub(super) undo_mark: u64,
     /// What the user was told of files that cannot be captured.
-    pub(crate) told_trouble: Option<String>,
+    pub(crate) told_trouble: VecDeque<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
     pub(super) children: Arc<ChildAgents>,
@@ -106,7 +109,7 @@ impl AgentInternals {
         }
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
             stores,
-            root: crow.cwd.clone(),
+            workspace: crow.workspace(),
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
@@ -163,7 +166,7 @@ impl AgentInternals {
             tasks: parts.tasks,
             leases: parts.leases,
             undo_mark: 0,
-            told_trouble: None,
+            told_trouble: VecDeque::new(),
             syncing: None,
             asked,
             _ends_jobs: jobs.token().clone().drop_guard(),

@@ -1,6 +1,6 @@
 //! What the model is told of its jobs without asking.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use crow_core::{
     capability::{BackgroundChild, JobInfo, Jobs as _},
@@ -8,6 +8,7 @@ use crow_core::{
     ids::{CallId, JobId, SessionId},
     message::{Block, Message},
     tool::{ToolMetadata, ToolResult},
+    workspace::Workspace,
 };
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
@@ -26,23 +27,23 @@ pub(super) struct JobLook {
     stores: Arc<SnapshotStores>,
     leases: Arc<Leases>,
     tasks: TaskTracker,
-    root: PathBuf,
+    workspace: Workspace,
     session: SessionId,
 }
 
 impl JobLook {
     /// Looks, unless a call changes files right now: then the next look finds it.
     async fn look(&self) -> Result<(), SnapshotStoreError> {
-        let watch = self.stores.watch_of(&self.root);
-        let roots = std::slice::from_ref(&self.root);
+        let watch = self.stores.watch_of(&self.workspace);
+        let roots = self.workspace.roots();
         let lease = if watch.is_watching() { self.leases.try_take(roots) } else { None };
         let Some(lease) = lease else { return Ok(()) };
-        let Self { stores, root, session, .. } = self.clone();
+        let Self { stores, workspace, session, .. } = self.clone();
         let work = move || {
             let _lease = lease;
-            let store = stores.of(&root)?;
+            let store = stores.of_workspace(&workspace)?;
             let activity = store.begin()?;
-            watch.began();
+            watch.began(&store);
             watch.look(&store, &session, &activity).map(drop)
         };
         // It is not cancelled, and what panics in it is told by the panic itself.
@@ -51,7 +52,7 @@ impl JobLook {
 
     /// Looks once more when the jobs of an agent have ended with it, and forgets them.
     pub(super) async fn last(self, shared: &Shared, recorder: &Recorder) {
-        let watch = self.stores.watch_of(&self.root);
+        let watch = self.stores.watch_of(&self.workspace);
         let looked = self.look().await;
         watch.forget(&shared.id);
         if let Err(error) = looked {
@@ -73,7 +74,7 @@ impl AgentInternals {
             stores: self.config.snapshots.clone()?,
             leases: Arc::clone(&self.leases),
             tasks: self.tasks.clone(),
-            root: self.root_folder(),
+            workspace: self.context.workspace.clone(),
             session: self.context.root_id.clone(),
         })
     }
@@ -90,7 +91,7 @@ impl AgentInternals {
     /// Records what was found of this agent's jobs.
     pub(crate) async fn tell_job_changes(&mut self) -> Result<(), AgentError> {
         let Some(stores) = &self.config.snapshots else { return Ok(()) };
-        for event in stores.watch_of(&self.root_folder()).take(&self.shared.id) {
+        for event in stores.watch_of(&self.context.workspace).take(&self.shared.id) {
             self.emit(event).await?;
         }
         Ok(())
@@ -108,15 +109,15 @@ impl AgentInternals {
         let Some(id) = id.filter(|_| extra.get(JobInfo::RUNNING_KEY).is_none()) else {
             return Ok(());
         };
-        let (root, session) = (self.root_folder(), self.context.root_id.clone());
+        let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
         let (jobs, call_id, agent) =
             (Arc::clone(&self.jobs), call_id.clone(), self.shared.id.clone());
         let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
         let work = move || {
-            let store = stores.of(&root)?;
+            let store = stores.of_workspace(&workspace)?;
             let activity = store.begin_job(&session)?;
             let job = WatchedJob { jobs, id, call_id, agent, root: session, _activity: activity };
-            stores.watch_of(&root).add(&store, job, seen);
+            stores.watch_of(&workspace).add(&store, job, seen);
             Ok(())
         };
         match self.tasks.spawn_blocking(work).await {

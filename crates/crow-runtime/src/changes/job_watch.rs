@@ -16,18 +16,18 @@ use crow_core::{
 
 use super::{Described, describe};
 use crate::{
-    Activity, Change, Content, Entry, JobActivity, SnapshotStore, SnapshotStoreError,
+    Activity, Change, Content, Entry, JobActivity, Scan, SnapshotStore, SnapshotStoreError,
     process::AgentJobs, snapshot::is_of_project,
 };
 
-/// The jobs of all agents of this process that may change files of one project.
+/// The jobs of all agents of this process that may change files of one workspace.
 #[derive(Debug, Default)]
 pub(crate) struct JobWatch(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     jobs: Vec<WatchedJob>,
-    /// The project as it was last seen. Nothing if nobody saw it since the first job began.
+    /// The roots as they were last seen. Nothing if nobody saw it since the first job began.
     known: Option<SnapshotId>,
     /// What calls that declare their paths have made of them since.
     touched: BTreeMap<PathBuf, Entry>,
@@ -75,9 +75,9 @@ impl JobWatch {
         !self.state().jobs.is_empty()
     }
 
-    /// An activity of this process began.
-    pub(crate) fn began(&self) {
-        self.state().begun += 1;
+    /// An activity of this process began in the roots of a store.
+    pub(crate) fn began(&self, store: &SnapshotStore) {
+        self.state().begun += store.roots().len() as u64;
     }
 
     /// A call or an undo left paths in these states.
@@ -89,7 +89,7 @@ impl JobWatch {
         }
     }
 
-    /// A call ended, and left the project in this state.
+    /// A call ended, and left the roots in this state.
     pub(crate) fn know(&self, store: &SnapshotStore, now: &SnapshotId, overlapped: bool) {
         let mut state = self.state();
         if !state.jobs.is_empty() {
@@ -98,28 +98,28 @@ impl JobWatch {
         }
     }
 
-    /// Scans the project, and finds what jobs changed since it was last seen. `activity` is the one that looks. Blocks.
+    /// Scans the roots, and finds what jobs changed since it was last seen. `activity` is the one that looks. Blocks.
     pub(crate) fn look(
         &self,
         store: &SnapshotStore,
         session: &SessionId,
         activity: &Activity,
-    ) -> Result<SnapshotId, SnapshotStoreError> {
+    ) -> Result<Scan, SnapshotStoreError> {
         // What has ended by now has written all that it ever will.
         let ended: Vec<(SessionId, JobId)> = {
             let state = self.state();
             let ended = state.jobs.iter().filter(|job| !job.jobs.is_running(&job.id));
             ended.map(|job| (job.agent.clone(), job.id.clone())).collect()
         };
-        let now = store.scan(session)?.snapshot;
+        let now = store.scan(session)?;
         let mut state = self.state();
         if state.jobs.is_empty() {
             return Ok(now);
         }
         let overlapped = activity.overlapped();
         state.mixed |= overlapped;
-        let found = state.find(store, &now);
-        state.sees(store, Some(now.clone()));
+        let found = state.find(store, &now.snapshot);
+        state.sees(store, Some(now.snapshot.clone()));
         state.mixed = overlapped;
         state.jobs.retain(|job| !ended.iter().any(|(a, id)| *a == job.agent && *id == job.id));
         state.found.extend(found?);
@@ -153,7 +153,7 @@ impl State {
         self.begun = store.begun().unwrap_or(0);
     }
 
-    /// Makes what changed since the project was last seen the work of the job that began last.
+    /// Makes what changed since the roots were last seen the work of the job that began last.
     fn find(
         &self,
         store: &SnapshotStore,

@@ -10,6 +10,6 @@ mod tool_snapshots;
 pub(crate) use job_watch::{JobWatch, WatchedJob};
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use patch::{Described, describe, describe_all};
-pub(crate) use recording::{Recorded, Recording, Scope};
+pub(crate) use recording::{Recording, Scope};
 pub use stores::SnapshotStores;
 pub(crate) use tool_snapshots::ToolSnapshots;

@@ -8,15 +8,15 @@ use crow_core::{
 };
 
 use super::{Described, JobWatch, describe};
-use crate::{Activity, SnapshotStore, SnapshotStoreError};
+use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
 
 /// What a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// These paths.
     Paths(Vec<PathBuf>),
-    /// Any file of the project.
-    Project,
+    /// Any file of the roots.
+    Roots,
 }
 
 impl Scope {
@@ -29,9 +29,18 @@ impl Scope {
                 let written: Vec<PathBuf> = written.map(|path| path.path.clone()).collect();
                 (!written.is_empty()).then_some(Self::Paths(written))
             }
-            Effects::Unknown | Effects::UserCommands => Some(Self::Project),
+            Effects::Unknown | Effects::UserCommands => Some(Self::Roots),
         }
     }
+}
+
+/// What is captured before and after a call.
+#[derive(Debug)]
+enum Captured {
+    /// The paths that it declared.
+    Paths(Vec<PathBuf>),
+    /// All of these roots.
+    Roots(Vec<PathBuf>),
 }
 
 /// What is known of a call that may change files, before it runs.
@@ -40,13 +49,14 @@ pub(crate) struct Recording {
     store: Arc<SnapshotStore>,
     session: SessionId,
     before: SnapshotId,
-    /// The paths that it declared, or none: it may change any.
-    paths: Option<Vec<PathBuf>>,
+    what: Captured,
     /// Tells whether others were at work meanwhile. None: nobody watched.
     activity: Option<Activity>,
     watch: Arc<JobWatch>,
     /// A job of another session was at work when it began.
     others: bool,
+    /// The roots that could not be captured.
+    not_scanned: Vec<NotScanned>,
 }
 
 /// What a call changed.
@@ -56,6 +66,7 @@ pub(crate) struct Recorded {
     after: SnapshotId,
     described: Described,
     shared: bool,
+    not_scanned: Vec<NotScanned>,
 }
 
 impl Recording {
@@ -67,16 +78,20 @@ impl Recording {
         scope: &Scope,
     ) -> Result<Self, SnapshotStoreError> {
         let activity = store.begin()?;
-        watch.began();
+        watch.began(&store);
         let others = store.others_have_jobs(&session)?;
-        let (before, paths) = match scope {
+        let (before, what, not_scanned) = match scope {
             Scope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
-                (capture.snapshot, Some(capture.paths))
+                (capture.snapshot, Captured::Paths(capture.paths), Vec::new())
             }
-            Scope::Project => (watch.look(&store, &session, &activity)?, None),
+            Scope::Roots => {
+                let Scan { snapshot, not_scanned, .. } = watch.look(&store, &session, &activity)?;
+                (snapshot, Captured::Roots(store.roots().to_vec()), not_scanned)
+            }
         };
-        Ok(Self { store, session, before, paths, activity: Some(activity), watch, others })
+        let activity = Some(activity);
+        Ok(Self { store, session, before, what, activity, watch, others, not_scanned })
     }
 
     /// Goes on with a call whose end nobody saw. Blocks.
@@ -86,8 +101,13 @@ impl Recording {
         session: SessionId,
         before: SnapshotId,
     ) -> Result<Self, SnapshotStoreError> {
-        let paths = store.paths_of(&before)?;
-        Ok(Self { store, session, before, paths, activity: None, watch, others: false })
+        let what = match store.roots_of(&before)? {
+            // The session may work in other roots by now.
+            Some(roots) => Captured::Roots(roots),
+            None => Captured::Paths(store.paths_of(&before)?.unwrap_or_default()),
+        };
+        let (activity, others, not_scanned) = (None, false, Vec::new());
+        Ok(Self { store, session, before, what, activity, watch, others, not_scanned })
     }
 
     /// Returns the state before the call.
@@ -95,36 +115,52 @@ impl Recording {
         &self.before
     }
 
+    /// Returns the roots that could not be captured before the call.
+    pub(crate) fn not_scanned(&self) -> &[NotScanned] {
+        &self.not_scanned
+    }
+
     /// Captures the state after the call and tells what changed. Blocks.
     pub(crate) fn end(self) -> Result<Recorded, SnapshotStoreError> {
-        let Self { store, session, before, paths, activity, watch, others } = self;
-        let after = match &paths {
-            Some(paths) => store.capture(&session, paths)?.snapshot,
-            None => store.scan(&session)?.snapshot,
+        let Self { store, session, before, what, activity, watch, others, .. } = self;
+        let (after, not_scanned, is_any) = match &what {
+            Captured::Paths(paths) => (store.capture(&session, paths)?.snapshot, Vec::new(), false),
+            Captured::Roots(roots) => {
+                let Scan { snapshot, not_scanned, .. } = store.scan_roots(&session, roots)?;
+                (snapshot, not_scanned, true)
+            }
         };
         let changes = store.changes(&before, &after)?;
         // Paths that a tool declares are written by it alone: it looks at them right before.
         let shared = match &activity {
             Some(activity) => {
                 let mixed = activity.overlapped() || others || store.others_have_jobs(&session)?;
-                paths.is_none() && mixed
+                is_any && mixed
             }
             None => true,
         };
-        if paths.is_none() {
-            watch.know(&store, &after, shared);
-        } else {
-            watch.touch(changes.clone());
+        match &what {
+            Captured::Paths(_) => watch.touch(changes.clone()),
+            Captured::Roots(roots) if roots == store.roots() => {
+                watch.know(&store, &after, shared);
+            }
+            // Of a call that was cut off when the session worked in other ones.
+            Captured::Roots(_) => {}
         }
         let shared = shared && !changes.is_empty();
-        Ok(Recorded { before, after, described: describe(&store, &changes), shared })
+        Ok(Recorded { before, after, described: describe(&store, &changes), shared, not_scanned })
     }
 }
 
 impl Recorded {
+    /// Returns the roots that could not be captured after the call.
+    pub(crate) fn not_scanned(&self) -> &[NotScanned] {
+        &self.not_scanned
+    }
+
     /// Puts what changed into the metadata of the call's result. What the tool itself says of lines stays.
     pub(crate) fn add_to(self, metadata: &mut ToolMetadata) {
-        let Self { before, after, described, shared } = self;
+        let Self { before, after, described, shared, .. } = self;
         let Described { files, patch, counts, not_restorable } = described;
         metadata.snapshot_before = Some(before);
         metadata.snapshot_after = Some(after);

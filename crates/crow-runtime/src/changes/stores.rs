@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crow_core::ids::{SessionId, SnapshotId};
+use crow_core::{
+    ids::{SessionId, SnapshotId},
+    workspace::Workspace,
+};
 
 use super::JobWatch;
 use crate::{SnapshotLimits, SnapshotStore, SnapshotStoreError};
@@ -17,8 +20,9 @@ pub struct SnapshotStores {
     folder: PathBuf,
     limits: SnapshotLimits,
     home: Option<PathBuf>,
-    open: Mutex<BTreeMap<PathBuf, Arc<SnapshotStore>>>,
-    watches: Mutex<BTreeMap<PathBuf, Arc<JobWatch>>>,
+    /// By the roots that are worked in together.
+    open: Mutex<BTreeMap<Vec<PathBuf>, Arc<SnapshotStore>>>,
+    watches: Mutex<BTreeMap<Vec<PathBuf>, Arc<JobWatch>>>,
 }
 
 impl SnapshotStores {
@@ -35,22 +39,32 @@ impl SnapshotStores {
 
     /// Returns the store of the project in `root`. Blocks.
     pub fn of(&self, root: &Path) -> Result<Arc<SnapshotStore>, SnapshotStoreError> {
+        self.of_workspace(&Workspace::new(root))
+    }
+
+    /// Returns the store of the project in the first root, whose scans hold the other roots as well. Blocks.
+    pub fn of_workspace(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Arc<SnapshotStore>, SnapshotStoreError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = open.get(root) {
+        if let Some(store) = open.get(workspace.roots()) {
             return Ok(Arc::clone(store));
         }
+        let (root, further) = (workspace.project(), workspace.further());
         let store =
             SnapshotStore::open(&self.folder_of(root), root, self.limits, self.home.as_deref())?;
         let outer = root.ancestors().skip(1).map(|above| self.folder_of(above)).collect();
-        let store = Arc::new(store.inside(outer));
-        open.insert(root.to_path_buf(), Arc::clone(&store));
+        let store = store.inside(outer).with_roots(further, |root| self.folder_of(root))?;
+        let store = Arc::new(store);
+        open.insert(workspace.roots().to_vec(), Arc::clone(&store));
         Ok(store)
     }
 
-    /// Returns what watches over the jobs in the project in `root`.
-    pub(crate) fn watch_of(&self, root: &Path) -> Arc<JobWatch> {
+    /// Returns what watches over the jobs in a workspace.
+    pub(crate) fn watch_of(&self, workspace: &Workspace) -> Arc<JobWatch> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(watches.entry(root.to_path_buf()).or_default())
+        Arc::clone(watches.entry(workspace.roots().to_vec()).or_default())
     }
 
     /// Forgets what a session that is removed refers to, and removes what nobody else does. A project that is gone has

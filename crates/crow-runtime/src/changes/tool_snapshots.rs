@@ -1,23 +1,24 @@
 //! Snapshots as tools see them.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use crow_core::{
     capability::{SnapshotError, Snapshots},
     ids::{FilesId, SessionId, SnapshotId},
     tool::Patch,
+    workspace::Workspace,
 };
 use tokio_util::task::TaskTracker;
 
 use super::{SnapshotStores, patch::describe_all};
 use crate::{SnapshotStore, SnapshotStoreError};
 
-/// Captures the project of a session for its tools.
+/// Captures the roots of a session for its tools.
 #[derive(Debug)]
 pub(crate) struct ToolSnapshots {
     pub(crate) stores: Arc<SnapshotStores>,
-    pub(crate) root: PathBuf,
+    pub(crate) workspace: Workspace,
     pub(crate) session: SessionId,
     pub(crate) tasks: TaskTracker,
 }
@@ -27,9 +28,9 @@ impl ToolSnapshots {
         &self,
         work: impl FnOnce(&SnapshotStore, &SessionId) -> Result<T, SnapshotStoreError> + Send + 'static,
     ) -> Result<T, SnapshotError> {
-        let (stores, root, session) =
-            (Arc::clone(&self.stores), self.root.clone(), self.session.clone());
-        let work = move || work(stores.of(&root)?.as_ref(), &session);
+        let (stores, workspace, session) =
+            (Arc::clone(&self.stores), self.workspace.clone(), self.session.clone());
+        let work = move || work(stores.of_workspace(&workspace)?.as_ref(), &session);
         let done = self.tasks.spawn_blocking(work).await;
         match done {
             Ok(Ok(value)) => Ok(value),

@@ -11,9 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::prepare::ReadyCall;
 use crate::{
-    AgentError, AgentInternals, SnapshotStoreError,
-    changes::{Lease, Recorded, Recording, Scope},
+    AgentError, AgentInternals, NotScanned, SnapshotStoreError,
+    changes::{Lease, Recording, Scope},
 };
+
+/// So many reasons are told once each, however they come by turns.
+const KEPT_TROUBLES: usize = 20;
 
 /// What a call holds that may change files.
 #[derive(Debug, Default)]
@@ -52,14 +55,16 @@ impl AgentInternals {
         let Some(stores) = self.config.snapshots.clone() else {
             return Ok(Some(Held { _lease: lease, recording: None }));
         };
-        let (root, session) = (self.root_folder(), self.context.root_id.clone());
-        let watch = stores.watch_of(&root);
-        let work = move || Recording::begin(stores.of(&root)?, watch, session, &scope);
+        let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
+        let watch = stores.watch_of(&workspace);
+        let work =
+            move || Recording::begin(stores.of_workspace(&workspace)?, watch, session, &scope);
         let begun = self.tasks.spawn_blocking(work);
         let Some(begun) = cancel.run_until_cancelled(begun).await else { return Ok(None) };
         let recording = match begun {
             Ok(Ok(recording)) => {
                 self.tell_job_changes().await?;
+                self.tell_not_scanned(recording.not_scanned()).await?;
                 Some(recording)
             }
             Ok(Err(error)) => {
@@ -108,7 +113,10 @@ impl AgentInternals {
     ) -> Result<(), AgentError> {
         let before = recording.before().clone();
         match self.tasks.spawn_blocking(move || recording.end()).await {
-            Ok(Ok(recorded)) => Recorded::add_to(recorded, &mut result.metadata),
+            Ok(Ok(recorded)) => {
+                self.tell_not_scanned(recorded.not_scanned()).await?;
+                recorded.add_to(&mut result.metadata);
+            }
             Ok(Err(error)) => {
                 result.metadata.snapshot_before = Some(before);
                 self.tell_trouble(&error).await?;
@@ -125,10 +133,12 @@ impl AgentInternals {
         result: &mut ToolResult,
     ) -> Result<(), AgentError> {
         let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
-        let (root, session) = (self.root_folder(), self.context.root_id.clone());
+        let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
         let cut_off = before.clone();
-        let watch = stores.watch_of(&root);
-        let work = move || Recording::of_cut_off(stores.of(&root)?, watch, session, cut_off);
+        let watch = stores.watch_of(&workspace);
+        let work = move || {
+            Recording::of_cut_off(stores.of_workspace(&workspace)?, watch, session, cut_off)
+        };
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(recording)) => self.end_recording(recording, result).await,
             Ok(Err(error)) => {
@@ -139,21 +149,33 @@ impl AgentInternals {
         }
     }
 
-    pub(crate) fn root_folder(&self) -> std::path::PathBuf {
-        let workspace = &self.context.workspace;
-        workspace.roots().first().map_or_else(|| workspace.cwd().to_path_buf(), Clone::clone)
-    }
-
     /// Tells the user, once for each reason, that changes cannot be undone.
     pub(crate) async fn tell_trouble(
         &mut self,
         error: &SnapshotStoreError,
     ) -> Result<(), AgentError> {
-        let text = format!("what calls change cannot be undone from here on: {error}");
-        if self.told_trouble.as_ref() == Some(&text) {
+        self.tell_once(format!("what calls change cannot be undone from here on: {error}")).await
+    }
+
+    /// The same of some of several roots.
+    async fn tell_not_scanned(&mut self, roots: &[NotScanned]) -> Result<(), AgentError> {
+        for NotScanned { root, reason } in roots {
+            let root = root.display();
+            let text =
+                format!("what commands change in {root} cannot be undone from here on: {reason}");
+            self.tell_once(text).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_once(&mut self, text: String) -> Result<(), AgentError> {
+        if self.told_trouble.contains(&text) {
             return Ok(());
         }
-        self.told_trouble = Some(text.clone());
+        if self.told_trouble.len() == KEPT_TROUBLES {
+            self.told_trouble.pop_front();
+        }
+        self.told_trouble.push_back(text.clone());
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }

@@ -20,12 +20,20 @@ const INNER: &str = "inner";
 const INNER_BEGUN: &str = "inner-begun";
 const INNER_JOBS: &str = "inner-jobs";
 
-/// The activities of a store. Each holds the lock of a file; there are as many files as there ever were at once.
+/// The activities of a store, and of those of the further roots that are worked in together with its project. Each holds the
+/// lock of a file; there are as many files as there ever were at once.
 #[derive(Debug)]
 pub(super) struct Activities {
-    store: PathBuf,
-    /// Where the stores of the folders above the project are, or would be.
+    /// That of the project first. None of them is told of what the others begin: they begin together.
+    grounds: Vec<Ground>,
+    /// Where the stores of the folders above them are, or would be.
     outer: Vec<PathBuf>,
+}
+
+/// A store whose activities are counted.
+#[derive(Debug)]
+struct Ground {
+    store: PathBuf,
     begun: Arc<Counter>,
 }
 
@@ -33,9 +41,8 @@ pub(super) struct Activities {
 #[derive(Debug)]
 pub struct Activity {
     _locks: Locks,
-    begun: Arc<Counter>,
-    /// How many had begun with this one.
-    number: u64,
+    /// How many had begun with this one, in each root.
+    begun: Vec<(Arc<Counter>, u64)>,
     /// The same of the projects around this one and in it.
     nested: Vec<(PathBuf, u64)>,
     /// Whether another was under way when it began.
@@ -52,24 +59,59 @@ pub struct JobActivity {
 #[derive(Debug)]
 struct Locks(Vec<File>);
 
-impl Activities {
-    pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+impl Ground {
+    fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(ACTIVITIES);
         private_folder(&folder).map_err(at(&folder))?;
-        let begun = Arc::new(Counter::open(store.join(BEGUN))?);
-        Ok(Self { store: store.to_path_buf(), outer: Vec::new(), begun })
+        Ok(Self { store: store.to_path_buf(), begun: Arc::new(Counter::open(store.join(BEGUN))?) })
+    }
+}
+
+impl Activities {
+    pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+        Ok(Self { grounds: vec![Ground::open(store)?], outer: Vec::new() })
     }
 
     /// Lets the stores of projects around this one know.
     pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
-        self.outer = outer;
+        self.outer.extend(outer);
+    }
+
+    /// Counts another root in, whose store is there or is made, and lets those around it know.
+    pub(super) fn join(
+        &mut self,
+        store: &Path,
+        outer: Vec<PathBuf>,
+    ) -> Result<(), SnapshotStoreError> {
+        private_folder(store).map_err(at(store))?;
+        self.grounds.push(Ground::open(&store.canonicalize().map_err(at(store))?)?);
+        self.tell(outer);
+        for outer in &mut self.outer {
+            // One that is not there is none of those that are joined.
+            *outer = outer.canonicalize().unwrap_or_else(|_| outer.clone());
+        }
+        self.outer.sort_unstable();
+        self.outer.dedup();
+        // What is worked in is not around it as well.
+        self.outer.retain(|outer| self.grounds.iter().all(|ground| ground.store != *outer));
+        Ok(())
+    }
+
+    /// Returns the folders of the stores.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Path> {
+        self.grounds.iter().map(|ground| ground.store.as_path())
     }
 
     pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
-        // One after the other: who begins at the same time sees this one, or is seen.
-        let (number, (lock, mut overlaps)) =
-            self.begun.next(|| take(&self.store.join(ACTIVITIES)))?;
-        let mut locks = Locks(vec![lock]);
+        let (mut locks, mut overlaps) = (Locks(Vec::new()), false);
+        let mut numbers = Vec::with_capacity(self.grounds.len());
+        for Ground { store, begun } in &self.grounds {
+            // One after the other: who begins at the same time sees this one, or is seen.
+            let (number, (lock, others)) = begun.next(|| take(&store.join(ACTIVITIES)))?;
+            locks.0.push(lock);
+            numbers.push((Arc::clone(begun), number));
+            overlaps |= others;
+        }
         for outer in self.outer() {
             let folder = outer.join(INNER);
             private_folder(&folder).map_err(at(&folder))?;
@@ -84,19 +126,21 @@ impl Activities {
             overlaps |= is_any_held(&folder, |_| true).map_err(at(folder))?;
             nested.push((counter, begun));
         }
-        Ok(Activity { _locks: locks, begun: Arc::clone(&self.begun), number, nested, overlaps })
+        Ok(Activity { _locks: locks, begun: numbers, nested, overlaps })
     }
 
-    /// Returns how many have begun, of this project, of those around it and of those in it.
+    /// Returns how many have begun, of this project, of those around it and of those in it. One of this store counts once
+    /// for each root.
     pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
-        let nested = self.nested().map(|(counter, _)| count(&counter)).sum::<Result<u64, _>>()?;
-        Ok(self.begun.read()?.saturating_add(nested))
+        let own = self.grounds.iter().map(|ground| ground.begun.read());
+        let nested = self.nested().map(|(counter, _)| count(&counter));
+        own.chain(nested).sum()
     }
 
     pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
         let mut locks = Locks(Vec::new());
         let outer = self.outer().map(|store| store.join(INNER_JOBS));
-        for folder in std::iter::once(self.store.join(JOBS)).chain(outer) {
+        for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
             let begun = private_folder(&folder).and_then(|()| take(&folder));
             let named = begun.and_then(|(file, _)| {
                 file.set_len(0)?;
@@ -110,10 +154,10 @@ impl Activities {
 
     /// Returns whether a job of another session is at work.
     pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
-        let own = [JOBS, INNER_JOBS].map(|name| self.store.join(name));
+        let own = self.stores().flat_map(|store| [JOBS, INNER_JOBS].map(|name| store.join(name)));
         let outer = self.outer().map(|store| store.join(JOBS));
         let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
-        for folder in own.into_iter().chain(outer) {
+        for folder in own.chain(outer) {
             if is_any_held(&folder, |path| !is_own(path)).map_err(at(folder))? {
                 return Ok(true);
             }
@@ -128,9 +172,9 @@ impl Activities {
 
     /// Returns where the activities of the projects in this one and around it are counted, and their locks.
     fn nested(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
-        let inner = (self.store.join(INNER_BEGUN), self.store.join(INNER));
+        let inner = self.stores().map(|store| (store.join(INNER_BEGUN), store.join(INNER)));
         let outer = self.outer().map(|store| (store.join(BEGUN), store.join(ACTIVITIES)));
-        std::iter::once(inner).chain(outer)
+        inner.chain(outer)
     }
 }
 
@@ -142,7 +186,10 @@ impl Activity {
         // Not knowing is as good as yes.
         let is_same = |path: &Path, number: u64| count(path).is_ok_and(|begun| begun == number);
         self.overlaps
-            || !self.begun.read().is_ok_and(|begun| begun == self.number)
+            || !self
+                .begun
+                .iter()
+                .all(|(begun, number)| begun.read().is_ok_and(|now| now == *number))
             || !self.nested.iter().all(|(counter, number)| is_same(counter, *number))
     }
 }

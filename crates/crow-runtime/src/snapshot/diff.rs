@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     ContentHash, Entry, SnapshotStoreError,
-    node::{Child, read_folder, read_paths},
+    node::{Child, read_folder, read_paths, read_roots},
     objects::Objects,
 };
 
@@ -112,6 +112,14 @@ pub(super) fn listed(
     list: &ContentHash,
 ) -> Result<Vec<(PathBuf, Entry)>, SnapshotStoreError> {
     read_paths(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
+}
+
+/// Reads the roots of a workspace.
+pub(super) fn listed_roots(
+    objects: &Objects,
+    list: &ContentHash,
+) -> Result<Vec<(PathBuf, ContentHash)>, SnapshotStoreError> {
+    read_roots(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
 }
 
 /// Compares two lists of paths. Only what both hold can be compared.

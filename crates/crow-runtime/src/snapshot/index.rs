@@ -1,21 +1,24 @@
 //! What the last scan saw, so that the next one reads only what changed. A cache: losing it costs time, nothing else.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     fs, io,
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::{
     Content, ContentHash, Entry, FileStamp, WhyNotCovered,
     codec::{Reader, Writer},
     node::{Child, read_stamp, write_stamp},
-    objects::{Objects, replace},
+    objects::{Objects, private_folder, replace},
     proof::Proof,
 };
 
 const FILE: &str = "index";
+/// Those of further roots.
+const FURTHER: &str = "indexes";
 const MAGIC: &[u8] = b"crow snapshot index 1\n";
 /// The hash at the end of the file.
 const HASH: usize = 32;
@@ -178,9 +181,36 @@ impl Index {
         }
     }
 
-    /// Reads the index. What is cut, damaged or of another version is no index.
-    pub(super) fn load(store: &Path) -> Option<Self> {
-        let bytes = fs::read(store.join(FILE)).ok()?;
+    /// Returns the file of the project's index.
+    pub(super) fn file(store: &Path) -> PathBuf {
+        store.join(FILE)
+    }
+
+    /// Returns the file of the index of a further root.
+    pub(super) fn file_of(store: &Path, root: &Path) -> PathBuf {
+        store.join(FURTHER).join(ContentHash::of(root.as_os_str().as_bytes()).to_string())
+    }
+
+    /// Removes the indexes of further roots but these.
+    pub(super) fn forget_further(store: &Path, but: &BTreeSet<PathBuf>) -> io::Result<()> {
+        let kept: Vec<PathBuf> = but.iter().map(|root| Self::file_of(store, root)).collect();
+        let files = match fs::read_dir(store.join(FURTHER)) {
+            Ok(files) => files,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for file in files {
+            let path = file?.path();
+            if !kept.contains(&path) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an index. What is cut, damaged or of another version is no index.
+    pub(super) fn load(file: &Path) -> Option<Self> {
+        let bytes = fs::read(file).ok()?;
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
         if ContentHash::of(body).0 != hash {
             return None;
@@ -191,7 +221,7 @@ impl Index {
         Some(Self { generation, outer_rules, root: read_folder(&mut reader)? })
     }
 
-    pub(super) fn save(&self, store: &Path) -> io::Result<()> {
+    pub(super) fn save(&self, store: &Path, file: &Path) -> io::Result<()> {
         let mut writer = Writer::default();
         writer.number(self.generation);
         write_hash(&mut writer, self.outer_rules);
@@ -199,7 +229,10 @@ impl Index {
         let mut bytes = [MAGIC, &writer.into_bytes()].concat();
         let hash = ContentHash::of(&bytes);
         bytes.extend(hash.0);
-        replace(&store.join("unfinished"), &store.join(FILE), &bytes)
+        if let Some(folder) = file.parent() {
+            private_folder(folder)?;
+        }
+        replace(&store.join("unfinished"), file, &bytes)
     }
 }
 

@@ -90,6 +90,26 @@ pub(super) fn read_paths(bytes: &[u8]) -> Option<Vec<(PathBuf, Entry)>> {
     Some(paths)
 }
 
+/// Writes the roots of a workspace, each with the object that tells what is in it.
+pub(super) fn write_roots(roots: &[(PathBuf, ContentHash)]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    for (root, node) in roots {
+        writer.bytes(root.as_os_str().as_bytes());
+        writer.hash(node);
+    }
+    writer.into_bytes()
+}
+
+pub(super) fn read_roots(bytes: &[u8]) -> Option<Vec<(PathBuf, ContentHash)>> {
+    let mut reader = Reader::new(bytes);
+    let mut roots = Vec::new();
+    while !reader.is_empty() {
+        let root = PathBuf::from(OsString::from_vec(reader.bytes()?.to_vec()));
+        roots.push((root, reader.hash()?));
+    }
+    Some(roots)
+}
+
 fn write_entry(writer: &mut Writer, entry: &Entry) {
     match entry {
         Entry::Absent => writer.byte(ABSENT),

@@ -1,10 +1,13 @@
 //! Which objects sessions refer to.
 
-use std::collections::HashSet;
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::PathBuf,
+};
 
 use super::{
     Content, ContentHash, Entry, SnapshotStoreError,
-    diff::{children, listed},
+    diff::{children, listed, listed_roots},
     node::Child,
     objects::Objects,
     refs::{References, Root},
@@ -17,6 +20,8 @@ pub(super) struct Reached {
     pub(super) found: HashSet<ContentHash>,
     /// Folders and lists that are lost, and with them what they led to.
     pub(super) missing: Vec<ContentHash>,
+    /// The roots of workspaces that have several.
+    pub(super) roots: BTreeSet<PathBuf>,
     /// Those that were looked into. A file may have the bytes of a folder's object.
     entered: HashSet<Root>,
 }
@@ -54,6 +59,12 @@ impl Reached {
                         Child::Leaf(entry) => self.content(&entry),
                     }
                 }
+            }
+            Root::Roots(list) => {
+                self.found.insert(list);
+                let roots = self.unless_lost(listed_roots(objects, &list))?.unwrap_or_default();
+                waiting.extend(roots.iter().map(|(_, node)| Root::Tree(*node)));
+                self.roots.extend(roots.into_iter().map(|(root, _)| root));
             }
             Root::Paths(list) => {
                 self.found.insert(list);

@@ -18,6 +18,7 @@ use super::{
 const REFS: &str = "refs";
 const LONGEST: usize = 128;
 const TREE: &str = "tree-";
+const ROOTS: &str = "roots-";
 const PATHS: &str = "paths-";
 
 /// What a snapshot is of.
@@ -25,6 +26,8 @@ const PATHS: &str = "paths-";
 pub(super) enum Root {
     /// The whole project: the object of its root folder.
     Tree(ContentHash),
+    /// The whole project and further roots: the object that lists them.
+    Roots(ContentHash),
     /// Single paths: the object that lists them.
     Paths(ContentHash),
 }
@@ -33,21 +36,29 @@ impl Root {
     pub(super) fn id(&self) -> SnapshotId {
         match self {
             Self::Tree(hash) => SnapshotId::new(format!("{TREE}{hash}")),
+            Self::Roots(hash) => SnapshotId::new(format!("{ROOTS}{hash}")),
             Self::Paths(hash) => SnapshotId::new(format!("{PATHS}{hash}")),
         }
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        if let Some(hex) = text.strip_prefix(TREE) {
-            return ContentHash::parse(hex).map(Self::Tree);
+    /// Returns the object that says what is in it.
+    pub(super) fn object(&self) -> ContentHash {
+        match self {
+            Self::Tree(hash) | Self::Roots(hash) | Self::Paths(hash) => *hash,
         }
-        text.strip_prefix(PATHS).and_then(ContentHash::parse).map(Self::Paths)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let kinds = [(TREE, Self::Tree as fn(_) -> _), (ROOTS, Self::Roots), (PATHS, Self::Paths)];
+        let (hex, kind) =
+            kinds.into_iter().find_map(|(name, kind)| Some((text.strip_prefix(name)?, kind)))?;
+        ContentHash::parse(hex).map(kind)
     }
 }
 
 /// Tells a snapshot of the whole project from one of single paths.
 pub(crate) fn is_of_project(snapshot: &SnapshotId) -> bool {
-    snapshot.as_str().starts_with(TREE)
+    [TREE, ROOTS].iter().any(|kind| snapshot.as_str().starts_with(kind))
 }
 
 /// The references of all sessions.

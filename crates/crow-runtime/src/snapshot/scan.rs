@@ -27,7 +27,7 @@ use super::{
 /// Deeper folders are not looked into.
 const DEEPEST: usize = 128;
 
-/// The state of the whole project.
+/// The state of the whole project, and of the further roots of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
     /// The snapshot.
@@ -38,6 +38,17 @@ pub struct Scan {
     pub not_covered: Vec<NotCovered>,
     /// How many files, links and folders were looked at.
     pub entries: usize,
+    /// The roots that could not be captured, of several. What changes in them is not known.
+    pub not_scanned: Vec<NotScanned>,
+}
+
+/// A root that could not be captured while others were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotScanned {
+    /// The folder.
+    pub root: PathBuf,
+    /// What stood in the way, in a few words that name it.
+    pub reason: String,
 }
 
 /// One walk.
@@ -46,8 +57,8 @@ pub(super) struct Walk<'a> {
     pub(super) objects: &'a Objects,
     pub(super) limits: &'a SnapshotLimits,
     pub(super) budget: Budget,
-    /// The store itself, should it lie in the project.
-    pub(super) store: &'a Path,
+    /// What is not looked into although it may lie in the root: the store itself, and roots of their own.
+    pub(super) without: Vec<&'a Path>,
     device: u64,
     started: i64,
     pub(super) not_covered: Vec<NotCovered>,
@@ -95,7 +106,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(
         objects: &'a Objects,
         limits: &'a SnapshotLimits,
-        store: &'a Path,
+        without: Vec<&'a Path>,
         budget: Budget,
     ) -> Self {
         // The clock of the system, not of the session: it is compared with the times of files.
@@ -104,7 +115,7 @@ impl<'a> Walk<'a> {
             objects,
             limits,
             budget,
-            store,
+            without,
             device: 0,
             started: now,
             not_covered: Vec::new(),
@@ -130,6 +141,9 @@ impl<'a> Walk<'a> {
             }
             Err(error) => return Err(at(root)(error)),
         };
+        if now.is != Is::Folder {
+            return Err(at(root)(io::ErrorKind::NotADirectory.into()));
+        }
         self.device = now.device;
         prove(root, &index.root, now.device);
         let outer = OuterRules::read(root);
@@ -326,7 +340,7 @@ impl<'a> Walk<'a> {
         item: &mut Item,
         now: Now,
     ) -> Result<Found, SnapshotStoreError> {
-        if path == self.store {
+        if self.without.contains(&path) {
             return Ok(Found::Gone);
         }
         if item.name == ignored::GIT {

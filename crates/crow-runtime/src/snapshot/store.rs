@@ -1,7 +1,7 @@
 //! The store of one project: what the parts of this module do together, and who may do it at the same time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs::{File, TryLockError},
     os::unix::ffi::OsStrExt as _,
@@ -12,21 +12,20 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, ContentHash, Entry, JobActivity, NotCovered, PutBack, Scan,
-    SnapshotLimits, SnapshotStoreError, Undone,
+    Activity, Capture, Change, Content, Entry, JobActivity, NotCovered, PutBack, SnapshotLimits,
+    SnapshotStoreError, Undone,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
-    index::Index,
     kept::keep_copy,
     node::{Child, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
     refs::{References, Root},
     restore::Restorer,
-    scan::Walk,
+    roots::{Cached, resolved},
     undoing::Undoing,
     usage::Budget,
     version,
@@ -38,18 +37,17 @@ const UNDO_LOCK: &str = "undo.lock";
 const GENERATION: &str = "generation";
 const BYTES: &str = "bytes";
 const RELEASED: &str = "released";
-/// So many files and folders are rather read again by the next process than the index saved after each scan.
-const WORTH_SAVING: usize = 1000;
-
-/// Keeps states of the files of one project.
+/// Keeps states of the files of one project, and of the folders that are worked in together with it.
 ///
 /// All methods block. Several threads and processes may use one store: objects never change once they are there, and only
 /// [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need the store alone.
 #[derive(Debug)]
 pub struct SnapshotStore {
-    folder: PathBuf,
-    root: PathBuf,
-    home: Option<PathBuf>,
+    pub(super) folder: PathBuf,
+    pub(super) root: PathBuf,
+    /// The root and what is scanned with it.
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
     pub(super) limits: SnapshotLimits,
     pub(super) objects: Objects,
     pub(super) references: References,
@@ -60,18 +58,10 @@ pub struct SnapshotStore {
     pub(super) released: Counter,
     /// How many bytes the objects take.
     pub(super) bytes: Counter,
-    index: Mutex<Cached>,
+    /// By their roots.
+    pub(super) indexes: Mutex<BTreeMap<PathBuf, Cached>>,
     /// What was referred to last, so that a project at rest adds nothing to the disk.
     pub(super) last: Mutex<BTreeMap<SessionId, Root>>,
-}
-
-/// The index in memory.
-#[derive(Debug, Default)]
-struct Cached {
-    /// Nothing before the first scan, and after one that failed half way.
-    index: Option<Index>,
-    /// How much was read that the saved index does not know.
-    unsaved: usize,
 }
 
 impl SnapshotStore {
@@ -97,9 +87,10 @@ impl SnapshotStore {
             generation: Counter::open(folder.join(GENERATION))?,
             bytes: Counter::open(folder.join(BYTES))?,
             released: Counter::open(folder.join(RELEASED))?,
-            index: Mutex::default(),
+            indexes: Mutex::default(),
             last: Mutex::default(),
             folder,
+            roots: vec![root.clone()],
             root,
             home,
             limits,
@@ -115,35 +106,6 @@ impl SnapshotStore {
             Err(error) => return Err(error),
         }
         Ok(store)
-    }
-
-    /// Captures the whole project, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
-    pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
-        self.may_scan()?;
-        let _shared = self.shared()?;
-        let generation = self.generation.read()?;
-        let mut cached = unpoisoned(&self.index);
-        let mut index = cached
-            .index
-            .take()
-            .or_else(|| Index::load(&self.folder))
-            .unwrap_or_else(|| Index { generation, ..Index::default() });
-        index.catch_up(generation, &self.objects);
-        let budget = self.budget()?;
-        let mut walk = Walk::new(&self.objects, &self.limits, &self.folder, budget);
-        let walked = walk.project(&self.root, &mut index);
-        self.bytes.add(walk.budget.written)?;
-        let (node, unignored) = walked?;
-        let root = Root::Tree(node);
-        self.refer(session, root)?;
-        let Walk { not_covered, entries, read, .. } = walk;
-        cached.unsaved += read;
-        if cached.unsaved >= WORTH_SAVING {
-            self.save(&index);
-            cached.unsaved = 0;
-        }
-        cached.index = Some(index);
-        Ok(Scan { snapshot: root.id(), unignored, not_covered, entries })
     }
 
     /// Captures single paths, relative to the root or absolute, also ignored ones and ones outside. The session refers to
@@ -196,26 +158,19 @@ impl SnapshotStore {
         Ok(root.id())
     }
 
-    /// Returns what changed between two scans, or between two captures of the same paths, sorted by path within a folder.
+    /// Returns what changed between two scans in the roots that both hold, or between two captures of the same paths,
+    /// sorted by path within a folder.
     pub fn changes(
         &self,
         before: &SnapshotId,
         after: &SnapshotId,
     ) -> Result<Vec<Change>, SnapshotStoreError> {
         let _shared = self.shared()?;
-        match (parse(before)?, parse(after)?) {
-            (Root::Tree(before), Root::Tree(after)) => {
-                let mut changes = Vec::new();
-                diff::folders(&self.objects, &self.root, &before, &after, &mut changes)?;
-                Ok(changes)
-            }
-            (Root::Paths(before), Root::Paths(after)) => {
-                diff::paths(&self.objects, &before, &after)
-            }
-            (Root::Tree(_), Root::Paths(_)) | (Root::Paths(_), Root::Tree(_)) => {
-                Err(SnapshotStoreError::Mismatched { before: before.clone(), after: after.clone() })
-            }
+        let pair = (parse(before)?, parse(after)?);
+        if let (Root::Paths(before), Root::Paths(after)) = pair {
+            return diff::paths(&self.objects, &before, &after);
         }
+        self.changes_in(before, after, |_| true)
     }
 
     /// Returns what an absolute path was in a snapshot. What a list of single paths does not name is unknown, not absent.
@@ -225,14 +180,14 @@ impl SnapshotStore {
         path: &Path,
     ) -> Result<Option<Entry>, SnapshotStoreError> {
         let _shared = self.shared()?;
-        let mut node = match parse(snapshot)? {
-            Root::Tree(node) => node,
-            Root::Paths(list) => {
-                let mut listed = listed(&self.objects, &list)?.into_iter();
-                return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
-            }
-        };
-        let Ok(inner) = path.strip_prefix(&self.root) else { return Ok(None) };
+        let snapshot = parse(snapshot)?;
+        if let Root::Paths(list) = snapshot {
+            let mut listed = listed(&self.objects, &list)?.into_iter();
+            return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
+        }
+        let trees = self.trees(snapshot)?.unwrap_or_default();
+        let Some((root, mut node)) = self.tree_around(trees, path) else { return Ok(None) };
+        let Ok(inner) = path.strip_prefix(root) else { return Ok(None) };
         let mut names = inner.iter().peekable();
         while let Some(name) = names.next() {
             let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
@@ -305,18 +260,18 @@ impl SnapshotStore {
         keep_copy(&path).map_err(at(path))
     }
 
-    /// Returns whether a snapshot is of a project in which there is nothing.
-    pub fn is_empty(&self, snapshot: &SnapshotId) -> bool {
-        Root::parse(snapshot.as_str()) == Some(Root::Tree(ContentHash::of(&[])))
-    }
-
     /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until
     /// what is returned is dropped.
-    pub fn undo_alone(&self) -> Result<File, SnapshotStoreError> {
-        let path = self.folder.join(UNDO_LOCK);
-        let lock = open_common(&path).map_err(at(&path))?;
-        lock.lock().map_err(at(&path))?;
-        Ok(lock)
+    pub fn undo_alone(&self) -> Result<Vec<File>, SnapshotStoreError> {
+        // In one order for all, so that nobody waits in a circle.
+        let stores: BTreeSet<&Path> = self.activities.stores().collect();
+        let lock = |store: &Path| {
+            let path = store.join(UNDO_LOCK);
+            let lock = open_common(&path).map_err(at(&path))?;
+            lock.lock().map_err(at(&path))?;
+            Ok(lock)
+        };
+        stores.into_iter().map(lock).collect()
     }
 
     /// Returns whether the folders on the way to an absolute path are folders, or missing: behind a link lies another path.
@@ -331,7 +286,7 @@ impl SnapshotStore {
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
         let _shared = self.shared()?;
         match parse(snapshot)? {
-            Root::Tree(_) => Ok(None),
+            Root::Tree(_) | Root::Roots(_) => Ok(None),
             Root::Paths(list) => {
                 let paths = listed(&self.objects, &list)?.into_iter().map(|(path, _)| path);
                 Ok(Some(paths.collect()))
@@ -346,12 +301,33 @@ impl SnapshotStore {
         self
     }
 
+    /// Scans further folders together with the project, and lets others know of its activities there. `store_of` says
+    /// where the store of a folder is, or would be.
+    ///
+    /// What lies in the project or in another one of them is in it already. What lies in none of them, around the project,
+    /// is a root of its own, without the project.
+    pub fn with_roots(
+        mut self,
+        further: &[PathBuf],
+        store_of: impl Fn(&Path) -> PathBuf,
+    ) -> Result<Self, SnapshotStoreError> {
+        for root in resolved(&self.root, further) {
+            let outer = root.ancestors().skip(1).map(&store_of).collect();
+            self.activities.join(&store_of(&root), outer)?;
+            self.roots.push(root);
+        }
+        if self.roots.len() > 1 {
+            version::raise(&self.folder)?;
+        }
+        Ok(self)
+    }
+
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()
     }
 
-    /// Returns how many activities have begun, in all processes.
+    /// Returns how many activities have begun, in all processes. One of this store counts once for each root.
     pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
         self.activities.begun()
     }
@@ -399,25 +375,17 @@ impl SnapshotStore {
         &self.root
     }
 
+    /// Returns the folder of the project, and those that are scanned together with it. None lies in another one, but for the
+    /// project.
+    #[must_use]
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
     /// Returns how much is captured.
     #[must_use]
     pub fn limits(&self) -> SnapshotLimits {
         self.limits
-    }
-
-    /// Saves what the next process can use. Losing it costs that one time, nothing else.
-    pub fn flush(&self) {
-        let mut cached = unpoisoned(&self.index);
-        if let Some(index) = cached.index.as_ref().filter(|_| cached.unsaved > 0) {
-            self.save(index);
-            cached.unsaved = 0;
-        }
-    }
-
-    fn save(&self, index: &Index) {
-        if let Err(error) = index.save(&self.folder) {
-            tracing::warn!(folder = %self.folder.display(), %error, "the snapshot index is not saved");
-        }
     }
 
     fn restorer(&self) -> Restorer<'_> {
@@ -428,7 +396,7 @@ impl SnapshotStore {
         }
     }
 
-    fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
+    pub(super) fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
         let mut last = unpoisoned(&self.last);
         if last.get(session) != Some(&root) {
             self.references.add(session, &[root])?;
@@ -455,7 +423,7 @@ impl SnapshotStore {
         }
     }
 
-    fn budget(&self) -> Result<Budget, SnapshotStoreError> {
+    pub(super) fn budget(&self) -> Result<Budget, SnapshotStoreError> {
         Budget::new(&self.folder, self.bytes.read()?, &self.limits)
     }
 }

@@ -8,7 +8,6 @@ use super::{
     ContentHash, SnapshotStore, SnapshotStoreError,
     error::at,
     reach::Reached,
-    refs::Root,
     store::{parse, unpoisoned},
 };
 
@@ -50,8 +49,7 @@ impl SnapshotStore {
         let mut roots = Vec::with_capacity(snapshots.len());
         for id in snapshots {
             let root = parse(id)?;
-            let (Root::Tree(hash) | Root::Paths(hash)) = root;
-            if !self.objects.has(&hash) {
+            if !self.objects.has(&root.object()) {
                 return Err(SnapshotStoreError::Unknown { id: id.clone() });
             }
             roots.push(root);
@@ -89,7 +87,7 @@ impl SnapshotStore {
     }
 
     fn collect(&self) -> Result<Collected, SnapshotStoreError> {
-        let Reached { found, .. } = Reached::from_sessions(&self.references, &self.objects)?;
+        let Reached { found, roots, .. } = Reached::from_sessions(&self.references, &self.objects)?;
         // First of all: a process that goes on after this looks again at what it believed to be stored.
         self.next_generation()?;
         self.objects.remove_unfinished()?;
@@ -103,6 +101,7 @@ impl SnapshotStore {
                 collected.freed += object.bytes;
             }
         }
+        self.forget_indexes(&roots);
         self.bytes.set(collected.remaining)?;
         self.released.set(0)?;
         Ok(collected)

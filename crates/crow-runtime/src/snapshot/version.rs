@@ -5,8 +5,9 @@ use std::{fs, io, path::Path};
 use super::{SnapshotStoreError, error::at};
 
 const FILE: &str = "version";
-/// A store without the file has it, too.
-const VERSION: u32 = 1;
+/// The newest one. A store whose snapshots are all of one root is of the first.
+const VERSION: u32 = 2;
+const FIRST: u32 = 1;
 
 /// Reads the version, before anything else of the store is touched, and writes it into a store that has none.
 pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
@@ -18,12 +19,21 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     };
     match text.trim() {
         // None yet, or cut by a crash.
-        "" => fs::write(&path, format!("{VERSION}\n")).map_err(at(path)),
+        "" => fs::write(&path, format!("{FIRST}\n")).map_err(at(path)),
         known if known.parse().is_ok_and(|version: u32| version <= VERSION) => Ok(()),
         newer => Err(SnapshotStoreError::Newer {
             path: store.to_path_buf(),
             version: newer.to_owned(),
             known: VERSION,
         }),
+    }
+}
+
+/// Says that there may be snapshots of several roots, which an older program would take for garbage.
+pub(super) fn raise(store: &Path) -> Result<(), SnapshotStoreError> {
+    let (path, newest) = (store.join(FILE), format!("{VERSION}\n"));
+    match fs::read_to_string(&path) {
+        Ok(text) if text == newest => Ok(()),
+        _ => fs::write(&path, newest).map_err(at(path)),
     }
 }

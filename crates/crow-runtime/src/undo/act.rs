@@ -45,6 +45,8 @@ pub(super) struct Act<'a> {
     pub(super) store: &'a SnapshotStore,
     pub(super) session: &'a SessionId,
     pub(super) calls: &'a [ChangedCall],
+    /// Roots that are not where they were: nothing is put into a folder that only has their name.
+    pub(super) gone: Vec<PathBuf>,
     pub(super) force: bool,
 }
 
@@ -120,7 +122,11 @@ impl Act<'_> {
             let mut change = reversal.change.clone();
             if self.force {
                 change.before = reversal.first.clone();
-            } else if let Some(reason) = self.refusal(request.action, reversal) {
+            }
+            let refusal = self.of_gone_root(&change.path).or_else(|| {
+                (!self.force).then(|| self.refusal(request.action, reversal)).flatten()
+            });
+            if let Some(reason) = refusal {
                 let outcome = PathOutcome::Conflict { reason };
                 sorted.refused.push(RestoredPath { path: change.path, outcome });
                 continue;
@@ -129,6 +135,11 @@ impl Act<'_> {
             sorted.changes.push(change);
         }
         sorted
+    }
+
+    fn of_gone_root(&self, path: &Path) -> Option<String> {
+        let root = self.gone.iter().find(|root| path.starts_with(root))?;
+        Some(format!("{} is gone: was it moved?", root.display()))
     }
 
     fn refusal(&self, action: UndoAction, reversal: &Reversal) -> Option<String> {

@@ -26,7 +26,6 @@ use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
     WhyNotCovered,
     changes::{JobWatch, Lease, Leases, describe_all},
-    snapshot::is_of_project,
 };
 
 /// How long an undo waits for a call that changes files.
@@ -57,16 +56,16 @@ impl UndoJournal {
     pub fn open(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
         let stores = config.snapshots.as_ref().ok_or(UndoError::Unavailable)?;
         let crow = config.store.read(id)?.metadata.crow();
-        let (roots, root) = (crow.workspace().roots().to_vec(), crow.cwd);
+        let workspace = crow.workspace();
         let mut journal = Self {
             sessions: Arc::clone(&config.store),
-            store: stores.of(&root)?,
-            watch: stores.watch_of(&root),
+            store: stores.of_workspace(&workspace)?,
+            watch: stores.watch_of(&workspace),
             clock: Arc::clone(&config.clock),
             ids: Arc::clone(&config.ids),
             id: id.clone(),
-            root,
-            roots,
+            root: crow.cwd,
+            roots: workspace.roots().to_vec(),
             told: Told::default(),
             records: Vec::new(),
             agent: None,
@@ -105,6 +104,11 @@ impl UndoJournal {
     /// Returns the folder of the project.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns the folders in which the agents of the session work: that of the project first.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
     }
 
     /// Undoes calls. The last restore counts as one.
@@ -218,21 +222,21 @@ impl UndoJournal {
 
     /// Waits for the turn to change files, and reads what happened until then. Who only looks may do so where nothing can be
     /// written.
-    fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Option<File>), UndoError> {
+    fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Vec<File>), UndoError> {
         let roots = &self.roots;
         let lease = match &self.agent {
             None => None,
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
         let alone = match self.store.undo_alone() {
-            Err(_) if options.dry_run => None,
-            alone => Some(alone?),
+            Err(_) if options.dry_run => Vec::new(),
+            alone => alone?,
         };
         self.reload()?;
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         let removed = last
             .and_then(|call| call.after.as_ref())
-            .is_some_and(|after| self.store.is_empty(after));
+            .is_some_and(|after| self.store.is_empty(after, self.store.root()));
         if !self.root.exists() && !removed && !self.told.calls.is_empty() {
             return Err(UndoError::ProjectGone { path: self.root.clone() });
         }
@@ -303,7 +307,8 @@ impl UndoJournal {
 
     fn act(&mut self, request: &Request, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
-        let act = Act { store, session, calls, force: options.force };
+        let gone = self.gone_roots(&request.calls)?;
+        let act = Act { store, session, calls, gone, force: options.force };
         let calls: Vec<&ChangedCall> =
             request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
         let mut report = UndoReport {
@@ -318,7 +323,7 @@ impl UndoJournal {
             report.paths = act.foresee(request)?;
             return Ok(report);
         }
-        self.watch.began();
+        self.watch.began(store);
         let done = act.carry_out(request)?;
         self.watch.touch(self.store.changes(&done.before, &done.after)?);
         report.paths = done.paths;
@@ -375,11 +380,11 @@ impl UndoJournal {
         let mut steps: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
         for at in calls {
             let Some(call) = self.told.calls.get(*at) else { continue };
-            let after = match &call.after {
-                Some(after) => after.clone(),
-                None => self.end_of_cut_off(*at, &call.before)?,
+            let changes = match &call.after {
+                Some(after) => self.store.changes(&call.before, after)?,
+                None => self.changes_of_cut_off(*at, &call.before)?,
             };
-            for Change { path, before, after } in self.store.changes(&call.before, &after)? {
+            for Change { path, before, after } in changes {
                 if let (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) =
                     (&before, &after)
                 {
@@ -409,23 +414,49 @@ impl UndoJournal {
         known
     }
 
-    /// Returns the state after a call that was cut off: the one that the next call found, so that what came later is not
-    /// taken for the call's, or else the one that is there now.
-    fn end_of_cut_off(&self, at: usize, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
-        let later = self.told.calls.get(at + 1..).unwrap_or_default();
-        let is_alike = |call: &&ChangedCall| is_of_project(&call.before) == is_of_project(before);
-        match later.iter().find(is_alike).filter(|_| is_of_project(before)) {
-            Some(next) => Ok(next.before.clone()),
-            None => self.now(before),
+    /// Returns what changed until a call that was cut off had ended: until the next one that looked at the same root, so that
+    /// what came later is not taken for the call's, or else until now.
+    fn changes_of_cut_off(&self, at: usize, before: &SnapshotId) -> Result<Vec<Change>, UndoError> {
+        let Some(mut open) = self.store.roots_of(before)? else {
+            let paths = self.store.paths_of(before)?.unwrap_or_default();
+            let now = self.store.capture(&self.id, &paths)?.snapshot;
+            return Ok(self.store.changes(before, &now)?);
+        };
+        let mut changes = Vec::new();
+        for later in self.told.calls.get(at + 1..).unwrap_or_default() {
+            if open.is_empty() {
+                break;
+            }
+            let Some(found) = self.store.roots_of(&later.before)? else { continue };
+            let (seen, rest): (Vec<_>, Vec<_>) =
+                open.into_iter().partition(|root| found.contains(root));
+            open = rest;
+            changes
+                .extend(self.store.changes_in(before, &later.before, |root| {
+                    seen.iter().any(|own| own == root)
+                })?);
         }
+        if !open.is_empty() {
+            let now = self.store.scan_roots(&self.id, &open)?.snapshot;
+            changes.extend(self.store.changes(before, &now)?);
+        }
+        Ok(changes)
     }
 
-    /// Captures what an earlier snapshot holds as it is now.
-    fn now(&self, before: &SnapshotId) -> Result<SnapshotId, UndoError> {
-        Ok(match self.store.paths_of(before)? {
-            Some(paths) => self.store.capture(&self.id, &paths)?.snapshot,
-            None => self.store.scan(&self.id)?.snapshot,
-        })
+    /// Returns the further roots of calls, and of the session, that are not where they were, although no call removed them.
+    fn gone_roots(&self, calls: &[usize]) -> Result<Vec<PathBuf>, UndoError> {
+        let mut roots: BTreeSet<PathBuf> = self.store.roots().iter().cloned().collect();
+        for call in calls.iter().filter_map(|at| self.told.calls.get(*at)) {
+            roots.extend(self.store.roots_of(&call.before)?.unwrap_or_default());
+        }
+        let is_removed = |root: &Path| {
+            self.told.calls.iter().filter(|call| !call.undone).any(|call| {
+                call.after.as_ref().is_some_and(|after| self.store.is_empty(after, root))
+                    && !self.store.is_empty(&call.before, root)
+            })
+        };
+        roots.retain(|root| root != self.store.root() && !root.exists() && !is_removed(root));
+        Ok(roots.into_iter().collect())
     }
 
     /// Returns what a path, and what is in it, was when so many calls had been made.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use crow_runtime::{UndoError, UndoOptions, UndoTarget};
+use crow_runtime::{SnapshotLimits, UndoError, UndoOptions, UndoTarget};
 use proptest::prelude::*;
 
 use super::stage::{Call, Stage, picture};
@@ -51,11 +51,36 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-type Picture = BTreeMap<PathBuf, String>;
+/// What a command may do to two folders at once; `@` stands for the other one.
+fn deed_in_two() -> impl Strategy<Value = Deed> {
+    let names = || (name(), name());
+    let line = prop_oneof![
+        names().prop_map(|(from, to)| format!("mv './{from}' '@/{to}'")),
+        names().prop_map(|(from, to)| format!("mv '@/{from}' './{to}'")),
+        names().prop_map(|(from, to)| format!("cp -R './{from}' '@/{to}'; rm -rf '@/{from}'")),
+        (name(), 0..9u8).prop_map(|(path, text)| format!("echo {text} | tee -a @/{path} {path}")),
+        Just("rm -rf ./* @/*".to_owned()),
+        Just("rm -rf @".to_owned()),
+        Just("mkdir -p @/d/e && touch @/a @/d/e/a && chmod 600 @/a".to_owned()),
+        Just("ln -sfn \"$PWD\" @/link; ln -sfn @ link".to_owned()),
+        Just("cp -R d @/copy".to_owned()),
+    ];
+    prop_oneof![2 => deed(), 3 => line.prop_map(Deed::Sh)]
+}
+
+/// What is in each of the folders. One that is not there holds nothing.
+type Picture = Vec<BTreeMap<PathBuf, String>>;
+
+fn pictures(folders: &[PathBuf]) -> Picture {
+    folders
+        .iter()
+        .map(|folder| if folder.exists() { picture(folder) } else { BTreeMap::new() })
+        .collect()
+}
 
 /// Plays turns and returns the state before each and after the last one.
-async fn play(stage: &mut Stage, turns: &[Vec<Deed>]) -> Vec<Picture> {
-    let mut states = vec![picture(&stage.root())];
+async fn play(stage: &mut Stage, turns: &[Vec<Deed>], folders: &[PathBuf]) -> Vec<Picture> {
+    let mut states = vec![pictures(folders)];
     for turn in turns {
         let calls: Vec<Call<'_>> = turn
             .iter()
@@ -65,17 +90,37 @@ async fn play(stage: &mut Stage, turns: &[Vec<Deed>]) -> Vec<Picture> {
             })
             .collect();
         stage.turn(&calls).await;
-        states.push(picture(&stage.root()));
+        states.push(pictures(folders));
     }
     states
 }
 
 async fn leads_back(turns: Vec<Vec<Deed>>, point: usize) {
-    let mut stage = Stage::new();
+    let stage = Stage::new();
+    let folders = [stage.root()];
+    lead_back(stage, &folders, turns, point).await;
+}
+
+async fn leads_back_in_two(mut turns: Vec<Vec<Deed>>, point: usize) {
+    let beside = tempfile::tempdir().unwrap();
+    let other = beside.path().canonicalize().unwrap().join("other");
+    std::fs::create_dir_all(other.join("d")).unwrap();
+    std::fs::write(other.join("d/b"), "2\n").unwrap();
+    for deed in turns.iter_mut().flatten() {
+        if let Deed::Sh(line) = deed {
+            *line = line.replace('@', other.to_str().unwrap());
+        }
+    }
+    let stage = Stage::with(SnapshotLimits::default(), &[&other]);
+    let folders = [stage.root(), other];
+    lead_back(stage, &folders, turns, point).await;
+}
+
+async fn lead_back(mut stage: Stage, folders: &[PathBuf], turns: Vec<Vec<Deed>>, point: usize) {
     stage.write("a", "1\n");
     stage.write("d/a", "1\n");
     stage.write("d/e/a", "1\n");
-    let states = play(&mut stage, &turns).await;
+    let states = play(&mut stage, &turns, folders).await;
     let point = point % states.len();
     let target = UndoTarget::BackTo(u32::try_from(point).unwrap() + 1);
     // A turn that changed nothing is not there to go back to.
@@ -85,11 +130,11 @@ async fn leads_back(turns: Vec<Vec<Deed>>, point: usize) {
         Err(UndoError::UnknownTurn { .. }) => assert_eq!(states[point], states[states.len() - 1]),
         Err(error) => panic!("{error}: {turns:#?}"),
     }
-    assert_eq!(picture(&stage.root()), states[point], "back to {point} of {turns:#?}");
+    assert_eq!(pictures(folders), states[point], "back to {point} of {turns:#?}");
     match (undone, stage.redo().await) {
         (Ok(_), Ok(report)) => {
             assert!(report.is_complete(), "{:#?}", report.paths);
-            assert_eq!(picture(&stage.root()), states[states.len() - 1], "redo from {point}");
+            assert_eq!(pictures(folders), states[states.len() - 1], "redo from {point}");
         }
         (Err(_), Err(UndoError::Nothing { .. })) => {}
         (undone, redone) => panic!("{undone:?}, but {redone:?}: {turns:#?}"),
@@ -101,7 +146,7 @@ async fn leads_back(turns: Vec<Vec<Deed>>, point: usize) {
             Err(error) => panic!("{error}: {turns:#?}"),
         }
     }
-    assert_eq!(picture(&stage.root()), states[0], "to the start of {turns:#?}");
+    assert_eq!(pictures(folders), states[0], "to the start of {turns:#?}");
 }
 
 proptest! {
@@ -115,5 +160,18 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(leads_back(turns, point));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..cases(12) })]
+
+    #[test]
+    fn whatever_calls_did_in_two_folders_undoing_them_leads_to_any_state_before_in_both(
+        turns in prop::collection::vec(prop::collection::vec(deed_in_two(), 1..4), 1..6),
+        point in 0..8usize,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(leads_back_in_two(turns, point));
     }
 }

@@ -7,5 +7,6 @@ mod journal;
 mod laws;
 mod own_tools;
 mod recording;
+mod roots;
 mod sessions;
 mod stage;

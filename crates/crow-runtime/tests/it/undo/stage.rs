@@ -210,6 +210,11 @@ impl Stage {
     }
 
     pub(super) fn with_limits(limits: SnapshotLimits) -> Self {
+        Self::with(limits, &[])
+    }
+
+    /// Makes one whose agent works in these folders as well.
+    pub(super) fn with(limits: SnapshotLimits, further: &[&Path]) -> Self {
         // Nothing of the disk of this machine should decide what is captured.
         let limits = SnapshotLimits { free_bytes: 0, ..limits };
         let data = tempfile::tempdir().unwrap();
@@ -223,15 +228,18 @@ impl Stage {
             ..RuntimeConfig::default()
         };
         let runtime = config.clone();
-        let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
-        let agent = AgentHarness::start(ScriptedModel::new([]), options);
+        let agent = AgentHarness::start(ScriptedModel::new([]), options(runtime, further));
         Self { root: agent.cwd(), agent, config, number: 0, data }
     }
 
     /// Makes another session with the files, the runtime and the stores of this one.
     pub(super) fn beside(other: &Self) -> Self {
-        let runtime = other.config.clone();
-        let options = HarnessOptions { tools: Self::tools(), runtime, ..HarnessOptions::default() };
+        Self::beside_with(other, &[])
+    }
+
+    /// The same, and its agent works in these folders as well.
+    pub(super) fn beside_with(other: &Self, further: &[&Path]) -> Self {
+        let options = options(other.config.clone(), further);
         let agent = other.agent.beside(ScriptedModel::new([]), options);
         let data = tempfile::tempdir().unwrap();
         Self { root: other.root(), agent, config: other.config.clone(), number: 0, data }
@@ -350,6 +358,15 @@ impl Stage {
         let handle = self.agent.handle.clone();
         let work = move || handle.undo_journal()?.redo(UndoOptions::default());
         tokio::task::spawn_blocking(work).await.unwrap()
+    }
+}
+
+fn options(runtime: RuntimeConfig, further: &[&Path]) -> HarnessOptions {
+    HarnessOptions {
+        tools: Stage::tools(),
+        runtime,
+        additional_directories: further.iter().map(|path| path.to_path_buf()).collect(),
+        ..HarnessOptions::default()
     }
 }
 

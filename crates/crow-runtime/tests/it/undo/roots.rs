@@ -1,0 +1,451 @@
+//! Sessions that work in several folders.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    ids::SessionId,
+};
+use crow_runtime::{
+    AgentInternals, AgentRuntime, AgentSession, PathOutcome, Point, RuntimeConfig, SnapshotLimits,
+    SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+};
+use crow_testkit::{
+    NamedPipe,
+    scripted::{call, reply},
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::stage::{Call, Stage, metadata, picture};
+
+const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
+const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
+
+/// A folder beside the project with a file `kept` in it.
+struct Beside {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Beside {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("beside");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("kept"), "old").unwrap();
+        Self { _folder: folder, path }
+    }
+
+    fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn stage(further: &[&Path]) -> Stage {
+    let stage = Stage::with(SnapshotLimits::default(), further);
+    stage.write("kept", "old");
+    stage
+}
+
+/// What of other limits a second process would open.
+fn elsewhere(stage: &Stage) -> SnapshotStores {
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    SnapshotStores::new(stage.snapshots(), limits, None)
+}
+
+fn notices(events: &[Arc<Envelope>]) -> Vec<String> {
+    let text = |event: &Arc<Envelope>| match &event.event {
+        AgentEvent::Notice { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(text).collect()
+}
+
+#[tokio::test]
+async fn what_a_command_changed_in_both_folders_is_told_undone_and_redone() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let before = (picture(&stage.root()), picture(&beside.path));
+    let there = beside.shown();
+    let line = format!("echo 1 > made; rm kept; mkdir {there}/d; mv {there}/kept {there}/d/moved");
+    let events = stage.turn(&[Call::Sh(&line)]).await;
+    let known = metadata(&events);
+    let (main, path) = (stage.root(), &beside.path);
+    let files =
+        [main.join("kept"), main.join("made"), path.join("d/moved"), path.join("kept")].to_vec();
+    assert_eq!(known.files_modified, files);
+    assert_eq!((known.shared, known.not_restorable.len()), (false, 0));
+    let told = events.iter().find_map(|event| match &event.event {
+        AgentEvent::FilesChanged { files, .. } => Some(files.clone()),
+        _ => None,
+    });
+    assert_eq!(told, Some(files));
+    let diff = stage.journal().diff(&Point::Start, &Point::End).unwrap();
+    assert!(diff.files.iter().any(|file| file.path == path.join("d/moved") && file.additions == 1));
+    let after = (picture(&stage.root()), picture(path));
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(report.is_complete(), "{:?}", report.paths);
+    assert_eq!((picture(&stage.root()), picture(path)), before);
+    assert!(stage.redo().await.unwrap().is_complete());
+    assert_eq!((picture(&stage.root()), picture(path)), after);
+    stage.turn(&[]).await;
+    assert!(notices(&events).is_empty(), "{:?}", notices(&events));
+}
+
+#[tokio::test]
+async fn what_the_user_changed_meanwhile_in_a_further_folder_stays_and_the_rest_is_undone() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let there = beside.shown();
+    stage.turn(&[Call::Sh(&format!("echo 1 > {there}/kept; echo 1 > {there}/a; rm kept"))]).await;
+    fs::write(beside.path.join("kept"), "mine").unwrap();
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    let conflicts: Vec<_> = report
+        .paths
+        .iter()
+        .filter(|path| matches!(path.outcome, PathOutcome::Conflict { .. }))
+        .map(|path| path.path.clone())
+        .collect();
+    assert_eq!(conflicts, [beside.path.join("kept")]);
+    assert_eq!(fs::read_to_string(beside.path.join("kept")).unwrap(), "mine");
+    assert!(!beside.path.join("a").exists() && stage.exists("kept"));
+}
+
+#[tokio::test]
+async fn folders_in_each_other_and_the_same_through_a_link_are_scanned_once() {
+    let beside = Beside::new();
+    let inner = beside.path.join("inner");
+    fs::create_dir(&inner).unwrap();
+    let link = beside.path.parent().unwrap().join("link");
+    symlink(&beside.path, &link).unwrap();
+    let mut stage = stage(&[&inner, &beside.path, &link]);
+    let store = stage.agent.handle.snapshot_store().unwrap().unwrap();
+    assert_eq!(store.roots(), [stage.root(), beside.path.clone()]);
+    let known = stage.sh(&format!("echo 1 > {}/a; echo 1 > a", inner.display())).await;
+    assert_eq!(known.files_modified, [stage.root().join("a"), inner.join("a")]);
+    assert!(!known.shared);
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(!inner.join("a").exists() && !stage.exists("a"));
+}
+
+#[tokio::test]
+async fn a_folder_around_the_project_is_scanned_without_it() {
+    let around = tempfile::tempdir().unwrap();
+    let path = around.path().canonicalize().unwrap();
+    let project = path.join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("a"), "old").unwrap();
+    fs::write(path.join("b"), "old").unwrap();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let data = tempfile::tempdir().unwrap();
+    let stores = SnapshotStores::new(data.path(), limits, None);
+    let workspace = crow_core::workspace::Workspace::new(&project).with_root(&path);
+    let store = stores.of_workspace(&workspace).unwrap();
+    let session = SessionId::new("s");
+    let alone = store.begin().unwrap();
+    let before = store.scan(&session).unwrap();
+    fs::write(project.join("a"), "new").unwrap();
+    fs::write(path.join("b"), "new").unwrap();
+    let after = store.scan(&session).unwrap();
+    assert!(!alone.overlapped());
+    let found = store.changes(&before.snapshot, &after.snapshot).unwrap();
+    let changed: Vec<_> = found.iter().map(|change| change.path.clone()).collect();
+    assert_eq!(changed, [project.join("a"), path.join("b")]);
+    for path in &changed {
+        let entry = store.entry(&before.snapshot, path).unwrap().unwrap();
+        assert_eq!(store.read(&entry).unwrap(), b"old");
+    }
+    assert!(store.undo(&found).unwrap().iter().all(|undone| undone.result.is_ok()));
+    assert_eq!(store.scan(&session).unwrap().snapshot, before.snapshot);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_closed_or_huge_is_named_once_and_spoils_nothing() {
+    let (gone, closed, huge) = (Beside::new(), Beside::new(), Beside::new());
+    for number in 0..30 {
+        fs::write(huge.path.join(number.to_string()), "").unwrap();
+    }
+    let limits = SnapshotLimits { entries: 20, ..SnapshotLimits::default() };
+    let mut stage = Stage::with(limits, &[&gone.path, &closed.path, &huge.path]);
+    fs::remove_dir_all(&gone.path).unwrap();
+    fs::remove_dir_all(&closed.path).unwrap();
+    // Nobody, not even root, can look into a file as if it were a folder.
+    fs::write(&closed.path, "").unwrap();
+    let mut told = Vec::new();
+    for number in 0..2 {
+        let line = format!("echo {number} > a; echo 1 > {}/{number}", huge.shown());
+        let events = stage.turn(&[Call::Sh(&line)]).await;
+        assert_eq!(metadata(&events).files_modified, [stage.root().join("a")]);
+        told.extend(notices(&events));
+    }
+    told.sort();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (root, why) in [(&closed, "ot a directory"), (&huge, "holds more than 20 entries")] {
+        let named = format!("what commands change in {} cannot be undone", root.shown());
+        assert!(told.iter().any(|text| text.starts_with(&named) && text.contains(why)), "{told:?}");
+    }
+    stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
+    assert!(!stage.exists("a"));
+}
+
+#[tokio::test]
+async fn an_unreadable_folder_spoils_nothing() {
+    let closed = Beside::new();
+    let mut stage = stage(&[&closed.path]);
+    fs::set_permissions(&closed.path, fs::Permissions::from_mode(0o000)).unwrap();
+    let known = stage.sh("echo 1 > kept").await;
+    assert_eq!(known.files_modified, [stage.root().join("kept")]);
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(stage.read("kept"), "old");
+    fs::set_permissions(&closed.path, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn a_further_folder_that_a_command_removed_whole_comes_back() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let before = picture(&beside.path);
+    stage.sh(&format!("rm -rf {}; rm kept", beside.shown())).await;
+    assert!(!beside.path.exists());
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(report.is_complete(), "{:?}", report.paths);
+    assert_eq!(picture(&beside.path), before);
+}
+
+#[tokio::test]
+async fn nothing_is_put_into_a_further_folder_that_was_moved_away() {
+    let beside = Beside::new();
+    fs::write(beside.path.join("more"), "").unwrap();
+    let mut stage = stage(&[&beside.path]);
+    stage.sh(&format!("rm {}/kept; rm kept", beside.shown())).await;
+    let elsewhere = beside.path.with_file_name("elsewhere");
+    fs::rename(&beside.path, &elsewhere).unwrap();
+    for options in [PLAIN, FORCE] {
+        let report = stage.undo(UndoTarget::LastTurn, options).await.unwrap();
+        let path = report.paths.iter().find(|path| path.path == beside.path.join("kept")).unwrap();
+        assert!(
+            matches!(&path.outcome, PathOutcome::Conflict { reason } if reason.contains("is gone")),
+            "{path:?}"
+        );
+        assert!(!beside.path.exists() && stage.exists("kept"));
+    }
+    fs::rename(&elsewhere, &beside.path).unwrap();
+    assert!(stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap().is_complete());
+    assert!(beside.path.join("kept").exists());
+}
+
+#[tokio::test]
+async fn the_rules_for_ignored_files_of_a_further_folder_hold_in_it() {
+    let beside = Beside::new();
+    fs::write(beside.path.join(".gitignore"), "large\n").unwrap();
+    let limits = SnapshotLimits { ignored_file_bytes: 4, ..SnapshotLimits::default() };
+    let mut stage = Stage::with(limits, &[&beside.path]);
+    let there = beside.shown();
+    fs::write(beside.path.join("large"), "a long text").unwrap();
+    let known = stage.sh(&format!("echo other text > {there}/large; echo 1 > {there}/a")).await;
+    assert_eq!(known.not_restorable.len(), 1, "{known:?}");
+    assert_eq!(known.not_restorable[0].path, beside.path.join("large"));
+}
+
+#[tokio::test]
+async fn sessions_of_other_projects_that_share_a_folder_see_each_other() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let other = elsewhere(&stage).of(&beside.path).unwrap();
+    let activity = other.begin().unwrap();
+    let line = format!("echo 1 > {}/a", beside.shown());
+    assert!(stage.sh(&line).await.shared);
+    assert!(activity.overlapped());
+    drop(activity);
+    assert!(!stage.sh(&format!("echo 2 > {}/a", beside.shown())).await.shared);
+    let job = other.begin_job(&SessionId::new("another")).unwrap();
+    assert!(stage.sh(&format!("echo 3 > {}/a", beside.shown())).await.shared);
+    drop(job);
+    let project = tempfile::tempdir().unwrap();
+    let workspace = crow_core::workspace::Workspace::new(project.path().canonicalize().unwrap());
+    let third = elsewhere(&stage).of_workspace(&workspace.with_root(&beside.path)).unwrap();
+    let activity = third.begin().unwrap();
+    assert!(stage.sh(&format!("echo 4 > {}/a", beside.shown())).await.shared);
+    assert!(activity.overlapped());
+}
+
+#[tokio::test]
+async fn what_a_job_changes_in_a_further_folder_is_undone_with_the_call_that_started_it() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let work = format!("echo new > {0}/kept; echo 1 > {0}/made; echo 1 > made", beside.shown());
+    let line = stage.gated("g", &work) + "; exec sleep 1000";
+    let gate = stage.gate("g");
+    stage.turn(&[Call::Job(&line), Call::Gate(&gate), Call::Sh("echo 1 > other")]).await;
+    let calls = stage.journal().calls().to_vec();
+    assert_eq!((calls.len(), calls[0].shared, calls[0].files.len()), (2, false, 3));
+    stage.undo(UndoTarget::Call("c1".to_owned()), PLAIN).await.unwrap();
+    assert_eq!(fs::read_to_string(beside.path.join("kept")).unwrap(), "old");
+    assert!(!beside.path.join("made").exists() && !stage.exists("made") && stage.exists("other"));
+}
+
+/// Lets an agent die in the middle of a call, as a killed process does.
+async fn die_in_a_call(stage: &mut Stage, work: &str) {
+    let marker = stage.gate("marker").1;
+    let line = format!("{work}; echo > {}; exec sleep 100", marker.display());
+    stage.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
+    let (handle, marker) = (stage.agent.handle.clone(), NamedPipe::at(&marker));
+    handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    marker.told().await;
+    handle.abort();
+    handle.ended().await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_undone_in_both_folders_by_force() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    let before = (picture(&stage.root()), picture(&beside.path));
+    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    let id = stage.agent.handle.session_id().clone();
+    let snapshots = Some(Arc::new(elsewhere(&stage)));
+    let config = RuntimeConfig { snapshots, ..stage.config.clone() };
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::LastTurn, PLAIN).unwrap();
+    assert_eq!(report.paths.len(), 2);
+    assert!(!report.is_complete() && beside.path.join("made").exists());
+    journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
+    fs::remove_file(beside.path.join("made.crow-kept")).unwrap();
+    assert_eq!((picture(&stage.root()), picture(&beside.path)), before);
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_without_a_folder_says_what_a_cut_off_call_changed_in_it() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    let id = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let mut session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    session.set_additional_directories(&stage.config, Vec::new()).unwrap();
+    let runtime = AgentRuntime::new(stage.config.clone());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await.map(drop)
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let made = beside.path.join("made");
+    assert_eq!(journal.calls()[0].files, [stage.root().join("kept"), made.clone()]);
+    journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
+    assert!(!made.exists() && stage.exists("kept"));
+}
+
+/// Lets the session of a stage go on in other folders, with one more command.
+async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
+    let id = stage.agent.handle.session_id().clone();
+    stage.agent.handle.shutdown();
+    stage.agent.handle.ended().await;
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let policy = crow_core::permission::PermissionPolicy::new(
+        crow_core::permission::PermissionMode::FullAuto,
+    );
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let mut session = AgentSession::open(&config, &id, abilities).unwrap();
+    session.set_additional_directories(&config, further).unwrap();
+    let runtime = AgentRuntime::new(config);
+    let (tools, line) = (Stage::tools(), line.to_owned());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        Stage::make_call(&mut internals, &tools, &line).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    id
+}
+
+#[tokio::test]
+async fn older_changes_are_undone_in_a_folder_that_the_session_works_in_no_more() {
+    let (beside, other) = (Beside::new(), Beside::new());
+    let mut stage = stage(&[&beside.path]);
+    let before = (picture(&stage.root()), picture(&beside.path), picture(&other.path));
+    stage.sh(&format!("rm {}/kept; rm kept", beside.shown())).await;
+    let line = format!("rm {}/kept; echo 1 > made", other.shown());
+    let id = go_on(&stage, vec![other.path.clone()], &line).await;
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::ToStart, PLAIN).unwrap();
+    assert!(report.is_complete(), "{:?}", report.paths);
+    let after = (picture(&stage.root()), picture(&beside.path), picture(&other.path));
+    assert_eq!(after, before);
+    assert!(journal.redo(PLAIN).unwrap().is_complete());
+    assert!(!beside.path.join("kept").exists() && !other.path.join("kept").exists());
+}
+
+#[tokio::test]
+async fn changes_of_a_session_of_one_folder_are_undone_after_it_got_another_one() {
+    let beside = Beside::new();
+    let mut stage = stage(&[]);
+    stage.sh("rm kept").await;
+    let id = go_on(&stage, vec![beside.path.clone()], "echo 1 > made").await;
+    let journal = &mut UndoJournal::open(&stage.config, &id).unwrap();
+    assert!(journal.calls()[0].before.as_str().starts_with("tree-"));
+    assert!(journal.undo(&UndoTarget::ToStart, PLAIN).unwrap().is_complete());
+    assert!(stage.exists("kept") && !stage.exists("made"));
+}
+
+#[tokio::test]
+async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    stage.sh(&format!("rm {}/kept; rm kept", beside.shown())).await;
+    let original = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
+    let id = fork.id().clone();
+    drop(fork);
+    let stores = stage.config.snapshots.clone().unwrap();
+    stores.forget_session(&stage.root(), &original).unwrap();
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    assert!(journal.undo(&UndoTarget::LastTurn, PLAIN).unwrap().is_complete());
+    assert!(beside.path.join("kept").exists() && stage.exists("kept"));
+}
+
+#[tokio::test]
+async fn an_undo_in_one_session_is_a_conflict_for_another_that_shares_the_folder() {
+    let beside = Beside::new();
+    let mut one = stage(&[&beside.path]);
+    let mut two = Stage::beside_with(&one, &[&beside.path]);
+    one.sh(&format!("echo 1 > {}/kept", beside.shown())).await;
+    two.sh(&format!("echo 2 > {}/kept", beside.shown())).await;
+    let report = one.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(matches!(report.paths[0].outcome, PathOutcome::Conflict { .. }));
+    two.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    one.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(fs::read_to_string(beside.path.join("kept")).unwrap(), "old");
+}
+
+#[tokio::test]
+async fn the_indexes_of_folders_that_no_session_holds_any_more_are_removed() {
+    let beside = Beside::new();
+    let mut stage = stage(&[&beside.path]);
+    stage.sh("echo 1 > made").await;
+    stage.agent.handle.snapshot_store().unwrap().unwrap().flush();
+    let stores = fs::read_dir(stage.snapshots()).unwrap().flatten();
+    let indexes = stores.map(|store| store.path().join("indexes")).find(|path| path.exists());
+    let count = || fs::read_dir(indexes.as_ref().unwrap()).unwrap().count();
+    assert_eq!(count(), 1);
+    let id = stage.agent.handle.session_id().clone();
+    elsewhere(&stage).forget_session(&stage.root(), &id).unwrap();
+    assert_eq!(count(), 0);
+}
+
+#[tokio::test]
+async fn a_store_of_one_folder_stays_readable_for_older_programs() {
+    let beside = Beside::new();
+    let mut one = stage(&[]);
+    one.sh("echo 1 > made").await;
+    let folder = fs::read_dir(one.snapshots()).unwrap().next().unwrap().unwrap().path();
+    let version = || fs::read_to_string(folder.join("version")).unwrap();
+    assert_eq!(version(), "1\n");
+    let mut two = Stage::beside_with(&one, &[&beside.path]);
+    two.sh("echo 1 > more").await;
+    assert_eq!(version(), "2\n");
+}
