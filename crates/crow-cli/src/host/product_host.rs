@@ -150,6 +150,11 @@ impl ProductHost {
         Ok(made)
     }
 
+    /// Returns today's date where the user is.
+    pub(super) fn today(&self) -> String {
+        self.environment.today().to_string()
+    }
+
     /// Returns what writes sessions to files.
     pub(super) fn exporter(&self) -> Exporter {
         let redactor = redactor(&self.environment, self.providers.as_deref());

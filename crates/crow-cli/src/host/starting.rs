@@ -15,7 +15,6 @@ use crow_runtime::{
     AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
     SessionMetadata, SessionSetup, SessionSpec,
 };
-use jiff::Zoned;
 use tokio::sync::watch;
 
 use super::{
@@ -259,11 +258,11 @@ impl ProductHost {
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
         let further = crow.additional_directories.clone();
+        let date = self.today();
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
             let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
             session.add_rules(there.project.rules.clone());
-            let date = Zoned::now().date().to_string();
             let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
             Ok::<_, HostError>((session, surroundings, tools))
         })
