@@ -15,11 +15,19 @@ struct Serving {
 impl Serving {
     /// Begins a session, in which the model calls tools of the first server one after the other.
     async fn of(calls: usize) -> Self {
+        Self::speaking(1, calls).await
+    }
+
+    /// The same in that version of the protocol.
+    async fn speaking(version: u8, calls: usize) -> Self {
         let call_of = |number| reply([call(&format!("c{number}"), "mcp__one__t", json!({}))]);
         let end = [reply([text("Done.")])];
         let plays: Vec<Play> = (0..calls).map(call_of).chain(end).collect();
         let product = Product::new(plays);
-        let mut client = product.connect().await;
+        let mut client = product.connect_with(1 << 20);
+        let info = json!({ "name": "test", "version": "1" });
+        let hello = json!({ "protocolVersion": version, "info": info, "capabilities": {} });
+        client.request("initialize", hello).await;
         let params = json!({ "cwd": product.cwd(), "mcpServers": [server("one"), server("two")] });
         let made = client.request("session/new", params).await;
         let session = made["result"]["sessionId"].as_str().unwrap().to_owned();
@@ -110,6 +118,21 @@ async fn progress_of_a_tool_that_the_client_serves_is_shown_while_it_works() {
     let answer = client.answer(prompt).await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert!(serving.results().contains("all of it"));
+}
+
+#[tokio::test]
+async fn a_client_of_version_2_serves_tools_as_well() {
+    let mut serving = Serving::speaking(2, 1).await;
+    serving.begin().await;
+    let asked = serving.call().await;
+    let token = asked["params"]["params"]["_meta"]["progressToken"].clone();
+    let progress = json!({ "progressToken": token, "progress": 1, "total": 2 });
+    serving.tell(&asked, "notifications/progress", progress).await;
+    let client = &mut serving.client;
+    client.until(|message| message.to_string().contains("1/2")).await;
+    client.respond(&asked["id"], said("in other words")).await;
+    client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
+    assert!(serving.results().contains("in other words"));
 }
 
 #[tokio::test]
