@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use crow_core::redact::Redactor;
+
 use crate::CliError;
 
 /// What the process was given.
@@ -16,6 +18,8 @@ use crate::CliError;
 pub struct Environment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
+    /// Secrets that the process was given later, for its own log.
+    pub(crate) given_later: Redactor,
     /// Standard input is a terminal.
     pub stdin_is_terminal: bool,
     /// Standard output is a terminal.
@@ -34,6 +38,7 @@ impl Environment {
         Self {
             vars: Arc::new(env::vars_os().collect()),
             current_dir: env::current_dir().ok(),
+            given_later: Redactor::default(),
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -96,6 +101,7 @@ impl Environment {
         Self {
             vars: Arc::new(vars.collect()),
             current_dir: None,
+            given_later: Redactor::default(),
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
