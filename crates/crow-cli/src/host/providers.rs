@@ -62,7 +62,7 @@ pub(super) fn set(providers: &ProviderModels, change: ProviderChange) -> Result<
     };
     let change =
         RouteChange { provider: id, protocol, base_url: base_url.reveal().to_owned(), headers };
-    providers.set_route(change).map_err(told)
+    providers.set_route(change).map_err(|error| told(&error))
 }
 
 /// Fails where a model is chosen that cannot be asked because its provider is disabled.
@@ -95,8 +95,8 @@ fn named(protocol: &ProviderProtocol) -> Option<Protocol> {
     }
 }
 
-fn told(error: RouteError) -> HostError {
-    let hint = match &error {
+fn told(error: &RouteError) -> HostError {
+    let hint = match error {
         RouteError::Unknown(_) => "providers/list lists those that can be called",
         RouteError::Recording { .. }
         | RouteError::Protocol { .. }

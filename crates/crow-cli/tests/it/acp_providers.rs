@@ -41,24 +41,24 @@ impl Editor {
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let output = BufReader::new(output);
         let mut editor = Self { child, input, output, said: Vec::new(), next_id: 0 };
-        let hello = editor.request("initialize", json!({ "protocolVersion": 1 }));
+        let hello = editor.request("initialize", &json!({ "protocolVersion": 1 }));
         assert_eq!(hello["result"]["agentCapabilities"]["providers"], json!({}));
         editor
     }
 
     fn session(&mut self, place: &Place) -> String {
         let params = json!({ "cwd": place.project(""), "mcpServers": [] });
-        let made = self.request("session/new", params);
+        let made = self.request("session/new", &params);
         made["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
     }
 
     fn prompt(&mut self, session: &str, text: &str) -> Value {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+        self.request("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
     }
 
     /// Sends a request and reads up to its answer.
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    fn request(&mut self, method: &str, params: &Value) -> Value {
         self.next_id += 1;
         let id = self.next_id;
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -98,12 +98,12 @@ impl Editor {
             "baseUrl": server.base_url(dialect),
             "headers": { "authorization": format!("Bearer {TOKEN}"), "x-tenant": TENANT },
         });
-        self.request("providers/set", params)
+        self.request("providers/set", &params)
     }
 
     /// Where a provider is called, as the list says it.
     fn current(&mut self, provider: &str) -> Value {
-        let answer = self.request("providers/list", json!({}));
+        let answer = self.request("providers/list", &json!({}));
         let list = answer["result"]["providers"].as_array().unwrap().clone();
         let found = list.into_iter().find(|one| one["providerId"] == provider);
         found.unwrap_or_else(|| panic!("{answer}"))["current"].clone()
@@ -178,7 +178,7 @@ async fn headers_show_neither_to_the_client_nor_in_the_log_nor_in_any_file() {
         "baseUrl": format!("nowhere?{TOKEN}"),
         "headers": { "x-tenant": TENANT },
     });
-    let refused = editor.request("providers/set", refused);
+    let refused = editor.request("providers/set", &refused);
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     let said = format!("{:?}", editor.said);
     let mark = "[redacted by crow]";
@@ -201,10 +201,10 @@ async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     let session = editor.session(&place);
     editor.prompt(&session, "first");
-    let disabled = editor.request("providers/disable", json!({ "providerId": "anthropic" }));
+    let disabled = editor.request("providers/disable", &json!({ "providerId": "anthropic" }));
     assert_eq!(disabled["result"], json!({}), "{disabled}");
     let told = editor
-        .until(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update");
+        .told(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update");
     let models = told["params"]["update"]["configOptions"].as_array().unwrap();
     let models = models.iter().find(|option| option["id"] == "model").unwrap();
     let others = models["options"].to_string().replace(MODEL, "");
@@ -218,7 +218,7 @@ async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
         "configId": "model",
         "value": "anthropic/claude-opus-4-5",
     });
-    let chosen = editor.request("session/set_config_option", chosen);
+    let chosen = editor.request("session/set_config_option", &chosen);
     assert_eq!(chosen["error"]["code"], -32602, "{chosen}");
     editor.set("anthropic", &server, Dialect::AnthropicMessages);
     let end = editor.prompt(&session, "third");
@@ -233,7 +233,7 @@ async fn without_any_key_a_provider_that_was_set_is_asked() {
     let place = Place::new();
     let mut editor = Editor::start(&place, &[]);
     let params = json!({ "cwd": place.project(""), "mcpServers": [] });
-    let refused = editor.request("session/new", params);
+    let refused = editor.request("session/new", &params);
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
     editor.set("openai-chat", &server, Dialect::OpenAiChat);
     let session = editor.session(&place);
@@ -250,7 +250,7 @@ async fn another_process_knows_nothing_of_what_was_chosen() {
     let place = place(&first);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     editor.set("anthropic", &second, Dialect::AnthropicMessages);
-    editor.request("providers/disable", json!({ "providerId": "openai" }));
+    editor.request("providers/disable", &json!({ "providerId": "openai" }));
     editor.leave();
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     let current = editor.current("anthropic");
