@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use crow_core::redact::Redactor;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::CliError;
@@ -22,6 +23,8 @@ const LOCAL_ZONE: &str = "/etc/localtime";
 pub struct Environment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
+    /// Secrets that the process was given later, for its own log.
+    pub(crate) given_later: Redactor,
     /// Standard input is a terminal.
     pub stdin_is_terminal: bool,
     /// Standard output is a terminal.
@@ -40,6 +43,7 @@ impl Environment {
         Self {
             vars: Arc::new(env::vars_os().collect()),
             current_dir: env::current_dir().ok(),
+            given_later: Redactor::default(),
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -118,6 +122,7 @@ impl Environment {
         Self {
             vars: Arc::new(vars.collect()),
             current_dir: None,
+            given_later: Redactor::default(),
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
