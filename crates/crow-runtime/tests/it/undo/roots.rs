@@ -449,3 +449,29 @@ async fn a_store_of_one_folder_stays_readable_for_older_programs() {
     two.sh("echo 1 > more").await;
     assert_eq!(version(), "2\n");
 }
+
+#[test]
+fn more_workspaces_than_stay_open_are_all_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let project = base.join("project");
+    fs::create_dir(&project).unwrap();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let stores = SnapshotStores::new(base.join("data"), limits, None);
+    let session = SessionId::new("s");
+    let look = |number: usize| {
+        let further = base.join(number.to_string());
+        fs::create_dir_all(&further).unwrap();
+        let workspace = crow_core::workspace::Workspace::new(&project).with_root(&further);
+        let store = stores.of_workspace(&workspace).unwrap();
+        (store.scan(&session).unwrap().snapshot, store, further)
+    };
+    let before: Vec<_> = (0..70).map(|number| look(number).0).collect();
+    for (number, before) in before.iter().enumerate() {
+        fs::write(base.join(number.to_string()).join("a"), "").unwrap();
+        let (after, store, further) = look(number);
+        let changes = store.changes(before, &after).unwrap();
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].path, further.join("a"));
+    }
+}
