@@ -8,12 +8,14 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, Envelope},
+    event::{AgentEvent, AgentRole, AgentState, Envelope},
     ids::SessionId,
+    permission::{PermissionMode, PermissionPolicy},
+    workspace::Workspace,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, PathOutcome, Point, RuntimeConfig, SnapshotLimits,
-    SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, Point, RuntimeConfig,
+    SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 use crow_testkit::{
     NamedPipe,
@@ -145,7 +147,7 @@ async fn a_folder_around_the_project_is_scanned_without_it() {
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path(), limits, None);
-    let workspace = crow_core::workspace::Workspace::new(&project).with_root(&path);
+    let workspace = Workspace::new(&project).with_root(&path);
     let store = stores.of_workspace(&workspace).unwrap();
     let session = SessionId::new("s");
     let alone = store.begin().unwrap();
@@ -268,7 +270,7 @@ async fn sessions_of_other_projects_that_share_a_folder_see_each_other() {
     assert!(stage.sh(&format!("echo 3 > {}/a", beside.shown())).await.shared);
     drop(job);
     let project = tempfile::tempdir().unwrap();
-    let workspace = crow_core::workspace::Workspace::new(project.path().canonicalize().unwrap());
+    let workspace = Workspace::new(project.path().canonicalize().unwrap());
     let third = elsewhere(&stage).of_workspace(&workspace.with_root(&beside.path)).unwrap();
     let activity = third.begin().unwrap();
     assert!(stage.sh(&format!("echo 4 > {}/a", beside.shown())).await.shared);
@@ -347,9 +349,7 @@ async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
     stage.agent.handle.shutdown();
     stage.agent.handle.ended().await;
     let abilities = stage.agent.model.resolved().info.abilities;
-    let policy = crow_core::permission::PermissionPolicy::new(
-        crow_core::permission::PermissionMode::FullAuto,
-    );
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..stage.config.clone() };
     let mut session = AgentSession::open(&config, &id, abilities).unwrap();
     session.set_additional_directories(&config, further).unwrap();
@@ -409,6 +409,35 @@ async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
 }
 
 #[tokio::test]
+async fn what_an_agent_below_changed_in_a_further_folder_is_undone_with_the_turn_of_its_root() {
+    let beside = Beside::new();
+    let stage = stage(&[]);
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let spec = SessionSpec {
+        additional_directories: vec![beside.path.clone()],
+        ..SessionSpec::new("own", "none/none".parse().unwrap(), stage.root())
+    };
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let (tools, line) = (Stage::tools(), format!("rm {}/kept kept", beside.shown()));
+    let runtime = AgentRuntime::new(config.clone());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.set_state(AgentState::Processing).await?;
+        internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;
+        let spec = ChildSpec { role: AgentRole::Subagent, ..crate::support::child("helper") };
+        let mut child = internals.child(spec).await?;
+        Stage::make_call(&mut child, &tools, &line).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    assert!(!beside.path.join("kept").exists() && !stage.exists("kept"));
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    assert_eq!(journal.calls()[0].agent, "helper");
+    assert!(journal.undo(&UndoTarget::Turn(1), PLAIN).unwrap().is_complete());
+    assert!(beside.path.join("kept").exists() && stage.exists("kept"));
+}
+
+#[tokio::test]
 async fn an_undo_in_one_session_is_a_conflict_for_another_that_shares_the_folder() {
     let beside = Beside::new();
     let mut one = stage(&[&beside.path]);
@@ -462,7 +491,7 @@ fn more_workspaces_than_stay_open_are_all_known() {
     let look = |number: usize| {
         let further = base.join(number.to_string());
         fs::create_dir_all(&further).unwrap();
-        let workspace = crow_core::workspace::Workspace::new(&project).with_root(&further);
+        let workspace = Workspace::new(&project).with_root(&further);
         let store = stores.of_workspace(&workspace).unwrap();
         (store.scan(&session).unwrap().snapshot, store, further)
     };
