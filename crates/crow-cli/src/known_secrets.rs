@@ -1,7 +1,7 @@
 //! The secrets that the program knows of and that may not show anywhere: those in its environment, and the keys of
 //! providers.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use crow_core::{mcp::McpTransport, redact::Redactor};
 use crow_providers::ProviderModels;
@@ -48,6 +48,7 @@ fn of_servers(environment: &Environment) -> Vec<String> {
         found.servers.into_iter().flat_map(|(settings, _)| match settings.server.transport {
             McpTransport::Stdio { env, .. } => env,
             McpTransport::Http { headers, .. } => headers,
+            McpTransport::Client(_) => BTreeMap::new(),
         });
     values.flat_map(|(name, value)| secrets_of_header(&name, &value)).collect()
 }

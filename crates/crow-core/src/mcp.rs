@@ -1,6 +1,8 @@
 //! Servers of the Model Context Protocol, as somebody configures them.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use crate::capability::McpLink;
 
 /// A server whose tools an agent may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,39 @@ pub enum McpTransport {
         /// Headers of each request.
         headers: BTreeMap<String, String>,
     },
+    /// A server that the client of the session serves itself, over the connection that the session is shown on. Nobody can
+    /// configure one, and it is kept nowhere: it is gone with the connection.
+    Client(ClientServer),
+}
+
+/// The way to a server of the client's. Two are the same if they are the same link.
+#[derive(Clone)]
+pub struct ClientServer(Arc<dyn McpLink>);
+
+impl ClientServer {
+    /// Makes it of the link.
+    pub fn new(link: Arc<dyn McpLink>) -> Self {
+        Self(link)
+    }
+
+    /// Returns the link.
+    pub fn link(&self) -> &Arc<dyn McpLink> {
+        &self.0
+    }
+}
+
+impl PartialEq for ClientServer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ClientServer {}
+
+impl fmt::Debug for ClientServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientServer").field(&self.0.id()).finish()
+    }
 }
 
 /// Values of variables and headers are often secrets: they are left out.
@@ -50,6 +85,7 @@ impl fmt::Debug for McpTransport {
                 .field("url", url)
                 .field("headers", &headers.keys().collect::<Vec<_>>())
                 .finish(),
+            Self::Client(server) => f.debug_tuple("Client").field(server).finish(),
         }
     }
 }

@@ -37,7 +37,7 @@ impl SchemaCache {
 
     /// Returns what the server listed the last time, if that is known. Blocks.
     pub(crate) fn load(&self, server: &McpServerConfig) -> Option<Listed> {
-        let file = fs::File::open(self.file(server)).ok()?;
+        let file = fs::File::open(self.file(server)?).ok()?;
         let mut text = String::new();
         file.take(LARGEST).read_to_string(&mut text).ok()?;
         let entry: Entry = serde_json::from_str(&text).ok()?;
@@ -45,24 +45,26 @@ impl SchemaCache {
         fits.then_some(entry.listed)
     }
 
-    /// Keeps what the server listed. Blocks.
+    /// Keeps what the server listed, if it can be found again. Blocks.
     pub(crate) fn store(&self, server: &McpServerConfig, listed: &Listed) -> io::Result<()> {
+        let Some(path) = self.file(server) else { return Ok(()) };
         fs::create_dir_all(&self.folder)?;
         let entry = Entry { version: VERSION, listed: listed.clone() };
         // Only the user may read it, and nobody sees half of it.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&serde_json::to_vec(&entry)?)?;
-        file.persist(self.file(server)).map_err(|error| error.error)?;
+        file.persist(path).map_err(|error| error.error)?;
         Ok(())
     }
 
-    fn file(&self, server: &McpServerConfig) -> PathBuf {
-        Path::new(&self.folder).join(format!("{}.json", key(server)))
+    fn file(&self, server: &McpServerConfig) -> Option<PathBuf> {
+        key(server).map(|key| Path::new(&self.folder).join(format!("{key}.json")))
     }
 }
 
-/// Names a server by all that it is configured with. The name tells no secret.
-fn key(server: &McpServerConfig) -> String {
+/// Names a server by all that it is configured with. The name tells no secret. One that is gone with its connection has none:
+/// another connection may have another server of the same name.
+fn key(server: &McpServerConfig) -> Option<String> {
     let mut hasher = blake3::Hasher::new_derive_key("crow-mcp schemas of a server");
     let mut add = |text: &str| {
         hasher.update(&(text.len() as u64).to_le_bytes());
@@ -91,8 +93,9 @@ fn key(server: &McpServerConfig) -> String {
                 add(value);
             }
         }
+        McpTransport::Client(_) => return None,
     }
-    hasher.finalize().to_hex().to_string()
+    Some(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]
@@ -138,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = SchemaCache::new(folder.path());
         cache.store(&server("hunter2"), &listed()).unwrap();
-        let path = cache.file(&server("hunter2"));
+        let path = cache.file(&server("hunter2")).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(!path.display().to_string().contains("hunter2") && !text.contains("hunter2"));
     }
@@ -148,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = SchemaCache::new(folder.path());
         for text in ["", "{", r#"{"version":2,"listed":{"tools":[],"left_out":0}}"#] {
-            fs::write(cache.file(&server("a")), text).unwrap();
+            fs::write(cache.file(&server("a")).unwrap(), text).unwrap();
             assert_eq!(cache.load(&server("a")), None, "{text}");
         }
     }

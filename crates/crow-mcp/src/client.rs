@@ -19,12 +19,18 @@ use rmcp::{
 /// Answers the requests of a server. It has no model to sample and nobody to ask, and says so by not having the methods.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    roots: Vec<String>,
+    /// The folders that servers are told of; none where they cannot ask.
+    roots: Option<Vec<String>>,
 }
 
 impl Client {
+    /// One for servers without memory: those ask for nothing.
+    pub(crate) fn asked_for_nothing() -> Self {
+        Self { roots: None }
+    }
+
     pub(crate) fn new(roots: &[PathBuf]) -> Self {
-        Self { roots: roots.iter().map(|root| file_uri(root)).collect() }
+        Self { roots: Some(roots.iter().map(|root| file_uri(root)).collect()) }
     }
 }
 
@@ -32,7 +38,7 @@ impl Client {
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.roots = Some(RootsCapabilities::default());
+        capabilities.roots = self.roots.as_ref().map(|_| RootsCapabilities::default());
         let own = Implementation::new("crow-agent", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, own)
     }
@@ -41,7 +47,7 @@ impl ClientHandler for Client {
         &self,
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+        Ok(ListRootsResult::new(self.roots.iter().flatten().map(Root::new).collect()))
     }
 
     async fn create_elicitation(

@@ -12,17 +12,18 @@ use rmcp::{
     RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetExtensions as _,
-        JsonObject, ListToolsRequest, PaginatedRequestParams, ServerResult,
+        JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        SubscriptionFilter, SubscriptionsListenRequest, SubscriptionsListenRequestParams,
     },
     service::{
-        ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService,
-        ServiceError, serve_client_with_ct,
+        ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle,
+        RunningService, ServiceError, serve_client_with_ct, serve_client_with_lifecycle_and_ct,
     },
     transport::{Transport, streamable_http_client::StreamableHttpError},
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -35,7 +36,7 @@ use crate::{
     listed::Listed,
     settings::{McpSettings, Outside},
     text,
-    transport::{self, CallSlot, Guarded, LineTransport, Wire},
+    transport::{self, BROKEN, CallSlot, Guarded, LineTransport, LinkTransport, Wire},
 };
 
 /// How much is kept of what a program prints on standard error.
@@ -44,6 +45,8 @@ const ERRORS: usize = 8 * 1024;
 const MOST_PAGES: usize = 50;
 /// The most tools that are looked at.
 const MOST_LISTED: usize = 2000;
+/// How long to wait before a server that ended its watch on its tools is asked for another one.
+const BETWEEN_LISTENING: Duration = Duration::from_secs(5);
 /// How long a list may take, once there is a connection.
 const LIST: Duration = Duration::from_secs(30);
 /// How long a server may take to hear that it is no longer needed, before it is ended.
@@ -52,6 +55,8 @@ const GOODBYE: Duration = Duration::from_millis(300);
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long is waited for the end of a program that closed its output: it says more.
 const ENDING: Duration = Duration::from_millis(1500);
+/// The version that is spoken to servers that know nothing of what was said before.
+const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 /// The longest text of a server in an error.
 const LONGEST: usize = 1000;
 
@@ -135,6 +140,30 @@ impl Connection {
     /// Waits until the server says that its tools changed.
     pub(crate) async fn changed(&self) {
         self.link.wire.changed.notified().await;
+    }
+
+    /// Has a server without memory say when its tools change, if it does: others say so by themselves. Never returns.
+    pub(crate) async fn listen(&self) {
+        let info = self.peer.peer_info();
+        let says = info.is_some_and(|info| {
+            let tools = info.capabilities.tools.as_ref();
+            info.protocol_version == WITHOUT_MEMORY
+                && tools.is_some_and(|tools| tools.list_changed == Some(true))
+        });
+        while says && self.is_open() {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let params = SubscriptionsListenRequestParams::new(filter);
+            let request = SubscriptionsListenRequest::new(params);
+            // What it says meanwhile is taken by the wire.
+            let ended = self.peer.send_request(ClientRequest::SubscriptionsListenRequest(request));
+            if ended.await.is_err() {
+                break;
+            }
+            sleep(BETWEEN_LISTENING).await;
+            // It may have changed in between.
+            self.link.wire.changed.notify_one();
+        }
+        std::future::pending().await
     }
 
     /// Lists the tools.
@@ -255,7 +284,11 @@ impl Connection {
     ) -> Result<CallToolResult, CallError> {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
+            Ok(ServerResult::InputRequiredResult(_)) => Err(CallError::AsksBack),
             Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::NoResult),
+            Err(ServiceError::McpError(error)) if error.code == BROKEN => {
+                Err(CallError::Broken(text::one_line(&error.message, LONGEST)))
+            }
             Err(ServiceError::McpError(error)) => {
                 Err(CallError::Refused(text::one_line(&error.message, LONGEST)))
             }
@@ -352,6 +385,10 @@ async fn connect(
             let http = transport::transport(Arc::clone(&outside.http), url, headers);
             serve(client, http, stop, link).await
         }
+        McpTransport::Client(server) => {
+            let messages = LinkTransport::new(Arc::clone(server.link()), Arc::clone(&link.wire));
+            serve_without_memory(messages, stop, link).await
+        }
     }
 }
 
@@ -364,16 +401,36 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     let guarded = Guarded::new(transport, Arc::clone(&link.wire));
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
-        Err(error) => {
-            let why = if let ClientInitializeError::TransportError { error, .. } = &error {
-                // Without the names of our types.
-                error.error.to_string()
-            } else {
-                error.to_string()
-            };
-            Err(link.refused(&text::one_line(&why, LONGEST)).await)
-        }
+        Err(error) => Err(refused(&error, link).await),
     }
+}
+
+/// Connects to a server that knows nothing of what was said before: it is asked what it can do, and each request tells who
+/// asks.
+async fn serve_without_memory(
+    messages: LinkTransport,
+    stop: &CancellationToken,
+    link: &Link,
+) -> Result<RunningService<RoleClient, Client>, ConnectError> {
+    let guarded = Guarded::new(messages, Arc::clone(&link.wire));
+    let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
+    let client = Client::asked_for_nothing();
+    match serve_client_with_lifecycle_and_ct(client, guarded, lifecycle, stop.clone()).await {
+        Ok(service) => Ok(service),
+        Err(error) => Err(refused(&error, link).await),
+    }
+}
+
+async fn refused(error: &ClientInitializeError, link: &Link) -> ConnectError {
+    // Without the names of our types.
+    let why = if let ClientInitializeError::TransportError { error, .. } = error {
+        error.error.to_string()
+    } else if let ClientInitializeError::JsonRpcError(error) = error {
+        error.message.to_string()
+    } else {
+        error.to_string()
+    };
+    link.refused(&text::one_line(&why, LONGEST)).await
 }
 
 fn header_map(

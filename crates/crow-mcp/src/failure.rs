@@ -78,6 +78,14 @@ pub(crate) enum CallError {
     /// The server says no.
     #[error("the server refused the call: {0}")]
     Refused(String),
+    /// Whoever holds the link to the server did not bring it there, or no answer back.
+    #[error(
+        "the client that serves it did not get an answer; it is not known whether the call had effects: {0}"
+    )]
+    Broken(String),
+    /// The server wants to be told more, which nobody here can.
+    #[error("the server asks back in the middle of the call, which this client does not support")]
+    AsksBack,
     /// The server does not keep to the protocol.
     #[error("the server answered with what is no result of a call")]
     NoResult,

@@ -3,12 +3,14 @@
 use std::{
     collections::VecDeque,
     fmt,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use crow_core::{
     event::NoticeLevel,
+    mcp::McpTransport,
     tool::{SourceNews, ToolContext},
 };
 use rmcp::model::{CallToolResult, JsonObject};
@@ -319,12 +321,14 @@ impl Server {
 
     /// Follows the changes of the server, until its connection ends.
     async fn watch(&self, connection: Arc<Connection>) {
+        let mut listening = pin!(connection.listen());
         loop {
             let why = tokio::select! {
                 biased;
                 () = self.shared.lifetime.token.cancelled() => return,
                 why = connection.closed() => Some(why),
                 () = connection.changed() => None,
+                () = &mut listening => None,
             };
             if let Some(why) = why {
                 return self.on_lost(&connection, why);
@@ -345,7 +349,12 @@ impl Server {
             return;
         }
         self.forget(connection);
-        let text = format!("has ended: {why}; the next call of one of its tools starts it again");
+        let text = match &self.settings.server.transport {
+            McpTransport::Client(_) => format!("has ended: {why}"),
+            McpTransport::Stdio { .. } | McpTransport::Http { .. } => {
+                format!("has ended: {why}; the next call of one of its tools starts it again")
+            }
+        };
         // The first time it may start again at once.
         let mut state = self.state();
         state.why = Some(why);

@@ -73,7 +73,11 @@ pub struct Outside {
 
 /// Whether a server runs on this machine, as far as its address says.
 fn is_near(transport: &McpTransport) -> bool {
-    let McpTransport::Http { url, .. } = transport else { return true };
+    let url = match transport {
+        McpTransport::Http { url, .. } => url,
+        // A server of the client's works where the client does, for all that is known here on the same files.
+        McpTransport::Stdio { .. } | McpTransport::Client(_) => return true,
+    };
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();

@@ -10,7 +10,8 @@ use crow_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentHandle, HandleError, SessionError, SessionFilter, SessionMetadata, ShutdownReport,
+    AgentHandle, HandleError, ProviderChange, ProviderRoute, SessionError, SessionFilter,
+    SessionMetadata, ShutdownReport,
 };
 
 /// What a new session is to be.
@@ -186,6 +187,9 @@ pub enum HostError {
     },
 }
 
+/// What a host without providers is asked for in vain.
+const PROVIDERS: &str = "choosing where providers are called";
+
 /// A product as adapters see it: a terminal, an editor protocol, a test. What they show comes from the handles that it
 /// gives out.
 #[async_trait]
@@ -238,4 +242,28 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
 
     /// Forgets what [`authenticate`](Self::authenticate) stored.
     async fn logout(&self) -> Result<(), HostError>;
+
+    /// Returns whether [`providers`](Self::providers), [`set_provider`](Self::set_provider) and
+    /// [`disable_provider`](Self::disable_provider) are supported. Asked before anything else is known: does no I/O.
+    fn routes_providers(&self) -> bool {
+        false
+    }
+
+    /// Returns the providers that can be routed, in a fixed order, with where each one is called now.
+    async fn providers(&self) -> Result<Vec<ProviderRoute>, HostError> {
+        Err(HostError::Unsupported { what: PROVIDERS })
+    }
+
+    /// Lets a provider be called elsewhere, and enables it if it was disabled. Holds for the next call of a model in every
+    /// session, those that are open included, until the process ends; nothing of it is stored. No key that the product
+    /// knows is sent there. What cannot be is refused, and changes nothing.
+    async fn set_provider(&self, _change: ProviderChange) -> Result<(), HostError> {
+        Err(HostError::Unsupported { what: PROVIDERS })
+    }
+
+    /// Lets no model of a provider be called any more, until it is set again or the process ends. Of one that is not
+    /// known nothing is done.
+    async fn disable_provider(&self, _id: &str) -> Result<(), HostError> {
+        Err(HostError::Unsupported { what: PROVIDERS })
+    }
 }

@@ -53,6 +53,7 @@ mod ids;
 mod outside;
 mod pipeline;
 mod process;
+mod provider_route;
 mod rule_links;
 mod rule_store;
 mod sandbox;
@@ -77,6 +78,10 @@ pub use host::{
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
 pub use process::{ChildEnvironment, ProcessRunner, adopt_orphans};
+pub use provider_route::{
+    ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
+    ProviderStanding, SecretText,
+};
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use sandbox::{

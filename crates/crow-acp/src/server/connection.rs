@@ -22,12 +22,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     attached::{Attached, WAITING_REQUESTS},
     fault::{host_error, invalid, not_open},
+    links::Links,
     peer::Peer,
     published::Published,
     pump::{Begin, Pump, PumpParts, Replay},
     requests::Request,
     serve::Shared,
     setup::{Setup, absolute},
+    ways::Ways,
 };
 use crate::view::ClientAbilities;
 
@@ -38,8 +40,11 @@ const REQUESTS: usize = 128;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
+    pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     abilities: OnceLock<ClientAbilities>,
+    /// The servers of tools that the client serves.
+    pub links: Arc<Links>,
     /// What is done for requests that no session's task does.
     pub tasks: TaskTracker,
     pub ended: CancellationToken,
@@ -65,13 +70,16 @@ pub(super) enum Showing {
 }
 
 impl Connection {
-    pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<Shared>, ways: Arc<Ways>) -> Arc<Self> {
+        let ended = CancellationToken::new();
         Arc::new(Self {
             shared,
+            ways,
+            links: Links::new(ended.clone()),
             attached: Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
-            ended: CancellationToken::new(),
+            ended,
         })
     }
 
@@ -110,7 +118,7 @@ impl Connection {
         setup: Setup,
     ) -> Result<Shown, Error> {
         absolute(&cwd, "cwd")?;
-        let setup = setup.over(&self.shared.identity.setup)?;
+        let setup = setup.over(&self.shared.identity.setup, &self.links, &peer)?;
         let new = NewSession { cwd, setup, ..NewSession::default() };
         let created = self.shared.host()?.create(new).await;
         let handle = created.map_err(|error| host_error(&error))?;
@@ -124,7 +132,7 @@ impl Connection {
         setup: Setup,
         showing: Showing,
     ) -> Result<Shown, Error> {
-        let setup = setup.over(&SessionSetup::default())?;
+        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let opened = self.shared.host()?.open(&id, setup).await;
         let handle = opened.map_err(|error| host_error(&error))?;
         self.attach(peer, handle, showing).await
@@ -136,7 +144,7 @@ impl Connection {
         id: SessionId,
         setup: Setup,
     ) -> Result<Shown, Error> {
-        let setup = setup.over(&SessionSetup::default())?;
+        let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let forked = self.shared.host()?.fork(&id, setup).await;
         let handle = forked.map_err(|error| host_error(&error))?;
         self.attach(peer, handle, Showing::FromHereOn).await
@@ -150,6 +158,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         closed.map(drop).map_err(|error| host_error(&error))
     }
 
@@ -161,6 +170,7 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        self.ways.forget(id.as_str());
         deleted.map_err(|error| host_error(&error))
     }
 
@@ -172,6 +182,14 @@ impl Connection {
             drop(attached.request(Request::Refresh));
         }
         Ok(())
+    }
+
+    /// Has the client told what changed of its sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        for attached in self.attached().values() {
+            // A session with a full queue tells its options when one of them is set.
+            drop(attached.request(Request::Refresh));
+        }
     }
 
     /// Cancels what the agent of a session does and what waits for it.

@@ -3,41 +3,90 @@
 //! Most of both versions is the same JSON; what differs is changed there.
 
 use agent_client_protocol::{
-    Error,
-    v1::schema as v1,
-    v2::schema::{self as v2, Diff, DiffChange, DiffPatch},
+    Error, JsonRpcMessage as _, schema::ProtocolVersion, v1::schema as v1,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
-use crate::view::Outgoing;
+use super::{fault::invalid, parsed::ParsedRequest};
 
 /// The one plan of a session.
 const PLAN: &str = "plan";
 
-/// Reads as one version what the other one wrote.
-pub(super) fn same<T: DeserializeOwned>(value: impl Serialize) -> Result<T, Error> {
-    let value = serde_json::to_value(value).map_err(Error::into_internal_error)?;
-    serde_json::from_value(value).map_err(Error::into_internal_error)
+/// Reads a request of version 2 as the one of version 1 that asks for the same.
+pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest, Error> {
+    let method = match method {
+        "session/resume" => match params.get("replayFrom").filter(|from| !from.is_null()) {
+            None => "session/resume",
+            Some(from) if from.get("type").and_then(Value::as_str) == Some("start") => {
+                "session/load"
+            }
+            Some(_) => return Err(invalid("replayFrom: only the start is supported")),
+        },
+        "auth/login" => "authenticate",
+        "auth/logout" => "logout",
+        "session/new" | "session/list" | "session/close" | "session/delete" | "session/fork"
+        | "session/set_title" | "providers/list" | "providers/set" | "providers/disable" => method,
+        _ if method.starts_with('_') => method,
+        _ => {
+            let mut error = Error::method_not_found();
+            error.message = format!("{method} is not supported");
+            return Err(error);
+        }
+    };
+    ParsedRequest::parse_message(method, params).map(|ParsedRequest(request)| request)
+}
+
+/// Reads what a client says of itself as version 1 says it. What version 2 always has is added.
+pub(super) fn introduction(params: &Value) -> Result<v1::InitializeRequest, Error> {
+    let said = params.get("capabilities").cloned().unwrap_or_default();
+    let in_terminal = said.pointer("/auth/terminal").is_some_and(|said| !said.is_null());
+    let introduction = json!({
+        "protocolVersion": ProtocolVersion::V1,
+        "clientInfo": params.get("info"),
+        "clientCapabilities": {
+            "auth": { "terminal": in_terminal },
+            "elicitation": said.get("elicitation"),
+            "subagents": said.get("subagents"),
+            "session": { "notices": {}, "compaction": {}, "configOptions": { "boolean": {} } },
+            "_meta": { "terminal_output": true },
+        },
+    });
+    serde_json::from_value(introduction).map_err(|error| invalid(error.to_string()))
 }
 
 /// Makes updates of version 2 of one of version 1. What has no place there is left out.
-pub(super) fn updates(outgoing: Outgoing) -> Vec<v2::UpdateSessionNotification> {
-    let Outgoing { session_id, update } = outgoing;
-    let Ok(Value::Object(update)) = serde_json::to_value(update) else { return Vec::new() };
-    let session = v2::SessionId::new(session_id.0.as_ref());
-    let updates = converted(update).into_iter().filter_map(|update| {
-        let read = serde_json::from_value::<v2::SessionUpdate>(Value::Object(update));
-        match read {
-            Ok(update) => Some(v2::UpdateSessionNotification::new(session.clone(), update)),
-            Err(error) => {
-                tracing::warn!(%error, "an update has no form in version 2");
-                None
+pub(super) fn updates(update: &v1::SessionUpdate) -> Vec<Map<String, Value>> {
+    converted(object(json_of(update)))
+}
+
+/// Says how a prompt ended.
+pub(super) fn ended(response: &Result<v1::PromptResponse, Error>) -> Value {
+    match response {
+        Ok(response) => {
+            let reason = response.stop_reason;
+            match &response.usage {
+                Some(usage) => json!({ "state": "idle", "stopReason": reason, "usage": usage }),
+                None => json!({ "state": "idle", "stopReason": reason }),
             }
         }
-    });
-    updates.collect()
+        Err(error) => {
+            let error = json!({ "code": error.code, "message": error.message });
+            json!({ "state": "idle", "stopReason": "error", "error": error })
+        }
+    }
+}
+
+/// Changes what is said of a session that a client comes to know: its options say its mode, and its commands are added.
+pub(super) fn opened(answer: &mut Map<String, Value>, commands: &[v1::AvailableCommand]) {
+    answer.remove("modes");
+    if let Some(options) = answer.get_mut("configOptions") {
+        rename_options(options);
+    }
+    let mut commands = json_of(commands);
+    tag_commands(&mut commands);
+    answer.insert("availableCommands".to_owned(), commands);
 }
 
 fn converted(mut update: Map<String, Value>) -> Vec<Map<String, Value>> {
@@ -96,17 +145,12 @@ fn call(mut update: Map<String, Value>, is_new: bool) -> Vec<Map<String, Value>>
 }
 
 fn shown_diff(diff: &v1::Diff) -> Value {
-    let path = diff.path.clone();
-    let change = match &diff.old_text {
-        None => DiffChange::add(path),
-        Some(_) => DiffChange::modify(path),
-    };
-    let diff = Diff::new(vec![change]).with_patch(DiffPatch::new(patch(diff)));
-    let mut value = serde_json::to_value(diff).unwrap_or_default();
-    if let Some(value) = value.as_object_mut() {
-        value.insert("type".to_owned(), json!("diff"));
-    }
-    value
+    let operation = if diff.old_text.is_none() { "add" } else { "modify" };
+    json!({
+        "type": "diff",
+        "changes": [{ "operation": operation, "path": diff.path }],
+        "patch": { "format": "git_patch", "text": patch(diff) },
+    })
 }
 
 /// Writes the difference as git does.
@@ -145,10 +189,15 @@ fn terminal(update: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
         })));
     }
     if let Some(exit) = meta.remove("terminal_exit") {
+        let said = [("exitCode", "exit_code"), ("signal", "signal")];
+        let status = said.into_iter().filter_map(|(name, before)| {
+            let value = exit.get(before).filter(|value| !value.is_null())?;
+            Some((name.to_owned(), value.clone()))
+        });
         all.push(object(json!({
             "sessionUpdate": "terminal_update",
             "terminalId": exit.get("terminal_id"),
-            "exitStatus": { "exitCode": exit.get("exit_code"), "signal": exit.get("signal") },
+            "exitStatus": status.collect::<Map<_, _>>(),
         })));
     }
     if meta.is_empty() {
@@ -158,18 +207,16 @@ fn terminal(update: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
 }
 
 /// Makes the options of version 2.
-pub(super) fn options(
-    options: Vec<v1::SessionConfigOption>,
-) -> Result<Vec<v2::SessionConfigOption>, Error> {
-    let mut value = serde_json::to_value(options).map_err(Error::into_internal_error)?;
-    rename_options(&mut value);
-    serde_json::from_value(value).map_err(Error::into_internal_error)
+pub(super) fn options(options: &[v1::SessionConfigOption]) -> Value {
+    let mut options = json_of(options);
+    rename_options(&mut options);
+    options
 }
 
 /// Makes the ways to authenticate of version 2.
-pub(super) fn auth_methods(methods: &[v1::AuthMethod]) -> Result<Vec<v2::AuthMethod>, Error> {
-    let mut value = serde_json::to_value(methods).map_err(Error::into_internal_error)?;
-    for method in value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+pub(super) fn auth_methods(methods: &[v1::AuthMethod]) -> Value {
+    let mut methods = json_of(methods);
+    for method in methods.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(id) = method.remove("id") {
             method.insert("methodId".to_owned(), id);
         }
@@ -177,16 +224,7 @@ pub(super) fn auth_methods(methods: &[v1::AuthMethod]) -> Result<Vec<v2::AuthMet
         // No method of ours needs any.
         method.remove("env");
     }
-    serde_json::from_value(value).map_err(Error::into_internal_error)
-}
-
-/// Makes the commands of version 2.
-pub(super) fn commands(
-    commands: Vec<v1::AvailableCommand>,
-) -> Result<Vec<v2::AvailableCommand>, Error> {
-    let mut value = serde_json::to_value(commands).map_err(Error::into_internal_error)?;
-    tag_commands(&mut value);
-    serde_json::from_value(value).map_err(Error::into_internal_error)
+    methods
 }
 
 /// Commands and their inputs say of what kind they are.
@@ -209,32 +247,126 @@ fn rename_options(options: &mut Value) {
 }
 
 /// Makes the question about a call.
-pub(super) fn permission(
-    request: v1::RequestPermissionRequest,
-) -> Result<v2::RequestPermissionRequest, Error> {
-    let title = request.tool_call.fields.title.clone().unwrap_or_else(|| "Allow this?".to_owned());
-    let session = v2::SessionId::new(request.session_id.0.as_ref());
-    let Value::Object(shown) =
-        serde_json::to_value(&request.tool_call).map_err(Error::into_internal_error)?
-    else {
-        return Err(Error::internal_error());
-    };
-    let mut shown = call(shown, false).pop().unwrap_or_default();
+pub(super) fn permission(request: &v1::RequestPermissionRequest) -> Result<Value, Error> {
+    let title = request.tool_call.fields.title.as_deref().unwrap_or("Allow this?");
+    let mut shown =
+        call(object(json_of(&request.tool_call)), false).pop().ok_or_else(Error::internal_error)?;
     shown.remove("sessionUpdate");
-    let subject = v2::ToolCallPermissionSubject::new(
-        serde_json::from_value(Value::Object(shown)).map_err(Error::into_internal_error)?,
-    );
-    let subject = v2::RequestPermissionSubject::ToolCall(Box::new(subject));
-    let asked = v2::RequestPermissionRequest::new(session, title, same(request.options)?);
-    Ok(asked.subject(subject).meta(request.meta))
+    let mut asked = json!({
+        "sessionId": request.session_id,
+        "title": title,
+        "subject": { "type": "tool_call", "toolCall": shown },
+        "options": request.options,
+    });
+    if let (Some(asked), Some(meta)) = (asked.as_object_mut(), &request.meta) {
+        asked.insert("_meta".to_owned(), Value::Object(meta.clone()));
+    }
+    Ok(asked)
 }
 
-/// Returns the object that the macro wrote.
-fn object(value: Value) -> Map<String, Value> {
+/// Returns the object that a value is: the macro wrote one, or a type of the protocol did.
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Map::new()
         }
+    }
+}
+
+/// Writes what is made of text, numbers and lists: that cannot fail.
+fn json_of(value: impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v2::schema as v2;
+
+    use super::*;
+
+    /// Changes an update, and reads what comes of it with the types of version 2.
+    fn converts(update: Value) -> Vec<Value> {
+        let update: v1::SessionUpdate = serde_json::from_value(update).unwrap();
+        let updates = updates(&update).into_iter().map(Value::Object);
+        let read = |update: Value| {
+            let read: v2::SessionUpdate = serde_json::from_value(update.clone()).unwrap();
+            assert!(!matches!(read, v2::SessionUpdate::Other(_)), "{update}");
+            assert_eq!(serde_json::to_value(read).unwrap(), update);
+            update
+        };
+        updates.map(read).collect()
+    }
+
+    #[test]
+    fn each_kind_of_update_has_its_form() {
+        let text = json!({ "type": "text", "text": "x" });
+        for update in [
+            json!({ "sessionUpdate": "user_message_chunk", "content": text, "messageId": "1" }),
+            json!({ "sessionUpdate": "agent_message_chunk", "content": text }),
+            json!({ "sessionUpdate": "agent_thought_chunk", "content": text, "messageId": "1" }),
+            json!({ "sessionUpdate": "session_info_update", "title": "t" }),
+            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }),
+            json!({ "sessionUpdate": "notice", "severity": "warning", "title": "t" }),
+            json!({ "sessionUpdate": "plan", "entries": [
+                { "content": "c", "priority": "high", "status": "pending" },
+            ] }),
+            json!({ "sessionUpdate": "available_commands_update", "availableCommands": [
+                { "name": "n", "description": "d", "input": { "hint": "h" } },
+            ] }),
+            json!({ "sessionUpdate": "config_option_update", "configOptions": [
+                { "id": "i", "name": "n", "type": "select", "currentValue": "v", "options": [] },
+            ] }),
+        ] {
+            assert_eq!(converts(update.clone()).len(), 1, "{update}");
+        }
+        let mode = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "loop" });
+        assert_eq!(converts(mode), [Value::Null; 0], "its option says it");
+    }
+
+    #[test]
+    fn a_command_is_a_call_and_a_terminal() {
+        let begun = converts(json!({
+            "sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls", "kind": "execute",
+            "content": [{ "type": "terminal", "terminalId": "1" }],
+            "_meta": { "terminal_info": { "terminal_id": "1", "cwd": "/p" } },
+        }));
+        assert_eq!(begun[0]["cwd"], "/p", "{begun:?}");
+        assert_eq!(begun[1]["status"], "pending");
+        assert!(begun[1].get("_meta").is_none());
+        let ended = converts(json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "failed",
+            "_meta": {
+                "crow": { "cancelled": true },
+                "terminal_output": { "terminal_id": "1", "data": "aGk=" },
+                "terminal_exit": { "terminal_id": "1", "exit_code": null, "signal": "SIGKILL" },
+            },
+        }));
+        assert_eq!(ended[1]["exitStatus"], json!({ "signal": "SIGKILL" }));
+        assert_eq!(ended[2]["status"], "cancelled");
+    }
+
+    #[test]
+    fn differences_are_written_as_git_does() {
+        let shown = converts(json!({
+            "sessionUpdate": "tool_call_update", "toolCallId": "1", "content": [
+                { "type": "diff", "path": "/p/a", "oldText": "a\n", "newText": "b\n" },
+                { "type": "diff", "path": "/p/new", "newText": "n\n" },
+            ],
+        }));
+        let text = |item: usize| shown[0]["content"][item]["patch"]["text"].as_str().unwrap();
+        let changed = "diff --git a/p/a b/p/a\n--- a/p/a\n+++ b/p/a\n@@ -1 +1 @@\n-a\n+b\n";
+        assert_eq!(text(0), changed);
+        assert!(text(1).contains("new file mode 100644\n--- /dev/null"), "{}", text(1));
+    }
+
+    #[test]
+    fn methods_of_version_1_alone_are_unknown() {
+        for method in ["session/load", "session/set_mode", "authenticate", "logout", "nes/start"] {
+            let refused = request(method, &json!({})).unwrap_err();
+            assert_eq!(i32::from(refused.code), -32601, "{method}");
+        }
+        let from = json!({ "sessionId": "s", "cwd": "/", "replayFrom": { "type": "_other" } });
+        assert_eq!(i32::from(request("session/resume", &from).unwrap_err().code), -32602);
     }
 }

@@ -1,23 +1,32 @@
 //! The remote transport: one endpoint over HTTP, with server-sent events or WebSocket.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use agent_client_protocol::{Agent, Client, ConnectTo, Error};
 use agent_client_protocol_http::{AcpHttpServer, ServerOptions};
 use axum::{
-    Router,
-    extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    RequestExt as _, Router,
+    extract::{Request, State, WebSocketUpgrade},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
 use tokio::net::TcpListener;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     connection::Connection,
+    events::{CONNECTION, EventStreams},
     serve::{AcpError, AcpServer, Shared, agent},
-    wire::Wire,
+    socket::messages,
+    wire::{LONGEST_LINE, Wire},
 };
 
 /// What a client must show to be served over HTTP: `Authorization: Bearer TOKEN`.
@@ -54,17 +63,30 @@ impl fmt::Debug for AccessToken {
     }
 }
 
+/// Where clients are served.
+const ENDPOINT: &str = "/acp";
+
 /// Who is let in.
 #[derive(Debug, Clone)]
 struct Door {
     token: Option<AccessToken>,
 }
 
+/// Who lets clients in, and serves those that speak over a WebSocket.
+#[derive(Debug, Clone)]
+struct Hall {
+    door: Door,
+    server: AcpServer,
+    streams: EventStreams,
+    /// How many sockets there were.
+    sockets: Arc<AtomicU64>,
+    ending: TaskTracker,
+    ended: CancellationToken,
+}
+
 impl AcpServer {
     /// Serves clients over HTTP at `/acp` until `stop` is there. Whoever shows no `token` is refused; without one, only a
     /// listener on a loopback address is served, and only to programs of this machine: pages of a browser are refused.
-    ///
-    /// Over this transport, what a client does not read waits in memory.
     pub async fn serve_http(
         &self,
         listener: TcpListener,
@@ -77,44 +99,53 @@ impl AcpServer {
                 "{address} can be reached by others, so a token is needed"
             )));
         }
-        let ending = TaskTracker::new();
-        let router = self.router(Door { token }, &ending);
+        let (ending, ended) = (TaskTracker::new(), CancellationToken::new());
+        let router = self.router(Hall {
+            door: Door { token },
+            server: self.clone(),
+            streams: EventStreams::default(),
+            sockets: Arc::default(),
+            ending: ending.clone(),
+            ended: ended.clone(),
+        });
         let served = axum::serve(listener, router);
         let result = tokio::select! {
             result = served => result.map_err(|error| AcpError::new(error.to_string())),
             () = stop => Ok(()),
         };
+        ended.cancel();
         self.shared().end_all().await;
         ending.close();
         ending.wait().await;
         result
     }
 
-    fn router(&self, door: Door, ending: &TaskTracker) -> Router {
-        let (shared, ending) = (Arc::clone(self.shared()), ending.clone());
-        let server = AcpHttpServer::new(move || Component {
-            shared: Arc::clone(&shared),
-            ending: ending.clone(),
+    fn router(&self, hall: Hall) -> Router {
+        let (shared, ending) = (Arc::clone(self.shared()), hall.ending.clone());
+        let server = AcpHttpServer::new(move || {
+            let ways = EventStreams::begin();
+            let connection = Connection::new(Arc::clone(&shared), ways);
+            Component { shared: Arc::clone(&shared), connection, ending: ending.clone() }
         });
-        let options = ServerOptions::default().with_health_endpoint(false);
+        let options = ServerOptions::default().with_path(ENDPOINT).with_health_endpoint(false);
         let router = server.with_options(options).into_router();
-        router.layer(middleware::from_fn_with_state(door, admit))
+        router.layer(middleware::from_fn_with_state(hall, admit))
     }
 }
 
 /// The agent of one connection.
 struct Component {
     shared: Arc<Shared>,
+    connection: Arc<Connection>,
     ending: TaskTracker,
 }
 
 impl ConnectTo<Client> for Component {
     async fn connect_to(self, client: impl ConnectTo<Agent>) -> Result<(), Error> {
-        let connection = Connection::new(Arc::clone(&self.shared));
-        self.shared.connected(&connection);
+        self.shared.connected(&self.connection);
         // The transport drops what it does not need any more, wherever it is.
-        let closing = Closing { connection: Arc::clone(&connection), ending: self.ending };
-        let agent = agent(&connection, &Arc::new(Wire::unseen()));
+        let closing = Closing { connection: Arc::clone(&self.connection), ending: self.ending };
+        let agent = agent(&self.connection);
         let served = ConnectTo::<Client>::connect_to(agent, client).await;
         drop(closing);
         served
@@ -135,10 +166,41 @@ impl Drop for Closing {
 }
 
 /// Refuses whoever has no business here.
-async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
-    match refusal(&door, request.headers()) {
-        None => next.run(request).await,
-        Some((status, reason)) => (status, reason).into_response(),
+async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Response {
+    if let Some((status, reason)) = refusal(&hall.door, request.headers()) {
+        return (status, reason).into_response();
+    }
+    let upgrade = request.headers().get(header::UPGRADE);
+    let wants_socket = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    if wants_socket && request.uri().path() == ENDPOINT {
+        return hall.socket(request).await;
+    }
+    hall.streams.answer(request, next).await
+}
+
+impl Hall {
+    /// Serves a client over a WebSocket. The library would, but without a bound on what waits.
+    async fn socket(self, request: Request) -> Response {
+        let upgrade = match request.extract::<WebSocketUpgrade, _>().await {
+            Ok(upgrade) => upgrade,
+            Err(rejection) => return rejection.into_response(),
+        };
+        let upgrade = upgrade.max_message_size(LONGEST_LINE).max_frame_size(LONGEST_LINE);
+        let Self { server, sockets, ending, ended, .. } = self;
+        let number = sockets.fetch_add(1, Ordering::Relaxed);
+        let mut response = upgrade.on_upgrade(move |socket| {
+            ending.track_future(async move {
+                let wire = Arc::new(Wire::default());
+                let transport = messages(socket, Arc::clone(&wire));
+                let served = server.serve_over(transport, wire, ended.cancelled()).await;
+                if let Err(error) = served {
+                    tracing::debug!(%error, "a connection over a WebSocket broke down");
+                }
+            })
+        });
+        // It names the connection to people who look for it: nothing can be asked with it.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from(number));
+        response
     }
 }
 

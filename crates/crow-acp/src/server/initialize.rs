@@ -60,7 +60,7 @@ fn capabilities() -> AgentCapabilities {
     AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-        .mcp_capabilities(McpCapabilities::new().http(true))
+        .mcp_capabilities(McpCapabilities::new().http(true).acp(true))
         .session_capabilities(sessions)
         .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()))
 }

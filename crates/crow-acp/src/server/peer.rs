@@ -5,8 +5,9 @@ use std::{fmt, future::Future, pin::Pin};
 use agent_client_protocol::{
     Error,
     v1::schema::{
-        ContentBlock, CreateElicitationRequest, CreateElicitationResponse, PromptResponse,
-        RequestPermissionRequest, RequestPermissionResponse, SessionId,
+        ContentBlock, CreateElicitationRequest, CreateElicitationResponse, MessageMcpRequest,
+        MessageMcpResponse, PromptResponse, RequestPermissionRequest, RequestPermissionResponse,
+        SessionId,
     },
 };
 
@@ -17,8 +18,8 @@ pub(super) type Waited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The client, as a session sees it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
-    /// Waits until one more update may be sent.
-    fn room(&self) -> Waited<'_, ()>;
+    /// Waits until one more update of a session may be sent.
+    fn room<'a>(&'a self, session: &'a SessionId) -> Waited<'a, ()>;
 
     /// Sends an update. What a client that is gone does not get is lost: the log has it.
     fn update(&self, update: Outgoing);
@@ -34,6 +35,10 @@ pub(super) trait Peer: Send + Sync + fmt::Debug {
         &self,
         request: CreateElicitationRequest,
     ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
+
+    /// Asks something of a server of tools that the client serves. Dropping the future withdraws it.
+    fn mcp(&self, request: MessageMcpRequest)
+    -> Waited<'static, Result<MessageMcpResponse, Error>>;
 
     /// Tells how far a session is, where the protocol has words for it.
     fn progress(&self, session: &SessionId, progress: Progress<'_>);

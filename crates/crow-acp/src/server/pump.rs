@@ -311,6 +311,7 @@ impl Pump {
             }
             Request::Refresh => {
                 self.published.tell_title(&self.handle, &mut self.out);
+                self.published.tell_options(&mut self.out).await;
                 self.flush().await;
             }
         }
@@ -348,7 +349,7 @@ impl Pump {
     /// Sends what is to be sent, as the client takes it.
     pub(super) async fn flush(&mut self) {
         for update in merged(std::mem::take(&mut self.out)) {
-            self.peer.room().await;
+            self.peer.room(&self.root).await;
             self.peer.update(update);
         }
     }

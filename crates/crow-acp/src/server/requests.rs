@@ -20,7 +20,7 @@ pub(super) enum Request {
     },
     /// To set an option.
     Set { option: OptionName, value: OptionValue, reply: Reply<Vec<SessionConfigOption>> },
-    /// To say how a title was changed, and what else may have changed.
+    /// To say how title and options were changed from elsewhere.
     Refresh,
 }
 

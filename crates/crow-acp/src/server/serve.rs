@@ -21,6 +21,7 @@ use super::{
     connection::Connection,
     identity::AcpIdentity,
     v1, v2,
+    ways::Ways,
     wire::{Wire, lines},
 };
 
@@ -90,10 +91,22 @@ impl AcpServer {
         outgoing: impl AsyncWrite + Send + Unpin + 'static,
         stop: impl Future<Output = ()>,
     ) -> Result<(), AcpError> {
-        let connection = Connection::new(Arc::clone(&self.shared));
         let wire = Arc::new(Wire::default());
         let transport = lines(incoming, outgoing, Arc::clone(&wire));
-        let agent = agent(&connection, &wire);
+        self.serve_over(transport, wire, stop).await
+    }
+
+    /// Serves one client over a transport that counts on its way.
+    pub(super) async fn serve_over(
+        &self,
+        transport: impl ConnectTo<Agent>,
+        wire: Arc<Wire>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), AcpError> {
+        let ways = Arc::new(Ways::One(Arc::clone(&wire)));
+        let connection = Connection::new(Arc::clone(&self.shared), ways);
+        self.shared.connected(&connection);
+        let agent = agent(&connection);
         let mut served = pin!(ConnectTo::<Agent>::connect_to(transport, agent));
         let early = tokio::select! {
             result = &mut served => Some(result),
@@ -123,11 +136,11 @@ impl AcpServer {
 }
 
 /// Makes the agent of a connection: the client's first word says which version it speaks.
-pub(super) fn agent(connection: &Arc<Connection>, wire: &Arc<Wire>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: &Arc<Connection>) -> impl ConnectTo<Client> {
     Agent
         .protocol_router()
-        .with_v1(v1::agent(Arc::clone(connection), Arc::clone(wire)))
-        .with_v2(v2::agent(Arc::clone(connection), Arc::clone(wire)))
+        .with_v1(v1::agent(Arc::clone(connection)))
+        .with_v2(v2::agent(Arc::clone(connection)))
 }
 
 /// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
@@ -150,6 +163,12 @@ impl Shared {
         let all: Vec<_> =
             self.connections().drain(..).filter_map(|known| known.upgrade()).collect();
         join_all(all.iter().map(|connection| connection.end())).await;
+    }
+
+    /// Has all connections tell their clients what changed of their sessions beside what happened in them.
+    pub(super) fn refresh_sessions(&self) {
+        let all: Vec<_> = self.connections().iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|connection| connection.refresh_sessions());
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {

@@ -1,6 +1,10 @@
 //! What a client says of a session, in words of the product.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use agent_client_protocol::{
     Error,
@@ -9,7 +13,7 @@ use agent_client_protocol::{
 use crow_core::mcp::{McpServerConfig, McpTransport};
 use crow_runtime::{SessionSetup, SystemPrompt};
 
-use super::fault::invalid;
+use super::{fault::invalid, links::Links, peer::Peer};
 
 /// What a client says of a session that it makes or opens.
 pub(super) struct Setup {
@@ -19,16 +23,38 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Puts it into words of the product, over what holds for all sessions.
-    pub(super) fn over(self, defaults: &SessionSetup) -> Result<SessionSetup, Error> {
+    /// Takes over what a request of any kind says of a session.
+    pub(super) fn new(
+        additional_directories: Vec<PathBuf>,
+        mcp_servers: Vec<McpServer>,
+        system_prompt: Option<PromptOfClient>,
+    ) -> Self {
+        Self { additional_directories, mcp_servers, system_prompt }
+    }
+
+    /// Puts it into words of the product, over what holds for all sessions. Servers of the client's own are spoken to
+    /// through `links`.
+    pub(super) fn over(
+        self,
+        defaults: &SessionSetup,
+        links: &Arc<Links>,
+        peer: &Arc<dyn Peer>,
+    ) -> Result<SessionSetup, Error> {
         let Self { additional_directories, mcp_servers, system_prompt } = self;
         for folder in &additional_directories {
             absolute(folder, "additionalDirectories")?;
         }
         let mut setup = defaults.clone();
         setup.additional_directories = Some(additional_directories);
+        let mut ids = HashSet::new();
         for server in mcp_servers {
-            setup.mcp_servers.push(mcp_server(server)?);
+            if let McpServer::Acp(own) = &server
+                && !ids.insert(own.server_id.clone())
+            {
+                let id = &own.server_id;
+                return Err(invalid(format!("mcpServers: two servers have the id {id}")));
+            }
+            setup.mcp_servers.push(mcp_server(server, links, peer)?);
         }
         if let Some(prompt) = system_prompt {
             setup.system_prompt = Some(text_of(prompt)?);
@@ -45,7 +71,11 @@ pub(super) fn absolute(path: &Path, field: &str) -> Result<(), Error> {
     Err(invalid(format!("{field}: {} is not an absolute path", path.display())))
 }
 
-fn mcp_server(server: McpServer) -> Result<McpServerConfig, Error> {
+fn mcp_server(
+    server: McpServer,
+    links: &Arc<Links>,
+    peer: &Arc<dyn Peer>,
+) -> Result<McpServerConfig, Error> {
     match server {
         McpServer::Stdio(stdio) => {
             let env = stdio.env.into_iter().map(|variable| (variable.name, variable.value));
@@ -65,11 +95,12 @@ fn mcp_server(server: McpServer) -> Result<McpServerConfig, Error> {
             let transport = McpTransport::Http { url: http.url, headers: headers.collect() };
             Ok(McpServerConfig { name: http.name, transport })
         }
+        McpServer::Acp(own) => Ok(links.server(peer, own)),
         McpServer::Sse(sse) => Err(invalid(format!(
-            "mcpServers: {} speaks the old SSE transport; only stdio and streamable HTTP are supported",
+            "mcpServers: {} speaks the old SSE transport; only stdio, streamable HTTP and acp are supported",
             sse.name
         ))),
-        _ => Err(invalid("mcpServers: only stdio and streamable HTTP are supported")),
+        _ => Err(invalid("mcpServers: only stdio, streamable HTTP and acp are supported")),
     }
 }
 

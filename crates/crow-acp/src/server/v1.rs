@@ -10,10 +10,11 @@ use agent_client_protocol::{
             self as schema, AgentResponse, AuthenticateResponse, ClientNotification, ClientRequest,
             CloseSessionResponse, ContentBlock, CreateElicitationRequest,
             CreateElicitationResponse, DeleteSessionResponse, ExtResponse, ForkSessionResponse,
-            LoadSessionResponse, LogoutResponse, NewSessionResponse, PromptRequest,
-            RequestPermissionRequest, RequestPermissionResponse, ResumeSessionResponse,
-            SessionConfigOptionValue, SessionNotification, SetSessionConfigOptionRequest,
-            SetSessionConfigOptionResponse, SetSessionModeResponse, SetSessionTitleResponse,
+            LoadSessionResponse, LogoutResponse, MessageMcpRequest, MessageMcpResponse,
+            NewSessionResponse, PromptRequest, RequestPermissionRequest, RequestPermissionResponse,
+            ResumeSessionResponse, SessionConfigOptionValue, SessionNotification,
+            SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeResponse,
+            SetSessionTitleResponse,
         },
     },
 };
@@ -27,10 +28,12 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
+    parsed::ParsedRequest,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
+    providers,
     requests::{OptionName, OptionValue, Request},
     setup::Setup,
-    wire::Wire,
+    ways::Ways,
 };
 use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
 
@@ -38,18 +41,19 @@ use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
 #[derive(Debug)]
 struct PeerV1 {
     to: ConnectionTo<Client>,
-    wire: Arc<Wire>,
+    ways: Arc<Ways>,
 }
 
 impl Peer for PeerV1 {
-    fn room(&self) -> Waited<'_, ()> {
-        Box::pin(self.wire.room())
+    fn room<'a>(&'a self, session: &'a schema::SessionId) -> Waited<'a, ()> {
+        Box::pin(async move { self.ways.of(&session.0).room().await })
     }
 
     fn update(&self, update: Outgoing) {
         let Outgoing { session_id, update } = update;
+        let way = self.ways.of(&session_id.0);
         if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
-            self.wire.sent();
+            way.sent();
         }
     }
 
@@ -70,33 +74,53 @@ impl Peer for PeerV1 {
         Box::pin(sent.block_task())
     }
 
+    fn mcp(
+        &self,
+        request: MessageMcpRequest,
+    ) -> Waited<'static, Result<MessageMcpResponse, Error>> {
+        let sent = self.to.send_request(request);
+        Box::pin(sent.block_task())
+    }
+
     /// The answer to a prompt is all that this version says.
     fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
 }
 
 /// Makes the agent of a connection that speaks version 1.
-pub(super) fn agent(connection: Arc<Connection>, wire: Arc<Wire>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
         .v1()
         .name(name)
         .on_receive_request(
-            async move |request: ClientRequest, responder, to: ConnectionTo<Client>| {
-                let peer = Arc::new(PeerV1 { to, wire: Arc::clone(&wire) });
+            async move |ParsedRequest(request): ParsedRequest,
+                        responder,
+                        to: ConnectionTo<Client>| {
+                let peer = Arc::new(PeerV1 { to, ways: Arc::clone(&connection.ways) });
                 request_of(&connection, peer, request, responder.cast())
             },
             agent_client_protocol::on_receive_request!(),
         )
         .on_receive_notification(
             async move |notification: ClientNotification, _| {
-                if let ClientNotification::CancelNotification(cancel) = notification {
-                    told.cancel(&id_of(&cancel.session_id));
-                }
+                notification_of(&told, notification);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
+}
+
+/// Takes in what a client tells.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
+pub(super) fn notification_of(connection: &Connection, notification: ClientNotification) {
+    match notification {
+        ClientNotification::CancelNotification(cancel) => {
+            connection.cancel(&id_of(&cancel.session_id));
+        }
+        ClientNotification::MessageMcpNotification(news) => connection.links.told(news),
+        _ => {}
+    }
 }
 
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
@@ -111,6 +135,7 @@ fn request_of(
         ClientRequest::InitializeRequest(request) => {
             connection.knows(ClientAbilities::from(&request));
             let answer = initialize::initialize(&connection.shared.identity, &request);
+            let answer = providers::announced(&connection.shared, answer);
             responder.respond(AgentResponse::InitializeResponse(answer))
         }
         _ if !connection.is_introduced() => {
@@ -184,7 +209,7 @@ async fn answer_of(
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
-async fn session(
+pub(super) async fn session(
     connection: &Connection,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
@@ -196,21 +221,21 @@ async fn session(
     };
     Ok(match request {
         ClientRequest::NewSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let (id, options, modes) = shown(connection.create(peer, request.cwd, setup).await?);
             let answer = NewSessionResponse::new(id).modes(modes).config_options(options);
             AgentResponse::NewSessionResponse(answer)
         }
         ClientRequest::LoadSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::Everything).await?;
             let (_, options, modes) = shown(opened);
@@ -218,11 +243,11 @@ async fn session(
             AgentResponse::LoadSessionResponse(answer)
         }
         ClientRequest::ResumeSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::FromHereOn).await?;
             let (_, options, modes) = shown(opened);
@@ -230,11 +255,11 @@ async fn session(
             AgentResponse::ResumeSessionResponse(answer)
         }
         ClientRequest::ForkSessionRequest(request) => {
-            let setup = Setup {
-                additional_directories: request.additional_directories,
-                mcp_servers: request.mcp_servers,
-                system_prompt: request.system_prompt,
-            };
+            let setup = Setup::new(
+                request.additional_directories,
+                request.mcp_servers,
+                request.system_prompt,
+            );
             let id = id_of(&request.session_id);
             let (id, options, modes) = shown(connection.fork(peer, id, setup).await?);
             let answer = ForkSessionResponse::new(id).modes(modes).config_options(options);
@@ -275,6 +300,15 @@ async fn stored(connection: &Connection, request: ClientRequest) -> Result<Agent
         ClientRequest::LogoutRequest(_) => {
             host.logout().await.map_err(|error| host_error(&error))?;
             AgentResponse::LogoutResponse(LogoutResponse::new())
+        }
+        ClientRequest::ListProvidersRequest(_) => {
+            AgentResponse::ListProvidersResponse(providers::list(connection).await?)
+        }
+        ClientRequest::SetProviderRequest(request) => {
+            AgentResponse::SetProviderResponse(providers::set(connection, request).await?)
+        }
+        ClientRequest::DisableProviderRequest(request) => {
+            AgentResponse::DisableProviderResponse(providers::disable(connection, request).await?)
         }
         ClientRequest::ExtMethodRequest(request) => {
             let params = request.params.get();

@@ -18,17 +18,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The longest line that is read, in bytes: pictures come as base64 in one line.
-const LONGEST_LINE: usize = 64 << 20;
+/// The longest message that is read, in bytes: pictures come as base64 in one.
+pub(super) const LONGEST_LINE: usize = 64 << 20;
 
 /// What stands in place of a line that cannot be one: the library answers it with a parse error.
-const JUNK: &str = "{";
+pub(super) const JUNK: &str = "{";
 
 /// How many updates may wait to be written before those who make more of them wait.
 const WAITING_UPDATES: u64 = 256;
 
 /// How the line of an update begins, after the opening brace.
-const UPDATE: &str = "\"method\":\"session/update\"";
+const UPDATE: &[u8] = b"\"method\":\"session/update\"";
 /// Where that stands at the latest.
 const UPDATE_WITHIN: usize = 64;
 
@@ -42,21 +42,14 @@ pub(super) struct Wire {
     written: AtomicU64,
     moved: Notify,
     ended: CancellationToken,
-    /// Nobody says what is written: nothing is waited for.
-    unseen: bool,
 }
 
 impl Wire {
-    /// Makes the way to a client of which nobody says what is written.
-    pub(super) fn unseen() -> Self {
-        Self { unseen: true, ..Self::default() }
-    }
-
     /// Waits until one more update may be sent. Returns at once where nothing waits.
     pub(super) async fn room(&self) {
         loop {
             let moved = self.moved.notified();
-            if self.unseen || self.waiting() < WAITING_UPDATES {
+            if self.waiting() < WAITING_UPDATES {
                 return;
             }
             moved.await;
@@ -66,6 +59,11 @@ impl Wire {
     /// Waits until the client has said its last word, or takes nothing any more.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// Keeps in mind that the client has said its last word, or takes nothing any more.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
     }
 
     /// Returns whether the client is gone.
@@ -82,9 +80,10 @@ impl Wire {
         self.sent.load(Ordering::Acquire).saturating_sub(self.written.load(Ordering::Acquire))
     }
 
-    fn written(&self, line: &str) {
-        let head = line.get(..UPDATE_WITHIN).unwrap_or(line);
-        if head.contains(UPDATE) {
+    /// Counts a message that is written, if it is an update.
+    pub(super) fn written(&self, message: &[u8]) {
+        let head = message.get(..UPDATE_WITHIN).unwrap_or(message);
+        if head.windows(UPDATE.len()).any(|part| part == UPDATE) {
             self.written.fetch_add(1, Ordering::AcqRel);
             self.moved.notify_waiters();
         }
@@ -189,7 +188,7 @@ impl<W: AsyncWrite + Unpin> Sink<String> for LineSink<W> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, line: String) -> io::Result<()> {
-        self.wire.written(&line);
+        self.wire.written(line.as_bytes());
         self.line = line.into_bytes();
         self.line.push(b'\n');
         self.written = 0;
@@ -245,9 +244,9 @@ mod tests {
         }
         let mut room = std::pin::pin!(wire.room());
         assert!(futures_util::poll!(room.as_mut()).is_pending());
-        wire.written("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+        wire.written(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
         assert!(futures_util::poll!(room.as_mut()).is_pending(), "an answer is no update");
-        wire.written("{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}");
+        wire.written(b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}");
         assert!(futures_util::poll!(room.as_mut()).is_ready());
     }
 }

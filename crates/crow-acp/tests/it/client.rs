@@ -71,7 +71,8 @@ impl Product {
         let (read, write) = tokio::io::split(ours);
         let lines = BufReader::new(read).lines();
         let seen = VecDeque::new();
-        Client { write: Some(write), lines, serving, next_id: 0, seen, cwd: self.cwd() }
+        let cwd = self.cwd();
+        Client { write: Some(write), lines, serving, next_id: 0, seen, cwd, check: |_| {} }
     }
 
     /// Connects a client that has introduced itself.
@@ -91,6 +92,8 @@ pub(crate) struct Client {
     /// What came and was not asked for, the oldest first.
     pub(crate) seen: VecDeque<Value>,
     cwd: PathBuf,
+    /// What every message must fulfil.
+    pub(crate) check: fn(&Value),
 }
 
 impl Client {
@@ -179,7 +182,9 @@ impl Client {
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let line = timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("nothing comes").unwrap()?;
-        Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        let message = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        (self.check)(&message);
+        Some(message)
     }
 
     /// Takes the updates that came so far.

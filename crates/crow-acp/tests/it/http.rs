@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use crow_acp::AccessToken;
-use crow_testkit::scripted::{reply, text};
+use crow_testkit::scripted::{Play, call, reply, text};
+use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -11,8 +12,12 @@ use tokio::{
     sync::oneshot,
     task::JoinSet,
 };
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{Message, client::IntoClientRequest as _},
+};
 
-use crate::client::Product;
+use crate::client::{Product, said};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
@@ -64,6 +69,15 @@ impl Listening {
         events
     }
 
+    /// Opens a WebSocket.
+    async fn socket(&self) -> WebSocketStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (socket, response) =
+            client_async(format!("ws://{}/acp", self.address), stream).await.unwrap();
+        assert!(response.headers().contains_key("acp-connection-id"));
+        socket
+    }
+
     async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.serving.join_next().await.unwrap().unwrap();
@@ -81,6 +95,56 @@ async fn until(events: &mut BufReader<TcpStream>, fits: impl Fn(&Value) -> bool)
                 return message;
             }
         }
+    }
+}
+
+/// More updates than may wait.
+const MANY: usize = 90;
+
+/// A turn of many steps, each with a call and a text.
+fn many_steps() -> impl Iterator<Item = Play> {
+    let step = |n: usize| {
+        let word = text(&format!("step {n};"));
+        let arguments = json!({ "path": "a.txt" });
+        if n == MANY {
+            reply([word])
+        } else {
+            reply([word, call(&n.to_string(), "read_file", arguments)])
+        }
+    };
+    (1..=MANY).map(step)
+}
+
+fn all_words() -> String {
+    (1..=MANY).flat_map(|n| ["step ".to_owned(), n.to_string(), ";".to_owned()]).collect()
+}
+
+/// Lets the whole turn happen while nothing is read.
+async fn played(product: &Product) {
+    while product.model.requests().len() < MANY {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Sends a message over a WebSocket.
+async fn send(socket: &mut WebSocketStream<TcpStream>, message: &Value) {
+    socket.send(Message::text(message.to_string())).await.unwrap();
+}
+
+/// Reads from a WebSocket until a message fits. Returns it, and the updates before it.
+async fn read_until(
+    socket: &mut WebSocketStream<TcpStream>,
+    fits: impl Fn(&Value) -> bool,
+) -> (Value, Vec<Value>) {
+    let mut updates = Vec::new();
+    loop {
+        let message = socket.next().await.unwrap().unwrap();
+        let Message::Text(message) = message else { continue };
+        let message: Value = serde_json::from_str(&message).unwrap();
+        if fits(&message) {
+            return (message, updates);
+        }
+        updates.push(message["params"]["update"].clone());
     }
 }
 
@@ -149,4 +213,97 @@ async fn an_address_that_others_reach_needs_a_token() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let served = product.server.serve_http(listener, None, std::future::pending()).await;
     assert!(served.unwrap_err().to_string().contains("token"));
+}
+
+/// Makes a session over a WebSocket.
+async fn session(product: &Product, socket: &mut WebSocketStream<TcpStream>) -> String {
+    send(socket, &hello()).await;
+    let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
+    send(socket, &json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params }))
+        .await;
+    let (made, _) = read_until(socket, |message| message["id"] == 2).await;
+    made["result"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+fn prompt(session: &str) -> Value {
+    let prompt = json!([{ "type": "text", "text": "hi" }]);
+    let params = json!({ "sessionId": session, "prompt": prompt });
+    json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": params })
+}
+
+#[tokio::test]
+async fn a_client_that_reads_its_websocket_late_gets_everything() {
+    let product = Product::new(many_steps());
+    std::fs::write(product.cwd().join("a.txt"), "a").unwrap();
+    let server = Listening::start(&product, None).await;
+    let mut socket = server.socket().await;
+    let session = session(&product, &mut socket).await;
+    send(&mut socket, &prompt(&session)).await;
+    played(&product).await;
+    let (end, updates) = read_until(&mut socket, |message| message["id"] == 3).await;
+    assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
+    assert_eq!(said(&updates), all_words());
+    assert!(updates.len() > 300, "more than may wait: {}", updates.len());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_its_events_late_gets_everything() {
+    let product = Product::new(many_steps());
+    std::fs::write(product.cwd().join("a.txt"), "a").unwrap();
+    let server = Listening::start(&product, None).await;
+    let (_, answer) = server.post("", &hello()).await;
+    let id = format!("Acp-Connection-Id: {}\r\n", header(&answer, "acp-connection-id"));
+    let mut events = server.events(&id).await;
+    let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
+    let new = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params });
+    server.post(&id, &new).await;
+    let made = until(&mut events, |message| message["id"] == 2).await;
+    let session = made["result"]["sessionId"].as_str().unwrap();
+    let of_session = format!("{id}Acp-Session-Id: {session}\r\n");
+    server.post(&of_session, &prompt(session)).await;
+    played(&product).await;
+    let mut events = server.events(&of_session).await;
+    let mut updates = Vec::new();
+    loop {
+        let message = until(&mut events, |_| true).await;
+        if message["id"] == 3 {
+            assert_eq!(message["result"]["stopReason"], "end_turn", "{message}");
+            break;
+        }
+        updates.push(message["params"]["update"].clone());
+    }
+    assert_eq!(said(&updates), all_words());
+    assert!(updates.len() > 300, "more than may wait: {}", updates.len());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_no_text_is_answered_and_the_next_one_is_read() {
+    let product = Product::new([]);
+    let server = Listening::start(&product, None).await;
+    let mut socket = server.socket().await;
+    send(&mut socket, &hello()).await;
+    read_until(&mut socket, |message| message["id"] == 1).await;
+    socket.send(Message::binary(vec![0, 1, 2])).await.unwrap();
+    socket.send(Message::text("no json")).await.unwrap();
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {} });
+    send(&mut socket, &list).await;
+    let (listed, errors) = read_until(&mut socket, |message| message["id"] == 2).await;
+    assert_eq!(listed["result"]["sessions"], json!([]));
+    assert_eq!(errors.len(), 2, "both are answered");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_browser_opens_no_websocket_without_a_token() {
+    let product = Product::new([]);
+    let server = Listening::start(&product, None).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let url = format!("ws://{}/acp", server.address);
+    let mut request = url.into_client_request().unwrap();
+    request.headers_mut().insert("origin", "http://localhost".parse().unwrap());
+    let refused = client_async(request, stream).await.unwrap_err().to_string();
+    assert!(refused.contains("403"), "{refused}");
+    server.stop().await;
 }

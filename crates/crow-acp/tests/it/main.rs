@@ -12,6 +12,7 @@ mod client;
 mod http;
 mod library_client;
 mod pressure;
+mod providers;
 mod questions;
 mod sessions;
 mod turns;

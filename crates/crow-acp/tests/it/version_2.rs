@@ -1,18 +1,55 @@
 //! Version 2 of the protocol.
 
+use agent_client_protocol::v2::schema as v2;
 use crow_testkit::scripted::{call, reply, text};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Product, said};
 
 async fn connect(product: &Product) -> Client {
     let mut client = product.connect_with(1 << 20);
+    client.check = conforms;
     let info = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": 2, "info": info, "capabilities": {} });
     let hello = client.request("initialize", params).await;
     assert_eq!(hello["result"]["protocolVersion"], 2, "{hello}");
     assert_eq!(hello["result"]["authMethods"][0]["methodId"], "configured");
     client
+}
+
+/// Reads a message with the types of the protocol: nothing may be lost, and no kind unknown.
+fn conforms(message: &Value) {
+    let (params, result) = (&message["params"], &message["result"]);
+    match message["method"].as_str() {
+        Some("session/update") => {
+            let read = same::<v2::UpdateSessionNotification>(params);
+            assert!(!matches!(read.update, v2::SessionUpdate::Other(_)), "{message}");
+        }
+        Some("session/request_permission") => {
+            let read = same::<v2::RequestPermissionRequest>(params);
+            assert!(matches!(read.subject, Some(v2::RequestPermissionSubject::ToolCall(_))));
+        }
+        Some("elicitation/create") => drop(same::<v2::CreateElicitationRequest>(params)),
+        Some(method) => panic!("unknown method {method}"),
+        None if result["protocolVersion"].is_number() => {
+            drop(same::<v2::InitializeResponse>(result));
+        }
+        None if result["sessionId"].is_string() => drop(same::<v2::NewSessionResponse>(result)),
+        None if result["configOptions"].is_array() => {
+            drop(same::<v2::ResumeSessionResponse>(result));
+        }
+        None if result["providers"].is_array() => drop(same::<v2::ListProvidersResponse>(result)),
+        None if result["sessions"].is_array() => drop(same::<v2::ListSessionsResponse>(result)),
+        None if result["messageId"].is_string() => drop(same::<v2::PromptResponse>(result)),
+        None => assert!(*result == json!({}) || message["error"].is_object(), "{message}"),
+    }
+}
+
+fn same<T: DeserializeOwned + Serialize>(value: &Value) -> T {
+    let read: T = serde_json::from_value(value.clone()).unwrap_or_else(|e| panic!("{e}: {value}"));
+    assert_eq!(&serde_json::to_value(&read).unwrap(), value);
+    read
 }
 
 fn state(message: &Value, state: &str) -> bool {
@@ -118,4 +155,28 @@ async fn lists_and_ends_of_sessions_are_as_in_version_1() {
     let params = json!({ "sessionId": "nobody", "cwd": product.cwd(), "mcpServers": [] });
     let unknown = client.request("session/resume", params).await;
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+}
+
+#[tokio::test]
+async fn providers_are_listed_and_set_as_in_version_1() {
+    let product = Product::new([]);
+    let mut client = connect(&product).await;
+    let set = json!({
+        "providerId": "main", "apiType": "openai", "baseUrl": "https://gateway.test/v1",
+    });
+    let set = client.request("providers/set", set).await;
+    assert!(set.get("error").is_none(), "{set}");
+    let listed = client.request("providers/list", json!({})).await;
+    let current = json!({ "apiType": "openai", "baseUrl": "https://gateway.test/v1" });
+    assert_eq!(listed["result"]["providers"][0]["current"], current, "{listed}");
+}
+
+#[tokio::test]
+async fn methods_of_version_1_alone_are_refused() {
+    let product = Product::new([]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    let mode = json!({ "sessionId": session, "modeId": "loop" });
+    let refused = client.request("session/set_mode", mode).await;
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
 }

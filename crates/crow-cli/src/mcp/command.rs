@@ -122,6 +122,7 @@ fn reached(transport: &McpTransport) -> (&'static str, String) {
             ("stdio", words.join(" "))
         }
         McpTransport::Http { url, .. } => ("http", url.clone()),
+        McpTransport::Client(server) => ("acp", server.link().id().to_owned()),
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) fn expand(
                 .map(|(name, value)| Ok((name, text(value)?)))
                 .collect::<Result<_, _>>()?,
         },
+        // Nobody wrote anything of it.
+        McpTransport::Client(server) => McpTransport::Client(server),
     })
 }
 

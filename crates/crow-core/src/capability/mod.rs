@@ -6,6 +6,7 @@ mod clock;
 mod containment;
 mod http;
 mod jobs;
+mod link;
 mod outside;
 mod piped;
 mod processes;
@@ -20,6 +21,7 @@ pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
 pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
+pub use link::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest};
 pub use outside::OutsideCalls;
 pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};
 pub use processes::{

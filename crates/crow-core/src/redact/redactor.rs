@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -15,12 +15,15 @@ use super::{RedactedStream, forms::forms};
 
 /// Finds known secrets, in whatever form they are written, and puts [`MARK`](Self::MARK) in their place.
 ///
-/// The default knows none. A clone shares what was prepared.
+/// The default knows none. Clones share what they know, and what any of them [learns](Self::learn).
 #[derive(Clone, Default)]
-pub struct Redactor(Option<Arc<Known>>);
+pub struct Redactor(Arc<RwLock<Arc<Known>>>);
 
-struct Known {
+#[derive(Default)]
+pub(super) struct Known {
     secrets: Vec<String>,
+    /// Those that were learned, the oldest first.
+    learned: Vec<String>,
     /// Made when something is first looked at.
     prepared: OnceLock<Prepared>,
 }
@@ -39,29 +42,42 @@ pub(super) struct Prepared {
 impl Redactor {
     /// Stands in place of a secret.
     pub const MARK: &str = "[redacted by crow]";
+    /// How many learned secrets are known at a time.
+    pub const MOST_LEARNED: usize = 256;
 
     /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let secrets: BTreeSet<String> = secrets
-            .into_iter()
-            .map(|secret| secret.trim().to_owned())
-            .filter(|secret| secret.len() >= super::forms::SHORTEST)
-            .collect();
-        if secrets.is_empty() {
-            return Self::default();
+        let secrets: BTreeSet<String> = long_enough(secrets).collect();
+        let known = Known { secrets: secrets.into_iter().collect(), ..Known::default() };
+        Self(Arc::new(RwLock::new(Arc::new(known))))
+    }
+
+    /// Looks for these secrets as well from now on, in whatever any clone is given. Of those that were learned only the last
+    /// [`MOST_LEARNED`](Self::MOST_LEARNED) are known: keys that are renewed do not add up.
+    pub fn learn(&self, secrets: impl IntoIterator<Item = String>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = known.learned.clone();
+        for secret in long_enough(secrets) {
+            // What is said again is the newest again.
+            learned.retain(|one| *one != secret);
+            learned.push(secret);
         }
-        let known = Known { secrets: secrets.into_iter().collect(), prepared: OnceLock::new() };
-        Self(Some(Arc::new(known)))
+        learned.drain(..learned.len().saturating_sub(Self::MOST_LEARNED));
+        if learned != known.learned {
+            let secrets = known.secrets.clone();
+            *known = Arc::new(Known { secrets, learned, prepared: OnceLock::new() });
+        }
     }
 
     /// Returns whether there is anything to look for.
     pub fn is_active(&self) -> bool {
-        self.0.is_some()
+        self.known().is_some()
     }
 
     /// Returns the text with the mark in place of each secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(prepared) = self.prepared() else { return Cow::Borrowed(text) };
+        let Some(known) = self.known() else { return Cow::Borrowed(text) };
+        let prepared = known.prepared();
         let Some(first) = prepared.find(text, 0) else { return Cow::Borrowed(text) };
         let mut shown = String::with_capacity(text.len());
         let (mut at, mut next) = (0, Some(first));
@@ -126,15 +142,32 @@ impl Redactor {
         RedactedStream::new(self.clone())
     }
 
-    pub(super) fn prepared(&self) -> Option<&Prepared> {
-        let known = self.0.as_ref()?;
-        Some(known.prepared.get_or_init(|| Prepared::new(&known.secrets)))
+    /// Returns what is known at the moment, if there is anything.
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (known.count() > 0).then(|| Arc::clone(&known))
+    }
+}
+
+/// Leaves out what is too short to be looked for.
+fn long_enough(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+    let trimmed = secrets.into_iter().map(|secret| secret.trim().to_owned());
+    trimmed.filter(|secret| secret.len() >= super::forms::SHORTEST)
+}
+
+impl Known {
+    pub(super) fn prepared(&self) -> &Prepared {
+        self.prepared.get_or_init(|| Prepared::new(self.secrets.iter().chain(&self.learned)))
+    }
+
+    fn count(&self) -> usize {
+        self.secrets.len() + self.learned.len()
     }
 }
 
 impl Prepared {
-    fn new(secrets: &[String]) -> Self {
-        let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| forms(secret)).collect();
+    fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
+        let forms: BTreeSet<String> = secrets.flat_map(|secret| forms(secret)).collect();
         let forms: Vec<String> = forms.into_iter().collect();
         let searcher = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -176,6 +209,6 @@ impl Prepared {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({})", self.0.as_ref().map_or(0, |known| known.secrets.len()))
+        write!(f, "Redactor({})", self.known().map_or(0, |known| known.count()))
     }
 }

@@ -16,7 +16,8 @@ impl RedactedStream {
 
     /// Takes the next part in and returns what can be shown by now.
     pub fn push(&mut self, part: String) -> String {
-        let Some(prepared) = self.redactor.prepared() else { return part };
+        let Some(known) = self.redactor.known() else { return part };
+        let prepared = known.prepared();
         let text = if self.held.is_empty() { part } else { std::mem::take(&mut self.held) + &part };
         let mut open = prepared.open_end(&text);
         // A secret that is whole ends what was open before it.

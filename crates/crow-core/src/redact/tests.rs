@@ -60,6 +60,36 @@ fn what_is_too_short_is_left_alone() {
 }
 
 #[test]
+fn what_one_learns_all_clones_know() {
+    let first = Redactor::default();
+    let (clone, mut stream) = (first.clone(), first.stream());
+    assert!(!clone.is_active());
+    first.learn(["learned-0123".to_owned(), "short".to_owned()]);
+    assert_eq!(clone.redact("a learned-0123 short"), format!("a {MARK} short"));
+    let shown = stream.push("lear".to_owned()) + &stream.push("ned-0123".to_owned());
+    assert_eq!(shown + &stream.finish(), MARK);
+    assert!(!Redactor::default().is_active(), "others learn nothing");
+}
+
+#[test]
+fn only_the_last_ones_that_were_learned_are_known() {
+    let redactor = redactor();
+    let learned = |number: usize| format!("learned-{number:04}");
+    redactor.learn((0..Redactor::MOST_LEARNED).map(learned));
+    // The first one is said again, so the second one is the oldest.
+    redactor.learn([learned(0), learned(Redactor::MOST_LEARNED)]);
+    for (text, is_known) in [
+        (learned(0), true),
+        (learned(1), false),
+        (learned(2), true),
+        (learned(Redactor::MOST_LEARNED), true),
+        (SECRET.to_owned(), true),
+    ] {
+        assert_eq!(redactor.redact(&text) == MARK, is_known, "{text}");
+    }
+}
+
+#[test]
 fn a_secret_never_shows_itself() {
     assert_eq!(format!("{:?} {:?}", redactor(), redactor().stream()).matches("sk-").count(), 0);
 }

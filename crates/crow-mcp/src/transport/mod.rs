@@ -1,10 +1,12 @@
-//! How messages come and go: over the streams of a process, or over HTTP; and what holds for both.
+//! How messages come and go: over the streams of a process, over HTTP or over a link; and what holds for both.
 
 mod guarded;
 mod http;
 mod line;
+mod link;
 mod sse;
 
 pub(crate) use guarded::{CallSlot, Guarded, Wire};
 pub(crate) use http::transport;
 pub(crate) use line::LineTransport;
+pub(crate) use link::{BROKEN, LinkTransport};

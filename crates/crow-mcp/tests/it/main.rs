@@ -9,5 +9,6 @@
 mod hostile;
 mod http;
 mod lazy;
+mod link;
 mod ordinary;
 mod support;

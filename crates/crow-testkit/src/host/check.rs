@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crow_core::{event::AgentEvent, ids::SessionId, message::Block, permission::PermissionMode};
 use crow_runtime::{
-    AgentHandle, AgentHost, CommandOutcome, HostError, ListPlace, NewSession, SessionError,
-    SessionFilter, SessionMetadata, SessionSetup,
+    AgentHandle, AgentHost, CommandOutcome, HostError, ListPlace, NewSession, ProviderAddress,
+    ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute, ProviderStanding, SecretText,
+    SessionError, SessionFilter, SessionMetadata, SessionSetup,
 };
 use futures_util::StreamExt as _;
 
@@ -52,6 +53,61 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
         assert!(host.fork(id, SessionSetup::default()).await.is_err());
     }
     assert!(listed(host, cwd).await.is_empty(), "nothing stays of what was deleted");
+    check_providers(host).await;
+}
+
+/// Where providers are called is what was chosen last, and what cannot be chosen changes nothing.
+async fn check_providers(host: &dyn AgentHost) {
+    if !host.routes_providers() {
+        let refused = host.providers().await;
+        assert!(matches!(refused, Err(HostError::Unsupported { .. })), "{refused:?}");
+        return;
+    }
+    let first = host.providers().await.unwrap();
+    let mut ids: Vec<_> = first.iter().map(|route| route.id.clone()).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), first.len(), "each one is listed once");
+    for route in &first {
+        let own = route.supported.first().expect("something can be spoken").clone();
+        for (id, protocol, base_url) in [
+            (route.id.as_str(), &ProviderProtocol::from("_no-such"), "https://ok.test"),
+            (route.id.as_str(), &own, "no address"),
+            ("no such provider", &own, "https://ok.test"),
+        ] {
+            let refused = host.set_provider(change(id, protocol, base_url)).await;
+            assert!(matches!(refused, Err(HostError::Refused { .. })), "{id} {base_url}");
+        }
+    }
+    host.disable_provider("no such provider").await.unwrap();
+    assert_eq!(host.providers().await.unwrap(), first, "what is refused changes nothing");
+    for (place, route) in first.iter().enumerate() {
+        let disabled = host.disable_provider(&route.id).await;
+        if route.standing == ProviderStanding::Required {
+            assert!(matches!(disabled, Err(HostError::Refused { .. })), "{} is needed", route.id);
+        } else {
+            disabled.unwrap();
+            host.disable_provider(&route.id).await.unwrap();
+            let listed = host.providers().await.unwrap();
+            assert_eq!(listed[place], ProviderRoute { current: None, ..route.clone() });
+        }
+        for protocol in &route.supported {
+            host.set_provider(change(&route.id, protocol, "https://ok.test/v1")).await.unwrap();
+            let base_url = "https://ok.test/v1".to_owned();
+            let current = Some(ProviderAddress { protocol: protocol.clone(), base_url });
+            let listed = host.providers().await.unwrap();
+            assert_eq!(listed[place], ProviderRoute { current, ..route.clone() });
+        }
+    }
+}
+
+fn change(id: &str, protocol: &ProviderProtocol, base_url: &str) -> ProviderChange {
+    let value = SecretText::new("Bearer check-0123456789");
+    ProviderChange {
+        id: id.to_owned(),
+        protocol: protocol.clone(),
+        base_url: SecretText::new(base_url),
+        headers: vec![ProviderHeader { name: "authorization".to_owned(), value }],
+    }
 }
 
 /// What an open session is opened with is set in it.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,8 +16,9 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
-    NewSession, OptionChoice, OptionKind, RuntimeConfig, SessionFilter, SessionMetadata,
-    SessionOption, SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
+    NewSession, OptionChoice, OptionKind, ProviderAddress, ProviderChange, ProviderProtocol,
+    ProviderRoute, ProviderStanding, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption,
+    SessionSetup, SessionSpec, SessionUsage, ShutdownReport,
 };
 
 use serde_json::Value;
@@ -41,7 +42,9 @@ static COMMANDS: [HostCommand; 2] = [
 ];
 
 /// A host whose agents ask a scripted model. It has the permissions and other options, which it keeps with the session and
-/// which change nothing else, and two commands: `echo` is done at once, `greet` is a prompt. It notes what it is asked for.
+/// which change nothing else, and two commands: `echo` is done at once, `greet` is a prompt. Of its two providers `main` is
+/// required; where they are called changes what they are listed with, and what is said of the option `thinking`. It notes
+/// what it is asked for.
 #[derive(Debug)]
 pub struct ScriptedHost {
     model: ScriptedModel,
@@ -50,6 +53,7 @@ pub struct ScriptedHost {
     /// A session stays open until it is closed, whoever else holds a handle.
     open: Mutex<HashMap<SessionId, AgentHandle>>,
     asked: Mutex<Vec<String>>,
+    providers: Mutex<Vec<ProviderRoute>>,
 }
 
 impl ScriptedHost {
@@ -58,12 +62,18 @@ impl ScriptedHost {
         let models = Arc::new(ScriptedModels(model.clone()));
         let policy = PermissionPolicy::new(PermissionMode::FullAuto);
         let runtime = AgentRuntime::new(RuntimeConfig { models, policy, ..config });
-        Self { model, tools, runtime, open: Mutex::default(), asked: Mutex::default() }
+        let (open, asked, providers) =
+            (Mutex::default(), Mutex::default(), Mutex::new(providers()));
+        Self { model, tools, runtime, open, asked, providers }
     }
 
     /// Returns what the host was asked for, as words: `create`, `close ID`.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Vec<ProviderRoute>> {
+        self.providers.lock().unwrap()
     }
 
     fn note(&self, what: impl Into<String>) {
@@ -178,6 +188,11 @@ impl AgentHost for ScriptedHost {
         for (name, kind, values) in OPTIONS {
             options.push(option(name, kind, kept(&handle, name, values), values));
         }
+        if let Some(thinking) = options.iter_mut().find(|option| option.name == "thinking") {
+            // Something that clients see of a provider.
+            let is_there = self.routes().iter().all(|route| route.current.is_some());
+            thinking.description += if is_there { "" } else { ", with a provider disabled" };
+        }
         Ok(options)
     }
 
@@ -232,6 +247,60 @@ impl AgentHost for ScriptedHost {
         self.note("logout");
         Ok(())
     }
+
+    fn routes_providers(&self) -> bool {
+        true
+    }
+
+    async fn providers(&self) -> Result<Vec<ProviderRoute>, HostError> {
+        Ok(self.routes().clone())
+    }
+
+    async fn set_provider(&self, change: ProviderChange) -> Result<(), HostError> {
+        let ProviderChange { id, protocol, base_url, headers } = change;
+        let base_url = base_url.reveal();
+        let names: Vec<_> = headers.iter().map(|header| header.name.as_str()).collect();
+        self.note(format!("provider {id} {protocol} {base_url} {}", names.join(",")));
+        let mut routes = self.routes();
+        let known = routes.iter_mut().find(|route| route.id == id);
+        let route = known.ok_or_else(|| refused(format!("no provider {id}")))?;
+        if !route.supported.contains(&protocol) || !base_url.starts_with("http") {
+            return Err(refused(format!("{id} cannot be called like that")));
+        }
+        route.current = Some(ProviderAddress { protocol, base_url: base_url.to_owned() });
+        Ok(())
+    }
+
+    async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
+        self.note(format!("disable {id}"));
+        match self.routes().iter_mut().find(|route| route.id == id) {
+            Some(ProviderRoute { standing: ProviderStanding::Required, .. }) => {
+                Err(refused(format!("{id} is needed")))
+            }
+            Some(route) => {
+                route.current = None;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The providers that a scripted host has at first.
+fn providers() -> Vec<ProviderRoute> {
+    let route = |id: &str, protocols: &[&str], standing| ProviderRoute {
+        id: id.to_owned(),
+        supported: protocols.iter().map(|name| ProviderProtocol::from(*name)).collect(),
+        standing,
+        current: protocols.first().map(|name| ProviderAddress {
+            protocol: ProviderProtocol::from(*name),
+            base_url: format!("https://{id}.test"),
+        }),
+    };
+    vec![
+        route("main", &["anthropic", "openai"], ProviderStanding::Required),
+        route("other", &["_own"], ProviderStanding::Optional),
+    ]
 }
 
 fn choice(value: &str) -> OptionChoice {

@@ -1,0 +1,151 @@
+//! What a client takes of its streams of events: the library queues without a bound, and does not say.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+};
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, Method},
+    middleware::Next,
+    response::Response,
+};
+use futures_util::StreamExt as _;
+
+use super::ways::Ways;
+
+/// Names a connection.
+pub(super) const CONNECTION: &str = "acp-connection-id";
+/// Names a session.
+const SESSION: &str = "acp-session-id";
+
+tokio::task_local! {
+    /// The ways of the connection that the request under way makes.
+    static MADE: Arc<OnceLock<Arc<Ways>>>;
+}
+
+/// The connections whose clients open streams of events, by their ids.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EventStreams {
+    connections: Arc<Mutex<HashMap<String, Weak<Ways>>>>,
+}
+
+impl EventStreams {
+    /// Makes the ways of a connection, while the request that begins it is answered.
+    pub(super) fn begin() -> Arc<Ways> {
+        let ways = Arc::new(Ways::of_sessions());
+        // Only such requests make connections.
+        drop(MADE.try_with(|made| made.set(Arc::clone(&ways))));
+        ways
+    }
+
+    /// Answers a request, and counts what is taken of a stream that it opens.
+    pub(super) async fn answer(&self, request: Request, next: Next) -> Response {
+        if request.method() == Method::GET {
+            let asked = request.headers().clone();
+            return self.counted(&asked, next.run(request).await);
+        }
+        let made = Arc::new(OnceLock::new());
+        let response = MADE.scope(Arc::clone(&made), next.run(request)).await;
+        if let (Some(ways), Some(id)) = (made.get(), text(response.headers(), CONNECTION)) {
+            let mut connections = self.connections();
+            connections.retain(|_, ways| ways.strong_count() > 0);
+            connections.insert(id.to_owned(), Arc::downgrade(ways));
+        }
+        response
+    }
+
+    fn counted(&self, asked: &HeaderMap, response: Response) -> Response {
+        let (Some(connection), Some(session)) = (text(asked, CONNECTION), text(asked, SESSION))
+        else {
+            return response;
+        };
+        let ways = self.connections().get(connection).and_then(Weak::upgrade);
+        let Some(ways) = ways.filter(|_| response.status().is_success()) else { return response };
+        let way = ways.of(session);
+        response.map(|body| {
+            // An event is a piece of its own. It is taken when there is room for it on the socket.
+            Body::from_stream(body.into_data_stream().inspect(move |piece| {
+                if let Ok(piece) = piece {
+                    way.written(piece);
+                }
+            }))
+        })
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<String, Weak<Ways>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        Router,
+        middleware::{Next, from_fn_with_state},
+        response::{
+            IntoResponse as _,
+            sse::{Event, Sse},
+        },
+        routing::get,
+    };
+    use futures_util::stream;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#;
+
+    fn request(method: &str, session: Option<&str>) -> Request {
+        let request = Request::builder().method(method).uri("/").header(CONNECTION, "c");
+        let request = match session {
+            Some(session) => request.header(SESSION, session),
+            None => request,
+        };
+        request.body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_a_client_takes_of_a_stream_makes_room_on_the_way_of_its_session() {
+        let streams = EventStreams::default();
+        let made = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&made);
+        let begin = move || async move {
+            *kept.lock().unwrap() = Some(EventStreams::begin());
+            [(CONNECTION, "c")].into_response()
+        };
+        let events = || async {
+            let events = stream::repeat(UPDATE).take(1000).map(|data| Event::default().data(data));
+            Sse::new(events.map(Ok::<_, std::convert::Infallible>))
+        };
+        let layer = from_fn_with_state(
+            streams.clone(),
+            |axum::extract::State(streams): axum::extract::State<EventStreams>,
+             request: Request,
+             next: Next| async move { streams.answer(request, next).await },
+        );
+        let router = Router::new().route("/", get(events).post(begin)).layer(layer);
+        router.clone().oneshot(request("POST", None)).await.unwrap();
+        let ways = made.lock().unwrap().clone().unwrap();
+        let way = ways.of("s");
+        for _ in 0..1000 {
+            way.sent();
+        }
+        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_pending());
+        let response = router.oneshot(request("GET", Some("s"))).await.unwrap();
+        let mut taken = response.into_body().into_data_stream();
+        for _ in 0..744 {
+            taken.next().await.unwrap().unwrap();
+        }
+        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_pending(), "256 wait");
+        taken.next().await.unwrap().unwrap();
+        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_ready());
+        assert!(futures_util::poll!(std::pin::pin!(ways.of("other").room())).is_ready());
+    }
+}

@@ -1,0 +1,221 @@
+//! The servers of tools that a client serves itself: what is asked of them over its connection, and what they say meanwhile.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use agent_client_protocol::{
+    Error,
+    schema::MaybeUndefined,
+    v1::schema::{McpServerAcp, MessageMcpNotification, MessageMcpRequest, MessageMcpResponse},
+};
+use async_trait::async_trait;
+use crow_core::{
+    capability::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest},
+    mcp::{ClientServer, McpServerConfig, McpTransport},
+};
+use futures_util::stream;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::peer::{Peer, Waited};
+
+/// How much of what is told of one request may wait. What comes on top of it is lost.
+const WAITING_NEWS: usize = 64;
+/// How many requests of a connection may be under way.
+const REQUESTS: usize = 1024;
+
+/// The servers that the client of a connection serves.
+#[derive(Debug)]
+pub(super) struct Links {
+    /// The number of the next request. No two requests of a connection have the same one.
+    next: AtomicU64,
+    open: Mutex<HashMap<String, Open>>,
+    /// Cancelled when the client is gone.
+    ended: CancellationToken,
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct Open {
+    server: Arc<str>,
+    news: mpsc::Sender<MessageMcpNotification>,
+}
+
+/// What a request is answered with.
+type Answer = Waited<'static, Result<MessageMcpResponse, Error>>;
+
+impl Links {
+    /// Makes those of a connection that holds until `ended` is cancelled.
+    pub(super) fn new(ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { next: AtomicU64::default(), open: Mutex::default(), ended })
+    }
+
+    /// Makes the way to a server over this connection.
+    pub(super) fn server(
+        self: &Arc<Self>,
+        peer: &Arc<dyn Peer>,
+        server: McpServerAcp,
+    ) -> McpServerConfig {
+        let link = Link {
+            id: Arc::clone(&server.server_id.0),
+            peer: Arc::clone(peer),
+            links: Arc::clone(self),
+        };
+        let transport = McpTransport::Client(ClientServer::new(Arc::new(link)));
+        McpServerConfig { name: server.name, transport }
+    }
+
+    /// Takes what a server says of a request. Of one that is not under way nobody wants to know anything. Never waits.
+    pub(super) fn told(&self, news: MessageMcpNotification) {
+        let sender = match self.open().get(news.request_id.0.as_ref()) {
+            Some(open) if open.server == news.server_id.0 => open.news.clone(),
+            Some(_) | None => return,
+        };
+        if sender.try_send(news).is_err() {
+            tracing::debug!("a server of the client says more than is read");
+        }
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        server: Arc<str>,
+    ) -> Option<(Under, mpsc::Receiver<MessageMcpNotification>)> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed).to_string();
+        let (news, receiver) = mpsc::channel(WAITING_NEWS);
+        let mut open = self.open();
+        if open.len() >= REQUESTS {
+            return None;
+        }
+        open.insert(id.clone(), Open { server, news });
+        drop(open);
+        Some((Under { id, links: Arc::clone(self) }, receiver))
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a request in the list of those under way.
+#[derive(Debug)]
+struct Under {
+    id: String,
+    links: Arc<Links>,
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        self.links.open().remove(&self.id);
+    }
+}
+
+/// The way to a server of the client's.
+struct Link {
+    id: Arc<str>,
+    peer: Arc<dyn Peer>,
+    links: Arc<Links>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl McpLink for Link {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn request(&self, request: McpLinkRequest) -> McpLinkMessages {
+        let ended = |error| Box::pin(stream::iter([McpLinkMessage::Ended(Err(error))])) as _;
+        if self.links.ended.is_cancelled() {
+            return ended(McpLinkError::Closed);
+        }
+        let Some((under, news)) = self.links.begin(Arc::clone(&self.id)) else {
+            let text = format!("{REQUESTS} requests to servers of the client are under way");
+            return ended(McpLinkError::Broken(text));
+        };
+        let McpLinkRequest { method, params } = request;
+        let request = MessageMcpRequest::new(Arc::clone(&self.id), under.id.clone(), method);
+        // Sent now, so that it stands behind what was sent before.
+        let answer = self.peer.mcp(request.params(params));
+        Box::pin(stream::unfold(Stage::Waits(Waiting { under, news, answer }), next))
+    }
+
+    async fn closed(&self) {
+        self.links.ended.cancelled().await;
+    }
+}
+
+/// How far a request is.
+enum Stage {
+    Waits(Waiting),
+    /// The answer is there. What was told before it goes first.
+    Answered(mpsc::Receiver<MessageMcpNotification>, Result<Value, McpLinkError>),
+    Over,
+}
+
+struct Waiting {
+    under: Under,
+    news: mpsc::Receiver<MessageMcpNotification>,
+    answer: Answer,
+}
+
+async fn next(stage: Stage) -> Option<(McpLinkMessage, Stage)> {
+    let (mut news, outcome) = match stage {
+        Stage::Waits(mut waiting) => {
+            tokio::select! {
+                biased;
+                Some(news) = waiting.news.recv() => {
+                    return Some((of(news), Stage::Waits(waiting)));
+                }
+                answer = &mut waiting.answer => {
+                    let outcome = outcome(answer, &waiting.under.links);
+                    (waiting.news, outcome)
+                }
+                () = waiting.under.links.ended.cancelled() => {
+                    (waiting.news, Err(McpLinkError::Closed))
+                }
+            }
+        }
+        Stage::Answered(news, outcome) => (news, outcome),
+        Stage::Over => return None,
+    };
+    match news.try_recv() {
+        Ok(told) => Some((of(told), Stage::Answered(news, outcome))),
+        Err(_) => Some((McpLinkMessage::Ended(outcome), Stage::Over)),
+    }
+}
+
+fn of(news: MessageMcpNotification) -> McpLinkMessage {
+    McpLinkMessage::Told { method: news.method, params: news.params }
+}
+
+fn outcome(
+    answer: Result<MessageMcpResponse, Error>,
+    links: &Links,
+) -> Result<Value, McpLinkError> {
+    match answer {
+        Ok(MessageMcpResponse::Result { result, .. }) => Ok(result),
+        Ok(MessageMcpResponse::Error { error, .. }) => Err(McpLinkError::Refused {
+            code: error.code,
+            message: error.message,
+            data: match error.data {
+                MaybeUndefined::Value(data) => Some(data),
+                MaybeUndefined::Null | MaybeUndefined::Undefined => None,
+            },
+        }),
+        Ok(_) => Err(McpLinkError::Broken("the answer is not understood".to_owned())),
+        Err(_) if links.ended.is_cancelled() => Err(McpLinkError::Closed),
+        Err(error) => Err(McpLinkError::Broken(error.message)),
+    }
+}

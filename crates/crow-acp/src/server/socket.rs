@@ -1,0 +1,46 @@
+//! Messages over a WebSocket, with a bound on each and on what waits to be written.
+
+use std::{io, sync::Arc};
+
+use agent_client_protocol::Lines;
+use axum::extract::ws::{Message, WebSocket};
+use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, stream};
+
+use super::wire::{JUNK, Wire};
+
+/// Makes a transport of a WebSocket.
+pub(super) fn messages(
+    socket: WebSocket,
+    wire: Arc<Wire>,
+) -> Lines<
+    impl Sink<String, Error = io::Error> + Send + 'static,
+    impl Stream<Item = io::Result<String>> + Send + 'static,
+> {
+    let (outgoing, incoming) = socket.split();
+    let (taken, broken) = (Arc::clone(&wire), Arc::clone(&wire));
+    let outgoing = outgoing
+        .with(move |message: String| {
+            taken.written(message.as_bytes());
+            ready(Ok::<_, axum::Error>(Message::Text(message.into())))
+        })
+        .sink_map_err(move |error| {
+            // A client that takes nothing any more is gone.
+            broken.end();
+            io::Error::other(error)
+        });
+    let incoming = stream::unfold((incoming, wire), |(mut incoming, wire)| async move {
+        loop {
+            let message = match incoming.next().await {
+                Some(Ok(Message::Text(text))) => text.to_string(),
+                Some(Ok(Message::Binary(_))) => JUNK.to_owned(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => {
+                    wire.end();
+                    return None;
+                }
+            };
+            return Some((Ok(message), (incoming, wire)));
+        }
+    });
+    Lines::new(outgoing, incoming)
+}

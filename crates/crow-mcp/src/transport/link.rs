@@ -1,0 +1,183 @@
+//! Messages over a link: each request on its own, to a server without memory.
+
+use std::{
+    collections::HashMap,
+    future::{self, Future},
+    io,
+    pin::Pin,
+    sync::Arc,
+};
+
+use crow_core::capability::{McpLink, McpLinkError, McpLinkMessage, McpLinkRequest};
+use futures_util::{
+    StreamExt as _,
+    stream::{self, SelectAll},
+};
+use rmcp::{
+    RoleClient,
+    model::{
+        ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::guarded::Wire;
+
+/// The code of an error that is not the server's own: the request did not come through.
+pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
+/// How many requests may be under way.
+const MOST_OPEN: usize = 128;
+
+type Messages = Pin<Box<dyn stream::Stream<Item = (RequestId, McpLinkMessage)> + Send>>;
+
+/// Messages over a link.
+pub(crate) struct LinkTransport {
+    link: Arc<dyn McpLink>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// What gives up a request, for each that is under way.
+    open: HashMap<RequestId, CancellationToken>,
+    messages: SelectAll<Messages>,
+    wire: Arc<Wire>,
+}
+
+impl LinkTransport {
+    pub(crate) fn new(link: Arc<dyn McpLink>, wire: Arc<Wire>) -> Self {
+        let waited = Arc::clone(&link);
+        let closed = Box::pin(async move { waited.closed().await });
+        Self { link, closed, open: HashMap::new(), messages: SelectAll::new(), wire }
+    }
+
+    fn request(&mut self, id: RequestId, request: &impl serde::Serialize) -> io::Result<()> {
+        if self.open.len() >= MOST_OPEN {
+            return Err(io::Error::other(format!("{MOST_OPEN} requests are under way")));
+        }
+        let given_up = CancellationToken::new();
+        let messages = self.link.request(split(request)?);
+        let unanswered = || {
+            let error = McpLinkError::Broken("there is no answer".to_owned());
+            future::ready(McpLinkMessage::Ended(Err(error)))
+        };
+        let own = id.clone();
+        let messages = messages
+            .chain(stream::once(unanswered()))
+            .take_until(given_up.clone().cancelled_owned())
+            .map(move |message| (own.clone(), message));
+        self.messages.push(Box::pin(messages));
+        self.open.insert(id, given_up);
+        Ok(())
+    }
+
+    /// Lets go of a request. None if it is not under way.
+    fn give_up(&mut self, id: &RequestId) -> Option<()> {
+        self.open.remove(id).map(|given_up| given_up.cancel())
+    }
+
+    /// Makes a message of what comes of a request. None if it says nothing, or nobody waits for it.
+    fn understand(
+        &mut self,
+        id: &RequestId,
+        message: McpLinkMessage,
+    ) -> Option<RxJsonRpcMessage<RoleClient>> {
+        match message {
+            McpLinkMessage::Told { method, params } => {
+                self.open.get(id)?;
+                let mut told = json!({ "jsonrpc": "2.0", "method": method });
+                if let (Some(params), Some(told)) = (params, told.as_object_mut()) {
+                    told.insert("params".to_owned(), Value::Object(params));
+                }
+                // One that is none says nothing.
+                let told = serde_json::from_value::<ServerJsonRpcMessage>(told).ok()?;
+                matches!(told, JsonRpcMessage::Notification(_)).then_some(told)
+            }
+            McpLinkMessage::Ended(ended) => {
+                self.give_up(id)?;
+                Some(answer(id, ended))
+            }
+        }
+    }
+}
+
+fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessage<RoleClient> {
+    let error = match ended {
+        Ok(result) => {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+            match serde_json::from_value::<ServerJsonRpcMessage>(message) {
+                Ok(message @ JsonRpcMessage::Response(_)) => return message,
+                Ok(_) | Err(_) => ErrorData::internal_error("the answer is not understood", None),
+            }
+        }
+        Err(McpLinkError::Refused { code, message, data }) => {
+            ErrorData::new(ErrorCode(code), message, data)
+        }
+        Err(error @ (McpLinkError::Broken(_) | McpLinkError::Closed)) => {
+            ErrorData::new(BROKEN, error.to_string(), None)
+        }
+    };
+    JsonRpcMessage::error(error, Some(id.clone()))
+}
+
+/// Takes a request apart.
+fn split(request: &impl serde::Serialize) -> io::Result<McpLinkRequest> {
+    let wrong = || io::Error::other("a request that is none");
+    let mut request = serde_json::to_value(request)?;
+    let fields = request.as_object_mut().ok_or_else(wrong)?;
+    let Some(Value::String(method)) = fields.remove("method") else { return Err(wrong()) };
+    let params = match fields.remove("params") {
+        Some(Value::Object(params)) => Some(params),
+        None | Some(Value::Null) => None,
+        Some(_) => return Err(wrong()),
+    };
+    Ok(McpLinkRequest { method, params })
+}
+
+impl Transport<RoleClient> for LinkTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let sent = match item {
+            JsonRpcMessage::Request(request) => self.request(request.id, &request.request),
+            JsonRpcMessage::Notification(told) => {
+                if let ClientNotification::CancelledNotification(cancelled) = told.notification
+                    && let Some(id) = cancelled.params.request_id
+                {
+                    self.give_up(&id);
+                }
+                Ok(())
+            }
+            // A server behind a link asks for nothing.
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
+        };
+        future::ready(sent)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let come = tokio::select! {
+                // What came before it was closed is looked at first.
+                biased;
+                Some(come) = self.messages.next() => come,
+                () = &mut self.closed => {
+                    self.closed = Box::pin(future::ready(()));
+                    self.wire.fail(McpLinkError::Closed.to_string());
+                    return None;
+                }
+            };
+            let (id, message) = come;
+            if let Some(message) = self.understand(&id, message) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.open.clear();
+        self.messages.clear();
+        Ok(())
+    }
+}
