@@ -196,6 +196,35 @@ async fn a_folder_that_is_gone_closed_or_huge_is_named_once_and_spoils_nothing()
     assert!(!stage.exists("a"));
 }
 
+/// Where there is no second file system it is one more folder of the first.
+#[tokio::test]
+async fn a_further_folder_on_another_file_system_is_undone_with_the_project() {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let folder = folder.unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    fs::write(path.join("kept"), "old").unwrap();
+    let mut stage = stage(&[&path]);
+    let before = (picture(&stage.root()), picture(&path));
+    let known = stage.sh(&format!("mv {0}/kept moved; mv kept {0}/there", path.display())).await;
+    assert_eq!(known.files_modified.len(), 4);
+    assert!(stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap().is_complete());
+    assert_eq!((picture(&stage.root()), picture(&path)), before);
+}
+
+/// The root of a mounted file system is none as a project, either.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_that_is_a_mounted_file_system_is_named_and_spoils_nothing() {
+    let mut stage = stage(&[Path::new("/proc")]);
+    let events = stage.turn(&[Call::Sh("echo 1 > kept")]).await;
+    assert_eq!(metadata(&events).files_modified, [stage.root().join("kept")]);
+    let told = notices(&events);
+    assert!(told.len() == 1 && told[0].contains("the root of a mounted file system"), "{told:?}");
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(stage.read("kept"), "old");
+}
+
 #[tokio::test]
 async fn an_unreadable_folder_spoils_nothing() {
     let closed = Beside::new();
