@@ -40,6 +40,15 @@ impl Stage {
         plays: Vec<Play>,
         policy: PermissionPolicy,
     ) -> Self {
+        let options = HarnessOptions { policy: Some(policy), ..HarnessOptions::default() };
+        Self::with_options(checks, plays, options)
+    }
+
+    fn with_options(
+        checks: impl IntoIterator<Item = Check>,
+        plays: Vec<Play>,
+        options: HarnessOptions,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let stores =
             SnapshotStores::new(data.path().join("snapshots"), SnapshotLimits::default(), None);
@@ -51,8 +60,7 @@ impl Stage {
         let mut tools = ToolRegistry::new();
         tools.register(Typed::new(TaskComplete::new(Checks::new(checks))));
         tools.register(Shell);
-        let options =
-            HarnessOptions { tools, runtime, policy: Some(policy), ..HarnessOptions::default() };
+        let options = HarnessOptions { tools, runtime, ..options };
         Self { harness: AgentHarness::start(ScriptedModel::new(plays), options), _data: data }
     }
 
@@ -201,6 +209,24 @@ async fn a_check_that_passed_with_these_very_files_is_not_run_again() {
     let again = stage.run().await;
     assert_eq!((again.verified(), lines(&count)), (Some(true), 1));
     assert!(again.checks[0].0[0].fresh);
+    let changed = stage.run().await;
+    assert_eq!((changed.verified(), lines(&count)), (Some(true), 2));
+}
+
+#[tokio::test]
+async fn a_check_is_run_again_after_a_change_in_a_further_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let further = folder.path().canonicalize().unwrap().join("further");
+    fs::create_dir(&further).unwrap();
+    let count = folder.path().join("count");
+    let counting = format!("echo ran >> {}", count.display());
+    let change = format!("echo x > {}/a", further.display());
+    let plays = vec![complete_as("1"), complete_as("2"), bash("b", &change), complete_as("3")];
+    let additional_directories = vec![further];
+    let options = HarnessOptions { additional_directories, ..HarnessOptions::default() };
+    let mut stage = Stage::with_options([Check::new("count", counting)], plays, options);
+    stage.run().await;
+    assert!(stage.run().await.checks[0].0[0].fresh);
     let changed = stage.run().await;
     assert_eq!((changed.verified(), lines(&count)), (Some(true), 2));
 }

@@ -14,6 +14,9 @@ use crow_core::{
 use super::JobWatch;
 use crate::{SnapshotLimits, SnapshotStore, SnapshotStoreError};
 
+/// So many stay open, each with a few files of its own, although nobody works with them.
+const MOST_OPEN: usize = 64;
+
 /// The snapshot stores of all projects, each opened when it is needed first.
 #[derive(Debug)]
 pub struct SnapshotStores {
@@ -55,7 +58,15 @@ impl SnapshotStores {
         let store =
             SnapshotStore::open(&self.folder_of(root), root, self.limits, self.home.as_deref())?;
         let outer = root.ancestors().skip(1).map(|above| self.folder_of(above)).collect();
-        let store = store.inside(outer).with_roots(further, |root| self.folder_of(root))?;
+        let mut store = store.inside(outer).with_roots(further, |root| self.folder_of(root))?;
+        let is_same = |roots: &[PathBuf]| roots.first().is_some_and(|own| own == root);
+        if let Some((_, other)) = open.iter().find(|(roots, _)| is_same(roots)) {
+            store = store.sharing(other);
+        }
+        if open.len() >= MOST_OPEN {
+            // What nobody works with now is opened again when it is needed.
+            open.retain(|_, store| Arc::strong_count(store) > 1);
+        }
         let store = Arc::new(store);
         open.insert(workspace.roots().to_vec(), Arc::clone(&store));
         Ok(store)

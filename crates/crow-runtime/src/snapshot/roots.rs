@@ -2,8 +2,9 @@
 //! one snapshot stands for all.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Mutex,
 };
 
 use crow_core::ids::{SessionId, SnapshotId};
@@ -22,6 +23,9 @@ use super::{
 
 /// So many files and folders are rather read again by the next process than the index saved after each scan.
 const WORTH_SAVING: usize = 1000;
+
+/// The indexes in memory, by their roots.
+pub(super) type Indexes = Mutex<BTreeMap<PathBuf, Cached>>;
 
 /// The index of a root in memory.
 #[derive(Debug, Default)]

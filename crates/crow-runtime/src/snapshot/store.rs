@@ -6,7 +6,7 @@ use std::{
     fs::{File, TryLockError},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crow_core::ids::{SessionId, SnapshotId};
@@ -25,7 +25,7 @@ use super::{
     policy::refuse,
     refs::{References, Root},
     restore::Restorer,
-    roots::{Cached, resolved},
+    roots::{Indexes, resolved},
     undoing::Undoing,
     usage::Budget,
     version,
@@ -58,8 +58,7 @@ pub struct SnapshotStore {
     pub(super) released: Counter,
     /// How many bytes the objects take.
     pub(super) bytes: Counter,
-    /// By their roots.
-    pub(super) indexes: Mutex<BTreeMap<PathBuf, Cached>>,
+    pub(super) indexes: Arc<Indexes>,
     /// What was referred to last, so that a project at rest adds nothing to the disk.
     pub(super) last: Mutex<BTreeMap<SessionId, Root>>,
 }
@@ -87,7 +86,7 @@ impl SnapshotStore {
             generation: Counter::open(folder.join(GENERATION))?,
             bytes: Counter::open(folder.join(BYTES))?,
             released: Counter::open(folder.join(RELEASED))?,
-            indexes: Mutex::default(),
+            indexes: Arc::default(),
             last: Mutex::default(),
             folder,
             roots: vec![root.clone()],
@@ -320,6 +319,13 @@ impl SnapshotStore {
             version::raise(&self.folder)?;
         }
         Ok(self)
+    }
+
+    /// Takes the indexes of another one with the same folder, so that each is in memory once.
+    #[must_use]
+    pub(crate) fn sharing(mut self, other: &Self) -> Self {
+        self.indexes = Arc::clone(&other.indexes);
+        self
     }
 
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.

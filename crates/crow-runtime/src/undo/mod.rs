@@ -11,6 +11,7 @@ mod error;
 mod journal;
 mod notice;
 mod read;
+mod steps;
 mod types;
 
 pub use error::UndoError;

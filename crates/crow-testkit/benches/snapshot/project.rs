@@ -15,7 +15,7 @@ use crate::{Words, show, table::Row, timed};
 
 const TIMES: usize = 15;
 /// By then no file is so new that the next scan reads it once more.
-const SETTLED: Duration = Duration::from_millis(300);
+pub(crate) const SETTLED: Duration = Duration::from_millis(300);
 
 pub(crate) struct Project {
     folder: tempfile::TempDir,

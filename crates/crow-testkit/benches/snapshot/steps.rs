@@ -1,9 +1,15 @@
 //! What the steps of an agent pay for, in a project of a thousand files.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use crow_runtime::SnapshotStore;
 
 use crate::{
-    project::{Git, Project, content},
+    project::{Git, Project, SETTLED, content},
     show,
     table::Row,
     timed,
@@ -14,7 +20,7 @@ const FILES: usize = 100;
 
 pub(crate) fn rows(project: &Project) -> Vec<Row> {
     project.settle();
-    vec![begin(project), shell(project), capture(project), undo(project)]
+    vec![begin(project), shell(project), two_roots(project), capture(project), undo(project)]
 }
 
 /// Telling others that this one writes, beside making and removing a file.
@@ -53,6 +59,34 @@ fn shell(project: &Project) -> Row {
         bound: "≤ 1.5 ms",
         ours: show(&mut ours),
         reference: if plain.is_empty() { "not installed".to_owned() } else { show(&mut plain) },
+    }
+}
+
+/// The same in a session that works in another folder of as many files as well, beside one of the project alone.
+fn two_roots(project: &Project) -> Row {
+    let other = Project::new(1000, 20);
+    let data = project.root.with_file_name("data-of-two");
+    let place = |root: &Path| data.with_file_name(format!("data-{}", root.components().count()));
+    let further = std::slice::from_ref(&other.root);
+    let store = SnapshotStore::open(&data, &project.root, project.store.limits(), None);
+    let both = store.unwrap().with_roots(further, place).unwrap();
+    let call = |store: &SnapshotStore| {
+        let activity = store.begin().unwrap();
+        store.scan(&project.session).unwrap();
+        store.scan(&project.session).unwrap();
+        assert!(!activity.overlapped());
+    };
+    let settled = Instant::now();
+    while settled.elapsed() < SETTLED {
+        call(&both);
+    }
+    let mut ours: Vec<_> = (0..TIMES).map(|_| timed(|| call(&both))).collect();
+    let mut one: Vec<_> = (0..TIMES).map(|_| timed(|| call(&project.store))).collect();
+    Row {
+        what: "1k files in each of two roots: begun, scanned twice; one root",
+        bound: "",
+        ours: show(&mut ours),
+        reference: show(&mut one),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a reviewer is handed: by whom it was written, and of which changes it tells.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use crow_agent::{AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Coagent, Handoff};
@@ -66,6 +66,16 @@ struct Pair {
 
 impl Pair {
     fn start(flow: ControlFlow, handoff: Option<Handoff>, scripts: [Vec<Play>; 2]) -> Self {
+        Self::start_in(Vec::new(), flow, handoff, scripts)
+    }
+
+    /// Starts them in further folders as well.
+    fn start_in(
+        additional_directories: Vec<PathBuf>,
+        flow: ControlFlow,
+        handoff: Option<Handoff>,
+        scripts: [Vec<Play>; 2],
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let stores =
             SnapshotStores::new(data.path().join("snapshots"), SnapshotLimits::default(), None);
@@ -80,7 +90,8 @@ impl Pair {
         let [builder, reviewer] = scripts.map(ScriptedModel::new);
         let seat =
             BaseAgent::new("reviewer", AgentConfig::default(), reviewer.resolved(), tools.clone());
-        let options = HarnessOptions { tools, runtime, ..HarnessOptions::default() };
+        let options =
+            HarnessOptions { tools, runtime, additional_directories, ..HarnessOptions::default() };
         let harness = AgentHarness::start_composed(builder, options, |primary| {
             let coagents = vec![Coagent::Base(Box::new(seat))];
             AcpAgent::new(AcpAgentParts { coagents, handoff, ..parts(primary, flow) }).unwrap()
@@ -178,6 +189,20 @@ async fn a_second_review_is_shown_what_changed_since_the_first() {
         assert!(handed[1].contains(part), "{part}: {}", handed[1]);
     }
     assert!(!handed[1].contains("+one") && !handed[1].contains("+same"), "{}", handed[1]);
+}
+
+#[tokio::test]
+async fn a_review_is_shown_what_changed_in_a_further_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let further = folder.path().canonicalize().unwrap();
+    let line = format!("echo one > here; echo two > {}/there", further.display());
+    let builder = vec![bash("a", &line), submits()];
+    let scripts = [builder, vec![approves()]];
+    let mut pair = Pair::start_in(vec![further.clone()], ControlFlow::judge(), None, scripts);
+    let handed = pair.handed().await;
+    for part in ["here +1 -0".to_owned(), format!("{}/there +1 -0", further.display())] {
+        assert!(handed[0].contains(&part), "{part}: {}", handed[0]);
+    }
 }
 
 #[tokio::test]

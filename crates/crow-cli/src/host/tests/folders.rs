@@ -90,3 +90,34 @@ async fn commands_may_change_a_further_folder_and_no_other_one() {
     let outline = scene.model.requests()[1].outline();
     assert!(here.exists() && !there.exists(), "{outline:?}");
 }
+
+#[tokio::test]
+async fn a_further_folder_that_vanished_breaks_neither_commands_nor_their_undo() {
+    let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
+    let beside = scene.beside("beside");
+    let setup = SessionSetup {
+        permissions: Some(PermissionMode::FullAuto),
+        additional_directories: Some(vec![beside.clone()]),
+        ..SessionSetup::default()
+    };
+    let handle = scene.create(setup).await;
+    for name in ["a.txt", "b.txt"] {
+        scene.model.push(reply([call(
+            name,
+            "bash",
+            json!({"command": format!("echo x > {name}")}),
+        )]));
+        scene.model.push(reply([text("Done.")]));
+        run(&handle, "write here").await;
+        let outline = scene.model.requests().last().unwrap().outline();
+        assert!(scene.project.join(name).exists(), "{outline:?}");
+        if beside.exists() {
+            std::fs::remove_dir(&beside).unwrap();
+        }
+    }
+    let undone = tokio::task::spawn_blocking(move || {
+        handle.undo_journal().unwrap().undo(&UndoTarget::ToStart, UndoOptions::default())
+    });
+    assert!(undone.await.unwrap().unwrap().is_complete());
+    assert!(!scene.project.join("a.txt").exists() && !scene.project.join("b.txt").exists());
+}

@@ -8,12 +8,14 @@ use std::{
 };
 
 use crow_core::{
-    event::{AgentEvent, Envelope},
+    event::{AgentEvent, AgentRole, AgentState, Envelope},
     ids::SessionId,
+    permission::{PermissionMode, PermissionPolicy},
+    workspace::Workspace,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, PathOutcome, Point, RuntimeConfig, SnapshotLimits,
-    SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, Point, RuntimeConfig,
+    SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 use crow_testkit::{
     NamedPipe,
@@ -145,7 +147,7 @@ async fn a_folder_around_the_project_is_scanned_without_it() {
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path(), limits, None);
-    let workspace = crow_core::workspace::Workspace::new(&project).with_root(&path);
+    let workspace = Workspace::new(&project).with_root(&path);
     let store = stores.of_workspace(&workspace).unwrap();
     let session = SessionId::new("s");
     let alone = store.begin().unwrap();
@@ -192,6 +194,35 @@ async fn a_folder_that_is_gone_closed_or_huge_is_named_once_and_spoils_nothing()
     }
     stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
     assert!(!stage.exists("a"));
+}
+
+/// Where there is no second file system it is one more folder of the first.
+#[tokio::test]
+async fn a_further_folder_on_another_file_system_is_undone_with_the_project() {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let folder = folder.unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    fs::write(path.join("kept"), "old").unwrap();
+    let mut stage = stage(&[&path]);
+    let before = (picture(&stage.root()), picture(&path));
+    let known = stage.sh(&format!("mv {0}/kept moved; mv kept {0}/there", path.display())).await;
+    assert_eq!(known.files_modified.len(), 4);
+    assert!(stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap().is_complete());
+    assert_eq!((picture(&stage.root()), picture(&path)), before);
+}
+
+/// The root of a mounted file system is none as a project, either.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_that_is_a_mounted_file_system_is_named_and_spoils_nothing() {
+    let mut stage = stage(&[Path::new("/proc")]);
+    let events = stage.turn(&[Call::Sh("echo 1 > kept")]).await;
+    assert_eq!(metadata(&events).files_modified, [stage.root().join("kept")]);
+    let told = notices(&events);
+    assert!(told.len() == 1 && told[0].contains("the root of a mounted file system"), "{told:?}");
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(stage.read("kept"), "old");
 }
 
 #[tokio::test]
@@ -268,7 +299,7 @@ async fn sessions_of_other_projects_that_share_a_folder_see_each_other() {
     assert!(stage.sh(&format!("echo 3 > {}/a", beside.shown())).await.shared);
     drop(job);
     let project = tempfile::tempdir().unwrap();
-    let workspace = crow_core::workspace::Workspace::new(project.path().canonicalize().unwrap());
+    let workspace = Workspace::new(project.path().canonicalize().unwrap());
     let third = elsewhere(&stage).of_workspace(&workspace.with_root(&beside.path)).unwrap();
     let activity = third.begin().unwrap();
     assert!(stage.sh(&format!("echo 4 > {}/a", beside.shown())).await.shared);
@@ -347,9 +378,7 @@ async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
     stage.agent.handle.shutdown();
     stage.agent.handle.ended().await;
     let abilities = stage.agent.model.resolved().info.abilities;
-    let policy = crow_core::permission::PermissionPolicy::new(
-        crow_core::permission::PermissionMode::FullAuto,
-    );
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..stage.config.clone() };
     let mut session = AgentSession::open(&config, &id, abilities).unwrap();
     session.set_additional_directories(&config, further).unwrap();
@@ -409,6 +438,35 @@ async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
 }
 
 #[tokio::test]
+async fn what_an_agent_below_changed_in_a_further_folder_is_undone_with_the_turn_of_its_root() {
+    let beside = Beside::new();
+    let stage = stage(&[]);
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto);
+    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let spec = SessionSpec {
+        additional_directories: vec![beside.path.clone()],
+        ..SessionSpec::new("own", "none/none".parse().unwrap(), stage.root())
+    };
+    let session = AgentSession::create(&config, spec).unwrap();
+    let id = session.id().clone();
+    let (tools, line) = (Stage::tools(), format!("rm {}/kept kept", beside.shown()));
+    let runtime = AgentRuntime::new(config.clone());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.set_state(AgentState::Processing).await?;
+        internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;
+        let spec = ChildSpec { role: AgentRole::Subagent, ..crate::support::child("helper") };
+        let mut child = internals.child(spec).await?;
+        Stage::make_call(&mut child, &tools, &line).await
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    assert!(!beside.path.join("kept").exists() && !stage.exists("kept"));
+    let mut journal = UndoJournal::open(&config, &id).unwrap();
+    assert_eq!(journal.calls()[0].agent, "helper");
+    assert!(journal.undo(&UndoTarget::Turn(1), PLAIN).unwrap().is_complete());
+    assert!(beside.path.join("kept").exists() && stage.exists("kept"));
+}
+
+#[tokio::test]
 async fn an_undo_in_one_session_is_a_conflict_for_another_that_shares_the_folder() {
     let beside = Beside::new();
     let mut one = stage(&[&beside.path]);
@@ -448,4 +506,30 @@ async fn a_store_of_one_folder_stays_readable_for_older_programs() {
     let mut two = Stage::beside_with(&one, &[&beside.path]);
     two.sh("echo 1 > more").await;
     assert_eq!(version(), "2\n");
+}
+
+#[test]
+fn more_workspaces_than_stay_open_are_all_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let project = base.join("project");
+    fs::create_dir(&project).unwrap();
+    let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
+    let stores = SnapshotStores::new(base.join("data"), limits, None);
+    let session = SessionId::new("s");
+    let look = |number: usize| {
+        let further = base.join(number.to_string());
+        fs::create_dir_all(&further).unwrap();
+        let workspace = Workspace::new(&project).with_root(&further);
+        let store = stores.of_workspace(&workspace).unwrap();
+        (store.scan(&session).unwrap().snapshot, store, further)
+    };
+    let before: Vec<_> = (0..70).map(|number| look(number).0).collect();
+    for (number, before) in before.iter().enumerate() {
+        fs::write(base.join(number.to_string()).join("a"), "").unwrap();
+        let (after, store, further) = look(number);
+        let changes = store.changes(before, &after).unwrap();
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].path, further.join("a"));
+    }
 }
