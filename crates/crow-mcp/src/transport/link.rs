@@ -24,7 +24,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::guarded::Wire;
+use super::guarded::{LARGEST_MESSAGE, Wire};
 
 /// The code of an error that is not the server's own: the request did not come through.
 pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
@@ -102,6 +102,10 @@ impl LinkTransport {
 
 fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessage<RoleClient> {
     let error = match ended {
+        Ok(result) if is_too_large(&result) => {
+            let most = LARGEST_MESSAGE / 1024 / 1024;
+            ErrorData::new(BROKEN, format!("it has more than {most} MiB"), None)
+        }
         Ok(result) => {
             let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
             match serde_json::from_value::<ServerJsonRpcMessage>(message) {
@@ -117,6 +121,26 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
         }
     };
     JsonRpcMessage::error(error, Some(id.clone()))
+}
+
+/// Whoever holds the link may take larger messages than those who read them from here on.
+fn is_too_large(result: &Value) -> bool {
+    serde_json::to_writer(Room(LARGEST_MESSAGE), result).is_err()
+}
+
+/// How many more bytes can be written.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.0.checked_sub(bytes.len());
+        self.0 = left.ok_or_else(|| io::Error::other("there is no room"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes a request apart.

@@ -370,6 +370,23 @@ async fn a_link_that_floods_with_news_still_answers() {
 }
 
 #[tokio::test]
+async fn an_answer_behind_a_link_that_is_too_large_is_none() {
+    let linked = Linked::start(|mut far| async move {
+        far.offer(&json!([tool("t")])).await;
+        far.call().await.unwrap().end(Ok(said(&"x".repeat(17 << 20)))).await;
+        far.echo().await;
+    })
+    .await;
+    let (status, text) = linked.call(json!({})).await;
+    assert_eq!(status, ToolStatus::Error);
+    assert!(
+        text.ends_with("known whether the call had effects: it has more than 16 MiB"),
+        "{text}"
+    );
+    assert_eq!(linked.call(json!({})).await.1, "{}");
+}
+
+#[tokio::test]
 async fn a_server_of_another_time_is_told_of_and_takes_nothing_from_the_others() {
     let servers = Servers::of("other", |_, mut io| async move {
         io.offer(&json!([tool("t")])).await;
