@@ -75,7 +75,7 @@ impl Connection {
         Arc::new(Self {
             shared,
             ways,
-            links: Links::new(ended.clone()),
+            links: Links::new(&ended),
             attached: Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),

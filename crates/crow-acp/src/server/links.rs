@@ -10,7 +10,7 @@ use std::{
 };
 
 use agent_client_protocol::{
-    Error,
+    Error, is_connection_terminated, is_incoming_transport_closed,
     schema::MaybeUndefined,
     v1::schema::{McpServerAcp, MessageMcpNotification, MessageMcpRequest, MessageMcpResponse},
 };
@@ -53,7 +53,8 @@ type Answer = Waited<'static, Result<MessageMcpResponse, Error>>;
 
 impl Links {
     /// Makes those of a connection that holds until `ended` is cancelled.
-    pub(super) fn new(ended: CancellationToken) -> Arc<Self> {
+    pub(super) fn new(ended: &CancellationToken) -> Arc<Self> {
+        let ended = ended.child_token();
         Arc::new(Self { next: AtomicU64::default(), open: Mutex::default(), ended })
     }
 
@@ -215,6 +216,11 @@ fn outcome(
             },
         }),
         Ok(_) => Err(McpLinkError::Broken("the answer is not understood".to_owned())),
+        // The library may know it first.
+        Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
+            links.ended.cancel();
+            Err(McpLinkError::Closed)
+        }
         Err(_) if links.ended.is_cancelled() => Err(McpLinkError::Closed),
         Err(error) => Err(McpLinkError::Broken(error.message)),
     }
@@ -289,7 +295,7 @@ mod tests {
 
     impl Scene {
         fn new() -> Self {
-            let (links, client) = (Links::new(CancellationToken::new()), Arc::<Asked>::default());
+            let (links, client) = (Links::new(&CancellationToken::new()), Arc::<Asked>::default());
             let server = McpServerAcp::new("one", "id of one");
             let peer: Arc<dyn Peer> = Arc::clone(&client) as _;
             let config = links.server(&peer, server);

@@ -93,6 +93,11 @@ impl LinkTransport {
                 matches!(told, JsonRpcMessage::Notification(_)).then_some(told)
             }
             McpLinkMessage::Ended(ended) => {
+                if ended == Err(McpLinkError::Closed) {
+                    // Nothing more is sent.
+                    self.wire.fail(McpLinkError::Closed.to_string());
+                    self.wire.closed.cancel();
+                }
                 self.give_up(id)?;
                 Some(answer(id, ended))
             }
