@@ -167,8 +167,12 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
+        let snapshot = parse(snapshot)?;
+        if let Root::Tree(_) = snapshot {
+            return Ok(Some(vec![self.root.clone()]));
+        }
         let _shared = self.shared()?;
-        let trees = self.trees(parse(snapshot)?)?;
+        let trees = self.trees(snapshot)?;
         Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
     }
 
