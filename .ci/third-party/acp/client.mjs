@@ -22,7 +22,7 @@ let session;
 
 await stage(introduction);
 session = await stage(beginning);
-for (const work of [words, permissions, questions, queue, cancelling, options, listing, faults, dying, servers]) {
+for (const work of [words, permissions, questions, queue, cancelling, options, providers, listing, faults, dying, servers]) {
 	await stage(work);
 }
 checks.equal("it ends when its input does", await agent.end(), 0);
@@ -223,6 +223,27 @@ async function options(sessionId) {
 	const wrong = { sessionId, configId: "mode", value: "no such mode" };
 	checks.equal("a value that is none", await agent.refused("session/set_config_option", wrong), -32602);
 	agent.forget();
+}
+
+/// Where models are called is chosen for an open session. The package has no names of its own for these methods.
+async function providers(sessionId) {
+	const current = async () => {
+		const { providers } = await agent.request("providers/list", {});
+		return providers.find(({ providerId }) => providerId === "openai-chat").current;
+	};
+	const before = await current();
+	const set = (baseUrl) =>
+		agent.request("providers/set", { providerId: "openai-chat", apiType: "openai", baseUrl, headers: { "x-team": "crow" } });
+	await set("http://127.0.0.1:9/v1");
+	checks.equal("a provider is called where it was set to", (await current()).baseUrl, "http://127.0.0.1:9/v1");
+	await agent.request("providers/disable", { providerId: "openai-chat" });
+	checks.equal("a disabled one is called nowhere", (await current()) ?? null, null);
+	const prompt = { sessionId, prompt: [{ type: "text", text: "#hello" }] };
+	checks.equal("and its models are not asked", await agent.refused("session/prompt", prompt), -32603);
+	const wrong = { providerId: "openai-chat", apiType: "bedrock", baseUrl: before.baseUrl };
+	checks.equal("another protocol is refused", await agent.refused("providers/set", wrong), -32602);
+	await set(before.baseUrl);
+	checks.equal("a set one is asked again", (await agent.request("session/prompt", prompt)).stopReason, "end_turn");
 }
 
 async function listing(sessionId) {

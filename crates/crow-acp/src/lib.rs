@@ -2,7 +2,8 @@
 //!
 //! [`AcpServer`] serves clients with what an [`AgentHost`](crow_runtime::AgentHost) gives out. It translates and nothing
 //! else: history, snapshots, permission and cancellation are the runtime's, and a session that is seen here is the one
-//! that every other adapter sees.
+//! that every other adapter sees. Servers of tools that a client serves itself become links of the product's
+//! ([`McpLink`](crow_core::capability::McpLink)), which hold as long as the connection.
 
 mod server;
 mod view;

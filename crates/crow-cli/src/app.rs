@@ -235,17 +235,21 @@ fn log_to_stderr(environment: &Environment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
     let redactor = redactor(environment, None);
-    let writer = move || RedactedLog(redactor.clone());
+    let later = environment.given_later.clone();
+    let writer = move || RedactedLog([redactor.clone(), later.clone()]);
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
 }
 
 /// Standard error for lines of the log, which come whole.
-struct RedactedLog(Redactor);
+struct RedactedLog([Redactor; 2]);
 
 impl io::Write for RedactedLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        io::stderr().write_all(self.0.redact(&text).as_bytes())?;
+        let mut text = String::from_utf8_lossy(line).into_owned();
+        for redactor in &self.0 {
+            redactor.redact_string(&mut text);
+        }
+        io::stderr().write_all(text.as_bytes())?;
         Ok(line.len())
     }
 

@@ -4,18 +4,27 @@ use std::{
     collections::BTreeMap,
     env,
     ffi::OsString,
+    fs,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use crow_core::redact::Redactor;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+
 use crate::CliError;
+
+/// The rules of the zone that the machine is set to.
+const LOCAL_ZONE: &str = "/etc/localtime";
 
 /// What the process was given.
 #[derive(Debug, Clone)]
 pub struct Environment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
+    /// Secrets that the process was given later, for its own log.
+    pub(crate) given_later: Redactor,
     /// Standard input is a terminal.
     pub stdin_is_terminal: bool,
     /// Standard output is a terminal.
@@ -34,6 +43,7 @@ impl Environment {
         Self {
             vars: Arc::new(env::vars_os().collect()),
             current_dir: env::current_dir().ok(),
+            given_later: Redactor::default(),
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -77,6 +87,22 @@ impl Environment {
         Ok(base.join("crow-agent"))
     }
 
+    /// Returns today's date where the user is.
+    pub(crate) fn today(&self) -> Date {
+        Timestamp::now().to_zoned(self.zone(Path::new(LOCAL_ZONE))).date()
+    }
+
+    /// Reads the rules of the zone alone. The library would look through all zones for its name, which takes longer than
+    /// all else at a start.
+    fn zone(&self, local: &Path) -> TimeZone {
+        if self.is_set("TZ") {
+            return TimeZone::system();
+        }
+        let rules = fs::read(local).ok();
+        let zone = rules.and_then(|rules| TimeZone::tzif("local", &rules).ok());
+        zone.unwrap_or_else(TimeZone::system)
+    }
+
     /// Returns whether a variable is there, whatever it holds.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.vars.contains_key(std::ffi::OsStr::new(name))
@@ -96,6 +122,7 @@ impl Environment {
         Self {
             vars: Arc::new(vars.collect()),
             current_dir: None,
+            given_later: Redactor::default(),
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
@@ -123,6 +150,31 @@ mod tests {
             assert_eq!(environment(&vars).data_dir().unwrap(), Path::new(expected), "{vars:?}");
         }
         assert!(environment(&[]).data_dir().is_err());
+    }
+
+    /// Writes the rules of a zone that is always five hours behind.
+    fn five_hours_behind() -> Vec<u8> {
+        let mut header = b"TZif2".to_vec();
+        header.extend([0; 15]);
+        // One type of local time, and four bytes of its name.
+        header.extend([0_u32, 0, 0, 0, 1, 4].into_iter().flat_map(u32::to_be_bytes));
+        let mut block = header;
+        block.extend((-5 * 3600_i32).to_be_bytes());
+        block.extend(b"\0\0EST\0");
+        [block.as_slice(), &block, b"\nEST5\n"].concat()
+    }
+
+    #[test]
+    fn the_zone_is_what_the_machine_is_set_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("localtime");
+        fs::write(&file, five_hours_behind()).unwrap();
+        let early = "2026-11-22T03:00:00Z".parse::<Timestamp>().unwrap();
+        let date = |zone: TimeZone| early.to_zoned(zone).date().to_string();
+        assert_eq!(date(environment(&[]).zone(&file)), "2026-11-21");
+        fs::write(&file, "no rules").unwrap();
+        assert_eq!(environment(&[]).zone(&file), TimeZone::system());
+        assert_eq!(environment(&[("TZ", "UTC")]).zone(&file), TimeZone::system());
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The secrets that the program knows of and that may not show anywhere: those in its environment, and the keys of
 //! providers.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
-use crow_core::{mcp::McpTransport, redact::Redactor};
+use crow_core::{
+    mcp::{McpServerConfig, McpTransport},
+    redact::Redactor,
+};
 use crow_providers::ProviderModels;
 
 use crate::{
@@ -44,13 +47,19 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
 /// of elsewhere, and starts no server.
 fn of_servers(environment: &Environment) -> Vec<String> {
     let Ok(found) = configured(environment, &Project::default()) else { return Vec::new() };
-    let values =
-        found.servers.into_iter().flat_map(|(settings, _)| match settings.server.transport {
-            McpTransport::Stdio { env, .. } => env,
-            McpTransport::Http { headers, .. } => headers,
-            McpTransport::Client(_) => BTreeMap::new(),
-        });
-    values.flat_map(|(name, value)| secrets_of_header(&name, &value)).collect()
+    found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
+}
+
+/// Returns the secrets in what a server is reached with.
+pub(crate) fn secrets_of_server(server: &McpServerConfig) -> Vec<String> {
+    let (values, address) = match &server.transport {
+        McpTransport::Stdio { env, .. } => (env, ""),
+        McpTransport::Http { headers, url } => (headers, url.as_str()),
+        // It is reached with what its client has.
+        McpTransport::Client(_) => return Vec::new(),
+    };
+    let values = values.iter().flat_map(|(name, value)| secrets_of_header(name, value));
+    values.chain(passwords(address).into_iter().filter(|secret| looks_random(secret))).collect()
 }
 
 /// Returns the secrets in a header or a variable: `Authorization: Bearer SECRET`.
@@ -60,6 +69,30 @@ fn secrets_of_header(name: &str, value: &str) -> Vec<String> {
         return Some(last.to_owned()).filter(|secret| looks_random(secret)).into_iter().collect();
     }
     secrets_of(&name.replace('-', "_"), value)
+}
+
+/// Returns the secrets in a header that a client has sent with every call of a model. Beside those whose names say so, what
+/// looks like a token is one: nobody knows the names of all gateways.
+pub(crate) fn of_client_header(name: &str, value: &str) -> Vec<String> {
+    let mut secrets = secrets_of_header(name, value);
+    secrets.extend(value.split_whitespace().filter(|word| is_token(word)).map(str::to_owned));
+    secrets
+}
+
+/// Returns the secrets in an address: a password, and what looks like a token in its path or query.
+pub(crate) fn of_address(url: &str) -> Vec<String> {
+    let mut secrets = passwords(url);
+    secrets.retain(|secret| looks_random(secret));
+    let after_host = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?']));
+    let parts = after_host.map(|(_, rest)| rest.split(['/', '?', '&', '=', '#']));
+    secrets.extend(parts.into_iter().flatten().filter(|part| is_token(part)).map(str::to_owned));
+    secrets
+}
+
+/// Whether a word is long, and of letters and digits as no word of a language is.
+fn is_token(word: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| word.as_bytes().iter().any(test);
+    word.len() >= RANDOM && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
 fn of_environment(environment: &Environment) -> Vec<String> {
@@ -132,6 +165,48 @@ mod tests {
         assert_eq!(secrets("Authorization", "Bearer abc-0123456789"), ["abc-0123456789"]);
         assert_eq!(secrets("X-Api-Key", "abc-0123456789"), ["abc-0123456789"]);
         assert_eq!(secrets("Accept-Language", "en"), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_server_is_reached_with_is_a_secret() {
+        let server = |transport| McpServerConfig { name: "x".to_owned(), transport };
+        let of = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        let stdio = server(McpTransport::Stdio {
+            command: "x".to_owned(),
+            args: Vec::new(),
+            env: of("GITHUB_TOKEN", "ghp_abcdefghij"),
+            cwd: None,
+        });
+        let http = server(McpTransport::Http {
+            url: "https://ann:s3cret-pw@mcp.example/x".to_owned(),
+            headers: of("authorization", "Bearer abc-0123456789"),
+        });
+        assert_eq!(secrets_of_server(&stdio), ["ghp_abcdefghij"]);
+        assert_eq!(secrets_of_server(&http), ["abc-0123456789", "s3cret-pw"]);
+    }
+
+    #[test]
+    fn headers_and_addresses_of_clients_hold_keys_under_any_name() {
+        for (name, value, expected) in [
+            ("Authorization", "Bearer abc-0123456789", &["abc-0123456789"][..]),
+            ("X-Gateway", "v1 0123456789abcdef0123", &["0123456789abcdef0123"]),
+            ("Authorization", "Bearer test", &[]),
+            // What stands in half of all files.
+            ("X-Team", "engineering", &[]),
+            ("User-Agent", "crow-agent/1.0", &[]),
+        ] {
+            let mut secrets = of_client_header(name, value);
+            secrets.dedup();
+            assert_eq!(secrets, expected, "{name}: {value}");
+        }
+        for (url, expected) in [
+            ("https://ann:s3cret-pw@gateway.example/v1", Some("s3cret-pw")),
+            ("https://a.example/v1?k=0123456789abcdef0123", Some("0123456789abcdef0123")),
+            ("https://gateway-number-0123456789.example/v1", None),
+            ("http://127.0.0.1:8080/v1", None),
+        ] {
+            assert_eq!(of_address(url).first().map(String::as_str), expected, "{url}");
+        }
     }
 
     #[test]

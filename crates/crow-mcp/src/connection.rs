@@ -163,7 +163,7 @@ impl Connection {
             // It may have changed in between.
             self.link.wire.changed.notify_one();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Lists the tools.
@@ -315,6 +315,11 @@ impl Connection {
         let why = self.link.why().await;
         let why = format!("{why}{}", last_words(&self.link.errors.to_text()));
         if slot.was_sent() { CallError::Lost(why) } else { CallError::Unsent(why) }
+    }
+
+    /// Notes why it ends.
+    pub(crate) fn fail(&self, why: String) {
+        self.link.wire.fail(why);
     }
 
     /// Says goodbye, as far as the server listens. What is left of it ends with the connection.

@@ -39,6 +39,12 @@ pub(crate) enum ConnectError {
     /// The session is ending.
     #[error("the session is ending")]
     Closed,
+    /// Its client is gone, and does not come back: another connection has other links.
+    #[error("the client that serves it is gone")]
+    Gone,
+    /// The session has other servers now.
+    #[error("the client of the session took it away")]
+    Retired,
     /// It failed a moment ago.
     #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
     Resting {
@@ -80,7 +86,7 @@ pub(crate) enum CallError {
     Refused(String),
     /// Whoever holds the link to the server did not bring it there, or no answer back.
     #[error(
-        "the client that serves it did not get an answer; it is not known whether the call had effects: {0}"
+        "no answer came back from the client that serves it; it is not known whether the call had effects: {0}"
     )]
     Broken(String),
     /// The server wants to be told more, which nobody here can.

@@ -5,7 +5,8 @@
 //! server says is bounded, cleaned and never believed: its tools need permission, whatever it says of them.
 //!
 //! The crate alone knows the library for the protocol. It starts no process and opens no connection: that is done by
-//! [`PipedProcesses`](crow_core::capability::PipedProcesses) and [`Http`](crow_core::capability::Http).
+//! [`PipedProcesses`](crow_core::capability::PipedProcesses) and [`Http`](crow_core::capability::Http), and a
+//! [`McpLink`](crow_core::capability::McpLink) leads to a server that the client of the session serves itself.
 
 mod cache;
 mod client;

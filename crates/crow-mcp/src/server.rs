@@ -13,9 +13,10 @@ use crow_core::{
     mcp::McpTransport,
     tool::{SourceNews, ToolContext},
 };
+use futures_util::FutureExt as _;
 use rmcp::model::{CallToolResult, JsonObject};
 use tokio::{
-    sync::watch,
+    sync::{OnceCell, watch},
     time::{Instant, sleep, timeout_at},
 };
 
@@ -65,6 +66,10 @@ pub(crate) struct Server {
     /// Its part of the names of its tools.
     pub(crate) part: String,
     shared: Arc<Shared>,
+    /// Ends with the session, or before it.
+    lifetime: Lifetime,
+    /// When it was started.
+    started: OnceCell<Instant>,
     state: Mutex<State>,
     /// Held while somebody connects.
     connecting: tokio::sync::Mutex<()>,
@@ -100,7 +105,10 @@ impl fmt::Debug for Server {
 
 impl Server {
     pub(crate) fn new(settings: McpSettings, part: String, shared: Arc<Shared>) -> Self {
+        let Lifetime { token, tasks } = shared.lifetime.clone();
         Self {
+            lifetime: Lifetime { token: token.child_token(), tasks },
+            started: OnceCell::new(),
             label: text::one_line(&settings.server.name, 60),
             part,
             settings,
@@ -111,8 +119,18 @@ impl Server {
         }
     }
 
+    /// Starts it, once, and waits until its tools are known, or that they do not come, up to its deadline.
+    pub(crate) async fn ready(self: &Arc<Self>) {
+        let start = || async {
+            self.lifetime.tasks.spawn(Arc::clone(self).start());
+            Instant::now()
+        };
+        let started = *self.started.get_or_init(start).await;
+        self.settled(started + self.settings.startup_timeout).await;
+    }
+
     /// Takes the tools that were listed the last time, and connects.
-    pub(crate) async fn start(self: Arc<Self>) {
+    async fn start(self: Arc<Self>) {
         if let Some(listed) = self.load().await {
             self.state().listed = Some(Arc::new(listed));
             self.bump();
@@ -122,8 +140,7 @@ impl Server {
         self.settled.send_replace(true);
     }
 
-    /// Waits until its tools are known, or that they do not come, up to a deadline.
-    pub(crate) async fn settled(&self, until: Instant) {
+    async fn settled(&self, until: Instant) {
         let mut settled = self.settled.subscribe();
         if timeout_at(until, settled.wait_for(|settled| *settled)).await.is_err() {
             let is_news = !std::mem::replace(&mut self.state().is_late, true);
@@ -203,7 +220,7 @@ impl Server {
             return Ok(open);
         }
         let server = Arc::clone(self);
-        let attempt = self.shared.lifetime.tasks.spawn(async move { server.connect().await });
+        let attempt = self.lifetime.tasks.spawn(async move { server.connect().await });
         attempt.await.unwrap_or(Err(ConnectError::Closed))
     }
 
@@ -212,23 +229,34 @@ impl Server {
         if let Some(open) = self.open_connection() {
             return Ok(open);
         }
-        if self.shared.lifetime.token.is_cancelled() {
-            return Err(ConnectError::Closed);
+        if self.lifetime.token.is_cancelled() {
+            return Err(self.ending());
+        }
+        if let McpTransport::Client(server) = &self.settings.server.transport
+            && server.link().closed().now_or_never().is_some()
+        {
+            return Err(ConnectError::Gone);
         }
         self.rested()?;
         let limit = self.settings.connect_limit();
-        let Shared { outside, lifetime, .. } = self.shared.as_ref();
-        match Connection::open(&self.settings, outside, lifetime, limit).await {
+        match Connection::open(&self.settings, &self.shared.outside, &self.lifetime, limit).await {
             Ok((connection, listed)) => {
                 let connection = Arc::new(connection);
                 self.on_connected(&connection, listed).await;
                 Ok(connection)
             }
+            Err(ConnectError::Closed) => Err(self.ending()),
             Err(error) => {
                 self.on_failed(&error);
                 Err(error)
             }
         }
+    }
+
+    /// Says why it is not connected any more.
+    fn ending(&self) -> ConnectError {
+        let is_all = self.shared.lifetime.token.is_cancelled();
+        if is_all { ConnectError::Closed } else { ConnectError::Retired }
     }
 
     fn open_connection(&self) -> Option<Arc<Connection>> {
@@ -255,13 +283,10 @@ impl Server {
         }
         self.take(listed).await;
         let (server, connection) = (Arc::clone(self), Arc::clone(connection));
-        self.shared.lifetime.tasks.spawn(async move { server.watch(connection).await });
+        self.lifetime.tasks.spawn(async move { server.watch(connection).await });
     }
 
     fn on_failed(&self, error: &ConnectError) {
-        if *error == ConnectError::Closed {
-            return;
-        }
         let is_news = self.rest(&error.to_string());
         if is_news {
             self.tell(NoticeLevel::Warning, &format!("is not there: {error}"));
@@ -325,7 +350,7 @@ impl Server {
         loop {
             let why = tokio::select! {
                 biased;
-                () = self.shared.lifetime.token.cancelled() => return,
+                () = self.lifetime.token.cancelled() => return,
                 why = connection.closed() => Some(why),
                 () = connection.changed() => None,
                 () = &mut listening => None,
@@ -338,14 +363,14 @@ impl Server {
             }
             // One that says all the time that its tools changed is not asked all the time.
             let pause = sleep(BETWEEN_LISTS);
-            if self.shared.lifetime.token.run_until_cancelled(pause).await.is_none() {
+            if self.lifetime.token.run_until_cancelled(pause).await.is_none() {
                 return;
             }
         }
     }
 
     fn on_lost(&self, connection: &Arc<Connection>, why: String) {
-        if self.shared.lifetime.token.is_cancelled() {
+        if self.lifetime.token.is_cancelled() {
             return;
         }
         self.forget(connection);
@@ -376,10 +401,20 @@ impl Server {
         }
     }
 
+    /// Ends it before the session does.
+    pub(crate) async fn retire(&self) {
+        self.lifetime.token.cancel();
+        let connection = self.state().connection.take();
+        if let Some(connection) = connection {
+            connection.fail(ConnectError::Retired.to_string());
+            connection.close().await;
+        }
+    }
+
     async fn load(&self) -> Option<Listed> {
         let (cache, server) = (self.shared.cache.clone()?, self.settings.server.clone());
         let wanted = self.settings.tools.clone();
-        let loaded = self.shared.lifetime.tasks.spawn_blocking(move || cache.load(&server));
+        let loaded = self.lifetime.tasks.spawn_blocking(move || cache.load(&server));
         let mut listed = loaded.await.ok().flatten()?;
         if let Some(wanted) = wanted {
             listed.tools.retain(|tool| wanted.contains(&tool.name));
@@ -391,7 +426,7 @@ impl Server {
         let Some(cache) = self.shared.cache.clone() else { return };
         let server = self.settings.server.clone();
         let store = move || cache.store(&server, &listed);
-        if let Ok(Err(error)) = self.shared.lifetime.tasks.spawn_blocking(store).await {
+        if let Ok(Err(error)) = self.lifetime.tasks.spawn_blocking(store).await {
             tracing::debug!(%error, "what a server listed could not be kept");
         }
     }

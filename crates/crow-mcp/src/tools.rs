@@ -12,10 +12,7 @@ use crow_core::{
     tool::{SourceNews, SourcedTools, Tool, ToolSource},
 };
 use futures_util::future::join_all;
-use tokio::{
-    sync::{OnceCell, watch},
-    time::{Instant, timeout},
-};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -41,10 +38,8 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// were seen before lend their tools at once. Dropping it ends the servers without a word; [`close`](ToolSource::close)
 /// waits until they are gone.
 pub struct McpTools {
-    servers: Vec<Arc<Server>>,
+    servers: Mutex<Arc<[Arc<Server>]>>,
     shared: Arc<Shared>,
-    /// When the servers were started.
-    started: OnceCell<Instant>,
     merged: Mutex<SourcedTools>,
     _ends: DropGuard,
 }
@@ -86,27 +81,39 @@ impl McpTools {
             revision: watch::Sender::new(0),
             news: Mutex::default(),
         });
-        if settings.len() > MOST_SERVERS {
-            let text = format!(
-                "of {} MCP servers the first {MOST_SERVERS} are used; there may be no more",
-                settings.len()
-            );
-            shared.tell(NoticeLevel::Warning, text);
-        }
-        let parts = server_names(settings.iter().map(|one| one.server.name.as_str()));
-        let servers = settings
-            .into_iter()
-            .zip(parts)
-            .take(MOST_SERVERS)
-            .map(|(one, part)| Arc::new(Server::new(one, part, Arc::clone(&shared))))
-            .collect();
+        let servers = servers(settings, &[], &shared);
         Self {
-            servers,
+            servers: Mutex::new(servers),
             shared,
-            started: OnceCell::new(),
             merged: Mutex::default(),
             _ends: token.drop_guard(),
         }
+    }
+
+    /// Has these servers from now on. Those among them that are as they were keep their connections and what is called; the
+    /// others end. Returns when they have, in bounded time.
+    pub async fn replace(&self, settings: Vec<McpSettings>) {
+        let (before, now) = {
+            let mut own = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = servers(settings, &own, &self.shared);
+            (std::mem::replace(&mut *own, Arc::clone(&now)), now)
+        };
+        let gone = difference(&before, &now);
+        let new = difference(&now, &before);
+        if gone.is_empty() && new.is_empty() {
+            return;
+        }
+        self.shared.revision.send_modify(|revision| *revision += 1);
+        let changes = [("+", names(&new, &gone)), ("-", names(&gone, &new))];
+        let changes: Vec<String> = changes
+            .into_iter()
+            .flat_map(|(mark, names)| names.into_iter().map(move |name| format!("{mark}{name}")))
+            .collect();
+        if !changes.is_empty() {
+            let text = format!("the client hands over other MCP servers: {}", changes.join(" "));
+            self.shared.tell(NoticeLevel::Info, text);
+        }
+        join_all(gone.iter().map(|server| server.retire())).await;
     }
 
     /// Adds something that the user should be told with the news of the servers.
@@ -130,19 +137,11 @@ impl McpTools {
             },
             tools: of_server(server).iter().map(|tool| tool.name().to_owned()).collect(),
         };
-        self.servers.iter().map(summary).collect()
+        self.own().iter().map(summary).collect()
     }
 
-    /// Starts the servers, once. Returns when that was.
-    async fn start(&self) -> Instant {
-        let start = || async {
-            for server in &self.servers {
-                let server = Arc::clone(server);
-                self.shared.lifetime.tasks.spawn(server.start());
-            }
-            Instant::now()
-        };
-        *self.started.get_or_init(start).await
+    fn own(&self) -> Arc<[Arc<Server>]> {
+        Arc::clone(&self.servers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -152,11 +151,8 @@ impl ToolSource for McpTools {
         if self.shared.lifetime.token.is_cancelled() {
             return;
         }
-        let started = self.start().await;
-        let all = join_all(self.servers.iter().map(|server| {
-            let until = started + server.settings.startup_timeout;
-            server.settled(until)
-        }));
+        let own = self.own();
+        let all = join_all(own.iter().map(Server::ready));
         cancel.run_until_cancelled(all).await;
     }
 
@@ -164,7 +160,7 @@ impl ToolSource for McpTools {
         let revision = *self.shared.revision.borrow();
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         if merged.revision != revision {
-            let tools: Vec<Arc<dyn Tool>> = self.servers.iter().flat_map(of_server).collect();
+            let tools: Vec<Arc<dyn Tool>> = self.own().iter().flat_map(of_server).collect();
             *merged = SourcedTools { revision, tools: tools.into() };
         }
         merged.clone()
@@ -175,7 +171,7 @@ impl ToolSource for McpTools {
     }
 
     async fn close(&self) {
-        join_all(self.servers.iter().map(|server| server.close())).await;
+        join_all(self.own().iter().map(|server| server.close())).await;
         self.shared.lifetime.token.cancel();
         self.shared.lifetime.tasks.close();
         drop(timeout(CLOSE, self.shared.lifetime.tasks.wait()).await);
@@ -184,8 +180,42 @@ impl ToolSource for McpTools {
 
 impl fmt::Debug for McpTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpTools").field("servers", &self.servers).finish_non_exhaustive()
+        f.debug_struct("McpTools").field("servers", &self.own()).finish_non_exhaustive()
     }
+}
+
+/// Makes servers, or takes those that are there.
+fn servers(
+    settings: Vec<McpSettings>,
+    known: &[Arc<Server>],
+    shared: &Arc<Shared>,
+) -> Arc<[Arc<Server>]> {
+    if settings.len() > MOST_SERVERS {
+        let text = format!(
+            "of {} MCP servers the first {MOST_SERVERS} are used; there may be no more",
+            settings.len()
+        );
+        shared.tell(NoticeLevel::Warning, text);
+    }
+    let parts = server_names(settings.iter().map(|one| one.server.name.as_str()));
+    let all = settings.into_iter().zip(parts).take(MOST_SERVERS).map(|(one, part)| {
+        let known = known.iter().find(|known| known.settings == one && known.part == part);
+        let new = || Arc::new(Server::new(one.clone(), part.clone(), Arc::clone(shared)));
+        known.map_or_else(new, Arc::clone)
+    });
+    all.collect()
+}
+
+/// Returns those servers that are not among others.
+fn difference(servers: &[Arc<Server>], others: &[Arc<Server>]) -> Vec<Arc<Server>> {
+    let is_other = |one: &&Arc<Server>| !others.iter().any(|other| Arc::ptr_eq(one, other));
+    servers.iter().filter(is_other).cloned().collect()
+}
+
+/// Returns the names that no other server has.
+fn names<'a>(servers: &'a [Arc<Server>], others: &[Arc<Server>]) -> Vec<&'a str> {
+    let names = servers.iter().map(|server| server.label.as_str());
+    names.filter(|name| others.iter().all(|other| other.label != *name)).collect()
 }
 
 /// Makes the tools of a server, as far as they are known.

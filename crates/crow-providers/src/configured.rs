@@ -1,9 +1,6 @@
 //! One provider with everything that is said about it: built in, configured, and in the environment.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
 use reqwest::Url;
@@ -20,6 +17,7 @@ use crate::{
     http::shown,
     models::{Credentials, ModelSummary, ProviderSummary},
     provider::is_secret,
+    route::{Following, Place, Route},
     stored::{self, KeyHome, Sources},
 };
 
@@ -29,7 +27,7 @@ pub(crate) struct Configured {
     config: ProviderConfig,
     source: Source,
     limiter: RateLimiter,
-    provider: OnceLock<Arc<dyn Provider>>,
+    pub(crate) route: Arc<Route>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +47,7 @@ impl Configured {
 
     fn with_source(config: ProviderConfig, source: Source) -> Self {
         let limiter = RateLimiter::new(config.name.clone(), config.limits);
-        Self { config, source, limiter, provider: OnceLock::new() }
+        Self { config, source, limiter, route: Arc::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -68,19 +66,15 @@ impl Configured {
         self.dialect().is_none()
     }
 
-    pub(crate) fn is_local(&self) -> bool {
-        matches!(self.address(), Some(Address::Local { .. }))
-    }
-
     /// Nothing is spoken with a recording.
-    fn dialect(&self) -> Option<Dialect> {
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
         match self.config.kind {
             ProviderKind::BuiltIn(built_in) => built_in.dialect,
             ProviderKind::Dialect(dialect) => Some(dialect),
         }
     }
 
-    fn address(&self) -> Option<Address> {
+    pub(crate) fn address(&self) -> Option<Address> {
         match self.config.kind {
             ProviderKind::BuiltIn(built_in) => Some(built_in.address),
             ProviderKind::Dialect(_) => None,
@@ -212,8 +206,13 @@ impl Configured {
             FoundKey::Key(key) | FoundKey::Stored(key) => Some(key.reveal().to_owned()),
             FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
         };
-        let headers = self.config.headers.iter().filter(|header| is_secret(&header.name));
+        let chosen = match self.route.place() {
+            Place::Chosen(chosen) => chosen.headers,
+            Place::Configured | Place::Nowhere => Vec::new(),
+        };
+        let headers = self.config.headers.iter().chain(&chosen);
         let headers = headers
+            .filter(|header| is_secret(&header.name))
             .map(|header| header.value.strip_prefix("Bearer ").unwrap_or(&header.value).to_owned());
         key.into_iter().chain(headers).collect()
     }
@@ -227,17 +226,16 @@ impl Configured {
         Some(ModelRef { provider: self.config.name.clone(), model: model.to_owned() })
     }
 
-    /// Makes the provider, once.
+    /// Returns the provider, which is asked wherever it is called by then. What asks it is made once for each place.
     pub(crate) fn provider(
         &self,
         sources: &Sources,
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
-        if let Some(provider) = self.provider.get() {
-            return Ok(Arc::clone(provider));
+        if !self.route.is_settled() {
+            self.route.keep(self.make_provider(sources, client)?);
         }
-        let made = self.make_provider(sources, client)?;
-        Ok(Arc::clone(self.provider.get_or_init(|| made)))
+        Ok(Arc::new(Following::new(&self.config.name, &self.route)))
     }
 
     fn make_provider(
@@ -263,16 +261,26 @@ impl Configured {
             key,
             headers: self.config.headers.clone(),
         };
+        let (client, timeouts) = (client.clone(), self.timeouts());
+        let provider =
+            HttpProvider::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
+                .map_err(|error| unusable(error.to_string()))?;
+        Ok(self.within_limits(provider))
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
         let mut timeouts = Timeouts::default();
         timeouts.idle = self.config.idle_timeout.unwrap_or(timeouts.idle);
-        let provider =
-            HttpProvider::with_patience(endpoint, client.clone(), RetryPolicy::default(), timeouts)
-                .map_err(|error| unusable(error.to_string()))?;
+        timeouts
+    }
+
+    /// The limits are the provider's wherever it is called.
+    pub(crate) fn within_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
         let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
         };
-        Ok(Arc::new(Limited::new(provider, self.limiter.clone())))
+        Arc::new(Limited::new(provider, self.limiter.clone()))
     }
 
     /// What is known about a model: the file first, then the table.
@@ -324,7 +332,12 @@ impl Configured {
         ))
     }
 
+    /// Says what is known of a provider that is called somewhere.
     pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
+        let (base_url, key) = match self.route.place() {
+            Place::Chosen(chosen) => (Ok(chosen.base_url), FoundKey::NotNeeded),
+            Place::Configured | Place::Nowhere => (self.base_url(sources), self.key(sources)),
+        };
         let models = self.known_ids().map(|id| {
             let reference = ModelRef { provider: self.config.name.clone(), model: id.to_owned() };
             ModelSummary { info: self.info(&reference), price: self.price(id) }
@@ -332,8 +345,8 @@ impl Configured {
         ProviderSummary {
             name: self.config.name.clone(),
             dialect: self.dialect().map_or("replay", Dialect::name),
-            base_url: self.base_url(sources).map(|url| without_secret(&url)),
-            credentials: match self.key(sources) {
+            base_url: base_url.map(|url| without_secret(&url)),
+            credentials: match key {
                 FoundKey::Key(_) => Credentials::Present,
                 FoundKey::Stored(_) => Credentials::Stored,
                 FoundKey::NotNeeded => Credentials::NotNeeded,
@@ -398,7 +411,7 @@ fn price(settings: PriceSettings) -> Price {
     }
 }
 
-fn without_secret(url: &str) -> String {
+pub(crate) fn without_secret(url: &str) -> String {
     let shown = Url::parse(url).map_or_else(|_| String::new(), |url| shown(&url));
     shown.trim_end_matches('/').to_owned()
 }

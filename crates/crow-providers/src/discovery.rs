@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{ProviderModels, secret::ApiKey};
+use crate::{ExtraHeader, ProviderModels};
 
 /// How long one server has to answer.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -43,8 +43,8 @@ pub struct FoundModel {
 
 /// Asks all local providers at once which models they have. Those that do not answer are not there.
 pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
-    let questions = models.local_servers().map(|(provider, base_url, key)| async move {
-        let models = timeout(PATIENCE, ask(&base_url, key.as_ref())).await.ok()??;
+    let questions = models.local_servers().map(|(provider, base_url, headers)| async move {
+        let models = timeout(PATIENCE, ask(&base_url, &headers)).await.ok()??;
         (!models.is_empty()).then(|| FoundServer {
             provider: provider.to_owned(),
             base_url,
@@ -55,15 +55,15 @@ pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
 }
 
 /// Asks one server. HTTP is spoken by hand, in the version without chunks: one question needs no client.
-async fn ask(base_url: &str, key: Option<&ApiKey>) -> Option<Vec<FoundModel>> {
+async fn ask(base_url: &str, headers: &[ExtraHeader]) -> Option<Vec<FoundModel>> {
     let url = Url::parse(base_url).ok().filter(|url| url.scheme() == "http")?;
     let (host, path) = (url.host_str()?, url.path().trim_end_matches('/'));
     let address = (host.trim_matches(['[', ']']), url.port_or_known_default()?);
     let mut stream = TcpStream::connect(address).await.ok()?;
-    let authorization =
-        key.map(|key| format!("Authorization: Bearer {}\r\n", key.reveal())).unwrap_or_default();
+    let headers = headers.iter().map(|header| format!("{}: {}\r\n", header.name, header.value));
+    let headers: String = headers.collect();
     let question = format!(
-        "GET {path}/models HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n{authorization}Connection: close\r\n\r\n"
+        "GET {path}/models HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n{headers}Connection: close\r\n\r\n"
     );
     stream.write_all(question.as_bytes()).await.ok()?;
     let mut answer = String::new();

@@ -126,3 +126,30 @@ async fn a_server_behind_tls_or_at_no_address_is_not_asked() {
     ]);
     assert_eq!(discover(&models).await, []);
 }
+
+#[tokio::test]
+async fn a_local_server_that_was_chosen_is_asked_in_place_of_the_configured_one() {
+    let (before, chosen) = (Server::with_models(OLLAMA).await, Server::with_models(VLLM).await);
+    let models = models(vec![
+        ("OLLAMA_HOST", before.address.clone()),
+        ("OLLAMA_API_KEY", "sk-local".to_owned()),
+        ("LLAMACPP_HOST", nobody().await),
+        ("LMSTUDIO_HOST", nobody().await),
+        ("VLLM_HOST", nobody().await),
+    ]);
+    let change = crate::RouteChange {
+        provider: "ollama".to_owned(),
+        protocol: crate::Protocol::OpenAi,
+        base_url: format!("http://{}/v1", chosen.address),
+        headers: vec![ExtraHeader { name: "x-team".to_owned(), value: "crow".to_owned() }],
+    };
+    models.set_route(change).unwrap();
+    let found = discover(&models).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].models, [model("Qwen/Qwen3", Some(32_768))]);
+    assert!(before.questions.lock().unwrap().is_empty());
+    let question = chosen.questions.lock().unwrap()[0].clone();
+    assert!(question.contains("\r\nx-team: crow\r\n") && !question.contains("sk-local"));
+    models.disable("ollama");
+    assert_eq!(discover(&models).await, []);
+}

@@ -6,11 +6,10 @@ use async_trait::async_trait;
 use crow_core::model::{ModelInfo, ModelRef, Models, ModelsError, Price, Provider, ResolvedModel};
 
 use crate::{
-    HttpClient, RateLimiter,
-    config::{BUILT_IN, FoundKey, ProviderConfig},
+    ExtraHeader, HttpClient, RateLimiter, RouteChange, RouteError, RouteSummary,
+    config::{BUILT_IN, ProviderConfig},
     configured::Configured,
     replay::ReplayProvider,
-    secret::ApiKey,
     stored::{KeyHome, KeyStore, NoKeys, Sources},
 };
 
@@ -114,9 +113,8 @@ impl ProviderModels {
     /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
     /// providers come before built-in ones, and what needs no key comes last.
     pub fn default_model(&self) -> Option<ModelRef> {
-        let with_key = |provider: &&Configured| provider.key(&self.sources).is_there();
-        let without =
-            |provider: &&Configured| matches!(provider.key(&self.sources), FoundKey::NotNeeded);
+        let with_key = |provider: &&Configured| provider.has_credentials(&self.sources);
+        let without = |provider: &&Configured| provider.needs_no_key(&self.sources);
         let configured = || self.providers.iter().filter(|provider| provider.is_configured());
         let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
         configured()
@@ -141,9 +139,35 @@ impl ProviderModels {
         self.providers.iter().filter_map(Configured::key_variable).collect()
     }
 
-    /// Returns all providers with what is known about them, the built-in ones first. Asks nobody.
+    /// Returns all providers that are not disabled with what is known about them, the built-in ones first. Asks nobody.
     pub fn list(&self) -> Vec<ProviderSummary> {
-        self.providers.iter().map(|provider| provider.summary(&self.sources)).collect()
+        let enabled = self.providers.iter().filter(|provider| !provider.is_disabled());
+        enabled.map(|provider| provider.summary(&self.sources)).collect()
+    }
+
+    /// Says where each provider is called that is called anywhere, those that are disabled included; the built-in ones
+    /// first.
+    pub fn routes(&self) -> Vec<RouteSummary> {
+        self.providers.iter().filter_map(|provider| provider.route(&self.sources)).collect()
+    }
+
+    /// Lets a provider be called elsewhere, and enables it if it is disabled. Whoever resolved a model of it before asks
+    /// there from the next request on. Sent are the headers of the change: no key, and no header of the provider's file.
+    pub fn set_route(&self, change: RouteChange) -> Result<(), RouteError> {
+        self.find(&change.provider)?.choose(change, &self.client)
+    }
+
+    /// Lets no model of a provider be asked, whoever resolved it, until [`set_route`](Self::set_route) says where. Nothing
+    /// is done of a provider that is not known, and of one that plays recordings.
+    pub fn disable(&self, provider: &str) {
+        if let Ok(provider) = self.find(provider) {
+            provider.disable();
+        }
+    }
+
+    /// Returns whether a provider is disabled.
+    pub fn is_disabled(&self, provider: &str) -> bool {
+        self.find(provider).is_ok_and(Configured::is_disabled)
     }
 
     /// Says where the key of a provider is kept and sent to.
@@ -167,16 +191,12 @@ impl ProviderModels {
         })
     }
 
-    /// The servers that may run on this machine: name, base URL and key. One whose address is no address is left out:
+    /// The servers that may run on this machine: name, base URL and headers. One whose address is no address is left out:
     /// asking it will say what is wrong.
-    pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Option<ApiKey>)> {
-        self.providers.iter().filter(|provider| provider.is_local()).filter_map(|provider| {
-            let base_url = provider.base_url(&self.sources).ok()?;
-            let key = match provider.key(&self.sources) {
-                FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
-                FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
-            };
-            Some((provider.name(), base_url, key))
+    pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Vec<ExtraHeader>)> {
+        self.providers.iter().filter_map(|provider| {
+            let (base_url, headers) = provider.local_server(&self.sources)?;
+            Some((provider.name(), base_url, headers))
         })
     }
 }

@@ -102,6 +102,15 @@ impl fmt::Debug for HttpProvider {
     }
 }
 
+/// Which of the further headers are secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    /// Those whose names say so.
+    ByName,
+    /// All of them.
+    All,
+}
+
 /// What all conversations with a provider share.
 pub(crate) struct Link {
     pub(crate) provider: String,
@@ -127,13 +136,32 @@ impl HttpProvider {
         retry: RetryPolicy,
         timeouts: Timeouts,
     ) -> Result<Self, EndpointError> {
+        Self::make(endpoint, client, retry, timeouts, Secrecy::ByName)
+    }
+
+    /// Makes a provider of whose headers none may show.
+    pub(crate) fn with_secret_headers(
+        endpoint: Endpoint,
+        client: HttpClient,
+        timeouts: Timeouts,
+    ) -> Result<Self, EndpointError> {
+        Self::make(endpoint, client, RetryPolicy::default(), timeouts, Secrecy::All)
+    }
+
+    fn make(
+        endpoint: Endpoint,
+        client: HttpClient,
+        retry: RetryPolicy,
+        timeouts: Timeouts,
+        secrecy: Secrecy,
+    ) -> Result<Self, EndpointError> {
         let base_url = parse_base(&endpoint.base_url)?;
         let mut secrets = Secrets::default();
         secrets.add(base_url.password().unwrap_or_default());
         for (_, value) in base_url.query_pairs() {
             secrets.add(&value);
         }
-        let headers = headers(&endpoint, &mut secrets)?;
+        let headers = headers(&endpoint, &mut secrets, secrecy)?;
         let Endpoint { provider, dialect, .. } = endpoint;
         let link = Link { provider, dialect, base_url, headers, secrets, client, retry, timeouts };
         Ok(Self(Arc::new(link)))
@@ -196,7 +224,11 @@ fn parse_base(text: &str) -> Result<Url, EndpointError> {
     }
 }
 
-fn headers(endpoint: &Endpoint, secrets: &mut Secrets) -> Result<HeaderMap, EndpointError> {
+fn headers(
+    endpoint: &Endpoint,
+    secrets: &mut Secrets,
+    secrecy: Secrecy,
+) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -212,7 +244,7 @@ fn headers(endpoint: &Endpoint, secrets: &mut Secrets) -> Result<HeaderMap, Endp
         let invalid = || EndpointError::InvalidHeader { name: name.clone() };
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
         let mut text = HeaderValue::from_str(value).map_err(|_| invalid())?;
-        if is_secret(header.as_str()) {
+        if secrecy == Secrecy::All || is_secret(header.as_str()) {
             text.set_sensitive(true);
             secrets.add(value);
             secrets.add(value.trim_start_matches("Bearer "));

@@ -219,3 +219,180 @@ fn outcome(
         Err(error) => Err(McpLinkError::Broken(error.message)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use agent_client_protocol::v1::schema::{
+        CreateElicitationRequest, CreateElicitationResponse, RequestPermissionRequest,
+        RequestPermissionResponse, SessionId,
+    };
+    use futures_util::{FutureExt as _, StreamExt as _};
+    use serde_json::json;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{server::peer::Progress, view::Outgoing};
+
+    type Answers = oneshot::Sender<Result<MessageMcpResponse, Error>>;
+
+    /// A client that is only asked of its servers.
+    #[derive(Debug, Default)]
+    struct Asked(Mutex<VecDeque<(MessageMcpRequest, Answers)>>);
+
+    impl Asked {
+        fn next(&self) -> (MessageMcpRequest, Answers) {
+            self.0.lock().unwrap().pop_front().unwrap()
+        }
+    }
+
+    impl Peer for Asked {
+        fn room<'a>(&'a self, _session: &'a SessionId) -> Waited<'a, ()> {
+            unreachable!()
+        }
+
+        fn update(&self, _update: Outgoing) {
+            unreachable!()
+        }
+
+        fn ask(
+            &self,
+            _request: RequestPermissionRequest,
+        ) -> Waited<'static, Result<RequestPermissionResponse, Error>> {
+            unreachable!()
+        }
+
+        fn elicit(
+            &self,
+            _request: CreateElicitationRequest,
+        ) -> Waited<'static, Result<CreateElicitationResponse, Error>> {
+            unreachable!()
+        }
+
+        fn mcp(&self, request: MessageMcpRequest) -> Answer {
+            let (answers, answer) = oneshot::channel();
+            self.0.lock().unwrap().push_back((request, answers));
+            Box::pin(async move { answer.await.unwrap_or_else(|_| Err(Error::internal_error())) })
+        }
+
+        fn progress(&self, _session: &SessionId, _progress: Progress<'_>) {
+            unreachable!()
+        }
+    }
+
+    struct Scene {
+        links: Arc<Links>,
+        client: Arc<Asked>,
+        link: Arc<dyn McpLink>,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let (links, client) = (Links::new(CancellationToken::new()), Arc::<Asked>::default());
+            let server = McpServerAcp::new("one", "id of one");
+            let peer: Arc<dyn Peer> = Arc::clone(&client) as _;
+            let config = links.server(&peer, server);
+            let McpTransport::Client(server) = config.transport else { unreachable!() };
+            Self { links, client, link: Arc::clone(server.link()) }
+        }
+
+        fn request(&self) -> McpLinkMessages {
+            let method = "tools/call".to_owned();
+            self.link.request(McpLinkRequest { method, params: None })
+        }
+
+        fn tell(&self, request: &MessageMcpRequest, number: usize) {
+            let (server, id) = (request.server_id.clone(), request.request_id.clone());
+            self.links.told(MessageMcpNotification::new(server, id, format!("news/{number}")));
+        }
+
+        fn under_way(&self) -> usize {
+            self.links.open().len()
+        }
+    }
+
+    fn methods(messages: &[McpLinkMessage]) -> Vec<&str> {
+        let told = messages.iter().filter_map(|message| match message {
+            McpLinkMessage::Told { method, .. } => Some(method.as_str()),
+            McpLinkMessage::Ended(_) => None,
+        });
+        told.collect()
+    }
+
+    #[tokio::test]
+    async fn of_a_flood_only_so_much_waits_and_the_end_is_never_lost() {
+        let scene = Scene::new();
+        let messages = scene.request();
+        let (request, answers) = scene.client.next();
+        for number in 0..10_000 {
+            scene.tell(&request, number);
+        }
+        answers.send(Ok(MessageMcpResponse::success(json!(1)))).unwrap();
+        let all: Vec<_> = messages.collect().await;
+        assert_eq!(all.len(), WAITING_NEWS + 1);
+        assert_eq!(methods(&all).first(), Some(&"news/0"));
+        assert_eq!(all.last(), Some(&McpLinkMessage::Ended(Ok(json!(1)))));
+        assert_eq!(scene.under_way(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_told_goes_to_the_request_that_it_is_told_of() {
+        let scene = Scene::new();
+        let (mut first, second) = (scene.request(), scene.request());
+        let (of_first, _open) = scene.client.next();
+        let (of_second, answers) = scene.client.next();
+        scene.tell(&of_second, 2);
+        let mut forged = of_second.clone();
+        forged.server_id = "id of two".into();
+        scene.tell(&forged, 3);
+        let mut unknown = of_second.clone();
+        unknown.request_id = "4711".into();
+        scene.tell(&unknown, 4);
+        answers.send(Ok(MessageMcpResponse::success(json!(null)))).unwrap();
+        let all: Vec<_> = second.collect().await;
+        assert_eq!(methods(&all), ["news/2"]);
+        // It is through: nobody hears this.
+        scene.tell(&of_second, 5);
+        assert!(first.next().now_or_never().is_none());
+        scene.tell(&of_first, 1);
+        assert_eq!(methods(&[first.next().await.unwrap()]), ["news/1"]);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_dropped_is_withdrawn() {
+        let scene = Scene::new();
+        let mut messages = scene.request();
+        assert!(messages.next().now_or_never().is_none());
+        let (_, answers) = scene.client.next();
+        assert_eq!((scene.under_way(), answers.is_closed()), (1, false));
+        drop(messages);
+        assert_eq!((scene.under_way(), answers.is_closed()), (0, true));
+    }
+
+    #[tokio::test]
+    async fn only_so_many_requests_are_under_way() {
+        let scene = Scene::new();
+        let mut all: Vec<_> = (0..REQUESTS).map(|_| scene.request()).collect();
+        let over: Vec<_> = scene.request().collect().await;
+        assert!(
+            matches!(over.as_slice(), [McpLinkMessage::Ended(Err(McpLinkError::Broken(_)))]),
+            "{over:?}"
+        );
+        assert_eq!(scene.under_way(), REQUESTS);
+        all.pop();
+        assert!(scene.request().next().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn with_the_client_all_that_is_under_way_ends() {
+        let scene = Scene::new();
+        let open = scene.request();
+        scene.links.ended.cancel();
+        let gone = [McpLinkMessage::Ended(Err(McpLinkError::Closed))];
+        assert_eq!(open.collect::<Vec<_>>().await, gone);
+        assert_eq!(scene.request().collect::<Vec<_>>().await, gone);
+        assert!(scene.link.closed().now_or_never().is_some());
+        assert_eq!(scene.under_way(), 0);
+    }
+}

@@ -168,7 +168,9 @@ impl Shared {
     /// Has all connections tell their clients what changed of their sessions beside what happened in them.
     pub(super) fn refresh_sessions(&self) {
         let all: Vec<_> = self.connections().iter().filter_map(Weak::upgrade).collect();
-        all.iter().for_each(|connection| connection.refresh_sessions());
+        for connection in all {
+            connection.refresh_sessions();
+        }
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {

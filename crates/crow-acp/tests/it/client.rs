@@ -2,8 +2,17 @@
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use crow_acp::{AcpIdentity, AcpServer};
-use crow_core::tool::ToolRegistry;
+use crow_core::{
+    capability::{
+        Http, HttpAnswer, HttpError, HttpRequest, PipedProcess, PipedProcesses, PipedSpec,
+        ProcessError,
+    },
+    mcp::McpServerConfig,
+    tool::{ToolRegistry, ToolSource},
+};
+use crow_mcp::{McpSettings, McpTools, Outside};
 use crow_runtime::{FileStore, HandleAnswerer, RuntimeConfig};
 use crow_testkit::{
     host::ScriptedHost,
@@ -19,6 +28,7 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
 /// How long an answer may take that comes at once.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +52,8 @@ impl Product {
             store: Arc::new(FileStore::new(folder.path().join("sessions"))),
             ..RuntimeConfig::default()
         };
-        let host = Arc::new(ScriptedHost::new(model.clone(), tools, config));
+        let host = ScriptedHost::new(model.clone(), tools, config).with_servers(servers);
+        let host = Arc::new(host);
         std::fs::create_dir(folder.path().join("project")).unwrap();
         let identity = AcpIdentity {
             name: "crow-agent".to_owned(),
@@ -80,6 +91,35 @@ impl Product {
         let mut client = self.connect_with(1 << 20);
         client.introduce(json!({})).await;
         client
+    }
+}
+
+/// Gives a session the tools of the servers that its client serves. Others cannot be reached.
+fn servers(servers: Vec<McpServerConfig>) -> Arc<dyn ToolSource> {
+    let (processes, http) = (Arc::new(Unreachable), Arc::new(Unreachable));
+    let outside = Outside { processes, http, roots: vec!["/p".into()] };
+    let settings = servers.into_iter().map(McpSettings::from).collect();
+    Arc::new(McpTools::new(settings, None, outside))
+}
+
+#[derive(Debug)]
+struct Unreachable;
+
+#[async_trait]
+impl PipedProcesses for Unreachable {
+    async fn start(
+        &self,
+        _spec: PipedSpec,
+        _cancellation: CancellationToken,
+    ) -> Result<PipedProcess, ProcessError> {
+        Err(ProcessError::Unavailable)
+    }
+}
+
+#[async_trait]
+impl Http for Unreachable {
+    async fn send(&self, _request: HttpRequest) -> Result<HttpAnswer, HttpError> {
+        Err(HttpError::Connect("nobody is there".to_owned()))
     }
 }
 

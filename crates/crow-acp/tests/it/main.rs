@@ -11,6 +11,8 @@ mod bad_input;
 mod client;
 mod http;
 mod library_client;
+mod links;
+mod links_library;
 mod pressure;
 mod providers;
 mod questions;

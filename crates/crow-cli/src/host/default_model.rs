@@ -45,8 +45,26 @@ impl DefaultModel {
             let model = server.models.into_iter().next()?;
             Some(ModelRef { provider: server.provider, model: model.id })
         });
-        first.ok_or_else(no_model)
+        first.ok_or_else(|| all_disabled(providers).unwrap_or_else(no_model))
     }
+}
+
+/// Says that there is no model because a client disabled providers, if it did.
+fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
+    let routes = providers.routes().into_iter();
+    let disabled = routes.filter(|route| providers.is_disabled(&route.provider));
+    let names: Vec<_> = disabled.map(|route| route.provider).collect();
+    (!names.is_empty()).then(|| HostError::Refused {
+        message: format!(
+            "there is no model to talk to: no provider that is enabled has a key, and {} disabled",
+            if let [name] = names.as_slice() {
+                format!("{name} is")
+            } else {
+                format!("{} are", names.join(", "))
+            }
+        ),
+        hint: "enable one with providers/set, or name a model of another provider".to_owned(),
+    })
 }
 
 /// One screen that says how to get going.

@@ -12,6 +12,7 @@ mod parts;
 mod places;
 mod product_host;
 mod prompt_files;
+mod providers;
 mod review;
 mod starting;
 mod status;

@@ -46,8 +46,8 @@ pub(super) struct Current {
     pub(super) standing: Standing,
     pub(super) place: Arc<Place>,
     pub(super) model: ModelInfo,
-    /// How its servers do.
-    pub(super) servers: Vec<ServerSummary>,
+    /// Its servers, as long as its agent has them.
+    pub(super) mcp: Weak<McpTools>,
     /// Who can be started to look at the work, if anybody.
     pub(super) reviewer: Option<String>,
 }
@@ -78,7 +78,7 @@ impl OpenSessions {
             standing: open.standing.clone(),
             place: Arc::clone(&open.place),
             model: agent.model().info.clone(),
-            servers: open.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default(),
+            mcp: Weak::clone(&open.mcp),
             reviewer: reviewer.map(|subagent| subagent.agent.name().to_owned()),
         })
     }
@@ -111,6 +111,11 @@ impl OpenSessions {
 }
 
 impl Current {
+    /// Returns how its servers do.
+    pub(super) fn servers(&self) -> Vec<ServerSummary> {
+        self.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default()
+    }
+
     /// Returns what the model of the agent that does the work can do.
     pub(super) fn abilities(&self) -> Abilities {
         self.model.abilities

@@ -83,7 +83,12 @@ fn title_of(preset: Preset) -> &'static str {
 fn model_option(current: &Current, known: Option<&ProviderModels>) -> SessionOption {
     let value = current.model.reference.to_string();
     let mut choices = known.map(usable_models).unwrap_or_default();
-    if !choices.is_empty() && choices.iter().all(|choice| choice.value != value) {
+    let is_disabled =
+        known.is_some_and(|known| known.is_disabled(&current.model.reference.provider));
+    let is_missing = choices.iter().all(|choice| choice.value != value);
+    if is_disabled {
+        choices.insert(0, choice(&value, "its provider is disabled"));
+    } else if is_missing && !choices.is_empty() {
         choices.insert(0, choice(&value, ""));
     }
     option(MODEL, OptionKind::Model, "the model that the agent asks", value, choices)

@@ -11,8 +11,8 @@ use crow_core::{
 use crow_providers::{HttpClient, ProviderModels};
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
-    NewSession, RuntimeConfig, SessionFilter, SessionMetadata, SessionOption, SessionSetup,
-    SessionStore, SessionUsage, ShutdownReport, SnapshotStores,
+    NewSession, ProviderChange, ProviderRoute, RuntimeConfig, SessionFilter, SessionMetadata,
+    SessionOption, SessionSetup, SessionStore, SessionUsage, ShutdownReport, SnapshotStores,
 };
 use tokio::task::spawn_blocking;
 
@@ -25,6 +25,7 @@ use super::{
     options::{self, AGENT, MODE, MODEL, PERMISSIONS},
     parts::{HostParts, Remembers},
     places::Places,
+    providers,
 };
 use crate::{
     CliError, Environment, credentials, export::Exporter, known_secrets::redactor, mcp::McpLaunch,
@@ -150,6 +151,11 @@ impl ProductHost {
         Ok(made)
     }
 
+    /// Returns today's date where the user is.
+    pub(super) fn today(&self) -> String {
+        self.environment.today().to_string()
+    }
+
     /// Returns what writes sessions to files.
     pub(super) fn exporter(&self) -> Exporter {
         let redactor = redactor(&self.environment, self.providers.as_deref());
@@ -184,6 +190,11 @@ impl ProductHost {
             context_window: current.model.context_window,
             cost_usd: cost,
         }
+    }
+
+    fn configured_providers(&self) -> Result<&ProviderModels, HostError> {
+        let providers = self.providers.as_deref();
+        providers.ok_or(HostError::Unsupported { what: "choosing where providers are called" })
     }
 
     /// Keeps what the user chose for later sessions in the project.
@@ -292,6 +303,9 @@ impl AgentHost for ProductHost {
             blocking(move || handle.set_permission_mode(mode)).await??;
         } else {
             let with = options::chosen(&current, name, value)?;
+            if name == MODEL {
+                providers::enabled(self.providers.as_deref(), with.model.as_ref())?;
+            }
             self.switch(&current, with).await?;
         }
         self.remember(&current, name, value).await
@@ -322,6 +336,28 @@ impl AgentHost for ProductHost {
     async fn logout(&self) -> Result<(), HostError> {
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
+    }
+
+    fn routes_providers(&self) -> bool {
+        self.providers.is_some()
+    }
+
+    async fn providers(&self) -> Result<Vec<ProviderRoute>, HostError> {
+        Ok(providers::routes(self.configured_providers()?))
+    }
+
+    async fn set_provider(&self, change: ProviderChange) -> Result<(), HostError> {
+        let known = self.configured_providers()?;
+        // Before anything is sent there, and said again by whoever is there.
+        let secrets = providers::secrets(&change);
+        self.environment.given_later.learn(secrets.clone());
+        self.runtime.config().redactor.learn(secrets);
+        providers::set(known, change)
+    }
+
+    async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
+        self.configured_providers()?.disable(id);
+        Ok(())
     }
 }
 

@@ -15,7 +15,6 @@ use crow_runtime::{
     AgentHandle, AgentSession, HostError, NewSession, OpenedWith, RuntimeConfig, SessionError,
     SessionMetadata, SessionSetup, SessionSpec,
 };
-use jiff::Zoned;
 use tokio::sync::watch;
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
     places::Place,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
-use crate::trust::project_root;
+use crate::{known_secrets::secrets_of_server, trust::project_root};
 
 /// What is found where a session is to work.
 struct Found {
@@ -206,9 +205,31 @@ impl ProductHost {
             self.switch(&current, with).await?;
         }
         if let Some(mode) = setup.permissions {
-            blocking(move || current.handle.set_permission_mode(mode)).await??;
+            let handle = current.handle.clone();
+            blocking(move || handle.set_permission_mode(mode)).await??;
         }
+        self.hand_over(&current, setup.mcp_servers.clone()).await
+    }
+
+    /// Lets an open session have other servers of its client's: those of the client that opened it last.
+    async fn hand_over(
+        &self,
+        current: &super::opened::Current,
+        servers: Vec<McpServerConfig>,
+    ) -> Result<(), HostError> {
+        self.keep_secret(&servers);
+        // None if the agent has ended.
+        let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
+        let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.place));
+        let servers = blocking(move || mcp.servers(&place.project, servers)).await?;
+        let (servers, _) = servers.map_err(refused)?;
+        tools.replace(servers).await;
         Ok(())
+    }
+
+    /// Keeps what servers are reached with out of whatever is shown.
+    fn keep_secret(&self, servers: &[McpServerConfig]) {
+        self.runtime().config().redactor.learn(servers.iter().flat_map(secrets_of_server));
     }
 
     /// Lets an open session go on with another agent from its next run on, and keeps that with it.
@@ -232,20 +253,21 @@ impl ProductHost {
         ready: Ready,
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
+        self.keep_secret(&servers);
         let Ready { with, made, place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
         let further = crow.additional_directories.clone();
+        let date = self.today();
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
             let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
             session.add_rules(there.project.rules.clone());
-            let date = Zoned::now().date().to_string();
             let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
             Ok::<_, HostError>((session, surroundings, tools))
         })
         .await??;
-        let mcp = tools.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let mcp = Arc::downgrade(&tools);
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
         let handle = self.runtime().spawn(session, |mut internals| async move {
@@ -253,9 +275,6 @@ impl ProductHost {
                 let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
                 internals.emit(AgentEvent::Notice { level, audience, text }).await?;
             }
-            let Some(tools) = tools else {
-                return serve_latest(agents, surroundings, internals).await;
-            };
             internals.offer_tools(Arc::clone(&tools) as _);
             let served = serve_latest(agents, surroundings, internals).await;
             tools.close().await;

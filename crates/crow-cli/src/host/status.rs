@@ -38,7 +38,7 @@ pub(super) fn text(current: &Current, usage: SessionUsage, is_held: bool) -> Str
         "sandbox",
         if is_held { &"holds commands" } else { &"off: commands can do whatever you can do" },
     );
-    for server in &current.servers {
+    for server in &current.servers() {
         line("mcp", &format_args!("{} ({})", server.name, how(server)));
     }
     line("context", &context(usage));

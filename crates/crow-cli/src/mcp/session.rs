@@ -55,14 +55,29 @@ impl McpLaunch {
         self.environment.data_dir().ok().map(|folder| SchemaCache::new(folder.join(CACHE)))
     }
 
-    /// Makes the tools of a session: of the servers that its client hands over, and of those that are configured. A server
-    /// that the client hands over goes before one of the same name. None if there are no servers. Blocks for small files.
+    /// Makes the tools of a session: of the servers that its client hands over, and of those that are configured. Blocks for
+    /// small files.
     pub(crate) fn tools(
         &self,
         roots: Vec<PathBuf>,
         project: &Project,
         handed_over: Vec<McpServerConfig>,
-    ) -> Result<Option<Arc<McpTools>>, CliError> {
+    ) -> Result<Arc<McpTools>, CliError> {
+        let (servers, faults) = self.servers(project, handed_over)?;
+        let tools = McpTools::new(servers, self.cache(), self.outside(roots));
+        for text in faults {
+            tools.tell(SourceNews { level: NoticeLevel::Warning, text });
+        }
+        Ok(Arc::new(tools))
+    }
+
+    /// Returns the servers of a session, and what is wrong with those that are configured. A server that the client hands over
+    /// goes before one of the same name. Blocks for small files.
+    pub(crate) fn servers(
+        &self,
+        project: &Project,
+        handed_over: Vec<McpServerConfig>,
+    ) -> Result<(Vec<McpSettings>, Vec<String>), CliError> {
         let configured = if self.uses_configuration {
             configured(&self.environment, project)?
         } else {
@@ -79,13 +94,6 @@ impl McpLaunch {
                 servers.push(server);
             }
         }
-        if servers.is_empty() && configured.faults.is_empty() {
-            return Ok(None);
-        }
-        let tools = McpTools::new(servers, self.cache(), self.outside(roots));
-        for text in configured.faults {
-            tools.tell(SourceNews { level: NoticeLevel::Warning, text });
-        }
-        Ok(Some(Arc::new(tools)))
+        Ok((servers, configured.faults))
     }
 }

@@ -67,7 +67,10 @@ fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
         ProviderErrorKind::Decode => {
             Some("check that base_url and the provider's type fit together")
         }
-        ProviderErrorKind::InvalidRequest | ProviderErrorKind::Refusal => None,
+        // What it says is what can be done.
+        ProviderErrorKind::InvalidRequest
+        | ProviderErrorKind::Refusal
+        | ProviderErrorKind::Disabled => None,
     }
 }
 
@@ -107,5 +110,6 @@ fn kind_word(kind: ProviderErrorKind) -> &'static str {
         ProviderErrorKind::Truncated => "truncated",
         ProviderErrorKind::Refusal => "refusal",
         ProviderErrorKind::Decode => "decode",
+        ProviderErrorKind::Disabled => "disabled",
     }
 }

@@ -144,7 +144,8 @@ fn provider_code(kind: ProviderErrorKind) -> ExitCode {
         | ProviderErrorKind::Server
         | ProviderErrorKind::Network
         | ProviderErrorKind::Timeout
-        | ProviderErrorKind::Truncated => ExitCode::Provider,
+        | ProviderErrorKind::Truncated
+        | ProviderErrorKind::Disabled => ExitCode::Provider,
         ProviderErrorKind::InvalidRequest
         | ProviderErrorKind::ContextLength
         | ProviderErrorKind::Refusal

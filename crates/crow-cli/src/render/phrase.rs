@@ -159,6 +159,7 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
         ProviderErrorKind::Truncated => "reply broke off",
         ProviderErrorKind::Refusal => "model refused",
         ProviderErrorKind::Decode => "reply not understood",
+        ProviderErrorKind::Disabled => "provider disabled",
     }
 }
 

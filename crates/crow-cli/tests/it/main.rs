@@ -9,6 +9,7 @@
 )]
 
 mod acp;
+mod acp_providers;
 mod agents;
 mod chat;
 mod commands;

@@ -37,6 +37,8 @@ pub enum ProviderErrorKind {
     Refusal,
     /// The reply could not be understood.
     Decode,
+    /// The provider is disabled for this process; nothing was sent.
+    Disabled,
 }
 
 impl ProviderErrorKind {
@@ -56,7 +58,8 @@ impl ProviderErrorKind {
             | Self::ContextLength
             | Self::Quota
             | Self::Refusal
-            | Self::Decode => false,
+            | Self::Decode
+            | Self::Disabled => false,
         }
     }
 }
@@ -75,7 +78,8 @@ impl ProviderErrorKind {
             | Self::Network
             | Self::Timeout
             | Self::Truncated
-            | Self::Decode => true,
+            | Self::Decode
+            | Self::Disabled => true,
             Self::InvalidRequest | Self::ContextLength | Self::Refusal => false,
         }
     }
@@ -144,6 +148,7 @@ impl fmt::Display for ProviderError {
             ProviderErrorKind::Truncated => "the reply broke off",
             ProviderErrorKind::Refusal => "the model refused",
             ProviderErrorKind::Decode => "the reply could not be understood",
+            ProviderErrorKind::Disabled => "the provider is disabled",
         };
         if self.provider.is_empty() {
             write!(f, "{what}")?;

@@ -43,7 +43,7 @@ impl Redactor {
     /// Stands in place of a secret.
     pub const MARK: &str = "[redacted by crow]";
     /// How many learned secrets are known at a time.
-    pub const MOST_LEARNED: usize = 256;
+    pub const MOST_LEARNED: usize = 1024;
 
     /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {

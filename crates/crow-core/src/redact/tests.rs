@@ -53,6 +53,21 @@ fn a_secret_is_found_in_every_form() {
 }
 
 #[test]
+fn a_secret_that_is_learned_is_found_by_all_clones_and_in_the_middle_of_a_stream() {
+    for redactor in [Redactor::default(), redactor()] {
+        let clone = redactor.clone();
+        let mut stream = clone.stream();
+        let mut shown = stream.push("it is new-".to_owned());
+        redactor.learn(["new-5ecret-9876".to_owned(), "short".to_owned()]);
+        shown += &stream.push("new-5ecret-9876 indeed".to_owned());
+        shown += &stream.finish();
+        assert_eq!(shown, format!("it is new-{MARK} indeed"));
+        assert_eq!(clone.redact("short new-5ecret-9876"), format!("short {MARK}"));
+    }
+    assert_eq!(redactor().redact(SECRET), MARK);
+}
+
+#[test]
 fn what_is_too_short_is_left_alone() {
     let redactor = Redactor::new(["1234567".to_owned(), String::new()]);
     assert!(!redactor.is_active());

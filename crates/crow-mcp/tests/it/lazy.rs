@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use crow_core::tool::ToolSource as _;
+use crow_core::tool::{ToolSource as _, ToolStatus};
 use serde_json::json;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Servers, tool};
+use crate::support::{Servers, call, context, tool};
 
 #[tokio::test]
 async fn nothing_is_started_before_tools_are_needed() {
@@ -164,4 +164,42 @@ async fn tools_that_change_are_other_tools_from_then_on_and_the_user_is_told() {
     assert!(result.output.contains("changed this tool after it was offered"), "{}", result.output);
     assert_eq!(old.description(), "Does b.");
     assert_eq!(session.call("mcp__moody__b", json!({})).await.output, "{}");
+}
+
+#[tokio::test]
+async fn other_servers_take_the_place_of_those_that_were_there() {
+    let mut both = Servers::of("stays", |_, mut io| async move {
+        io.offer(&json!([tool("t")])).await;
+        io.echo().await;
+    })
+    .and("goes", |_, mut io| async move {
+        io.offer(&json!([tool("t")])).await;
+        // It never answers.
+        while io.read().await.is_some() {}
+    })
+    .and("comes", |_, mut io| async move {
+        io.offer(&json!([tool("t")])).await;
+        io.echo().await;
+    });
+    let comes = both.settings.pop().unwrap();
+    let stays = both.settings[0].clone();
+    let session = both.start().await;
+    let kept = session.tool("mcp__stays__t");
+    let gone = session.tool("mcp__goes__t");
+    let ctx = context();
+    let (interrupted, ()) = tokio::join!(call(gone.as_ref(), json!({}), &ctx), async {
+        // What is called while they change, whichever comes first.
+        session.tools.replace(vec![comes, stays]).await;
+    });
+    assert_eq!(interrupted.status, ToolStatus::Error);
+    let why = "the client of the session took it away";
+    assert!(interrupted.output.contains(why), "{}", interrupted.output);
+    let later = call(gone.as_ref(), json!({}), &ctx).await.output;
+    assert_eq!(later, format!("the MCP server goes is not there: {why}"));
+    session.tools.ready(&ctx.cancellation).await;
+    assert_eq!(session.names(), ["mcp__comes__t", "mcp__stays__t"]);
+    assert_eq!(call(kept.as_ref(), json!({"x": 1}), &ctx).await.output, r#"{"x":1}"#);
+    assert_eq!(session.call("mcp__comes__t", json!({})).await.output, "{}");
+    assert_eq!(session.starts(), 3);
+    assert_eq!(session.news(), ["the client hands over other MCP servers: +comes -goes"]);
 }

@@ -18,3 +18,4 @@ mod openai;
 mod replies;
 mod requests;
 mod retries;
+mod routes;

@@ -88,16 +88,14 @@ async fn check_providers(host: &dyn AgentHost) {
             disabled.unwrap();
             host.disable_provider(&route.id).await.unwrap();
             let listed = host.providers().await.unwrap();
-            let expected = ProviderRoute { current: None, ..route.clone() };
-            assert_eq!(listed.get(place), Some(&expected));
+            assert_eq!(listed.get(place), Some(&ProviderRoute { current: None, ..route.clone() }));
         }
         for protocol in &route.supported {
             host.set_provider(change(&route.id, protocol, "https://ok.test/v1")).await.unwrap();
             let base_url = "https://ok.test/v1".to_owned();
             let current = Some(ProviderAddress { protocol: protocol.clone(), base_url });
             let listed = host.providers().await.unwrap();
-            let expected = ProviderRoute { current, ..route.clone() };
-            assert_eq!(listed.get(place), Some(&expected));
+            assert_eq!(listed.get(place), Some(&ProviderRoute { current, ..route.clone() }));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -10,9 +11,10 @@ use async_trait::async_trait;
 use crow_agent::{AcpAgent, AgentConfig, BaseAgent, Surroundings, serve};
 use crow_core::{
     ids::SessionId,
+    mcp::McpServerConfig,
     message::Block,
     permission::{PermissionMode, PermissionPolicy},
-    tool::ToolRegistry,
+    tool::{SOURCED_NAME, ToolRegistry, ToolSource},
 };
 use crow_runtime::{
     AgentHandle, AgentHost, AgentRuntime, AgentSession, CommandOutcome, HostCommand, HostError,
@@ -41,13 +43,15 @@ static COMMANDS: [HostCommand; 2] = [
     HostCommand::new("greet", "[NAME]", "has the agent greet somebody"),
 ];
 
+type SourceOf = dyn Fn(Vec<McpServerConfig>) -> Arc<dyn ToolSource> + Send + Sync;
+
 /// A host whose agents ask a scripted model. It has the permissions and other options, which it keeps with the session and
 /// which change nothing else, and two commands: `echo` is done at once, `greet` is a prompt. Of its two providers `main` is
 /// required; where they are called changes what they are listed with, and what is said of the option `thinking`. It notes
 /// what it is asked for.
-#[derive(Debug)]
 pub struct ScriptedHost {
     model: ScriptedModel,
+    source_of: Option<Box<SourceOf>>,
     tools: ToolRegistry,
     runtime: AgentRuntime,
     /// A session stays open until it is closed, whoever else holds a handle.
@@ -64,7 +68,17 @@ impl ScriptedHost {
         let runtime = AgentRuntime::new(RuntimeConfig { models, policy, ..config });
         let (open, asked, providers) =
             (Mutex::default(), Mutex::default(), Mutex::new(providers()));
-        Self { model, tools, runtime, open, asked, providers }
+        Self { model, source_of: None, tools, runtime, open, asked, providers }
+    }
+
+    /// Lets agents have the tools of the servers that the client hands over when their session starts.
+    #[must_use]
+    pub fn with_servers(
+        mut self,
+        source_of: impl Fn(Vec<McpServerConfig>) -> Arc<dyn ToolSource> + Send + Sync + 'static,
+    ) -> Self {
+        self.source_of = Some(Box::new(source_of));
+        self
     }
 
     /// Returns what the host was asked for, as words: `create`, `close ID`.
@@ -80,16 +94,24 @@ impl ScriptedHost {
         self.asked.lock().unwrap().push(what.into());
     }
 
-    fn start(&self, session: AgentSession) -> AgentHandle {
+    fn start(&self, session: AgentSession, servers: Vec<McpServerConfig>) -> AgentHandle {
         let cwd = session.metadata().crow().cwd;
         let (all, _) =
             self.tools.for_agent(&self.tools.names().map(str::to_owned).collect::<Vec<_>>());
-        let agent = BaseAgent::new("builder", AgentConfig::default(), self.model.resolved(), all);
+        let agent = BaseAgent::new("builder", AgentConfig::default(), self.model.resolved(), all)
+            .with_sourced(vec![format!("{SOURCED_NAME}*")]);
+        let source = self.source_of.as_ref().map(|source_of| source_of(servers));
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let id = session.id().clone();
-        let handle = self
-            .runtime
-            .spawn(session, |internals| serve(AcpAgent::solo(agent), surroundings, internals));
+        let handle = self.runtime.spawn(session, |internals| async move {
+            let Some(source) = source else {
+                return Box::pin(serve(AcpAgent::solo(agent), surroundings, internals)).await;
+            };
+            internals.offer_tools(Arc::clone(&source));
+            let served = Box::pin(serve(AcpAgent::solo(agent), surroundings, internals)).await;
+            source.close().await;
+            served
+        });
         self.open.lock().unwrap().insert(id, handle.clone());
         handle
     }
@@ -120,7 +142,10 @@ impl AgentHost for ScriptedHost {
             abilities: info.abilities,
             ..SessionSpec::new("builder", info.reference, new.cwd)
         };
-        let handle = self.start(AgentSession::create(self.runtime.config(), spec)?);
+        let handle = self.start(
+            AgentSession::create(self.runtime.config(), spec)?,
+            new.setup.mcp_servers.clone(),
+        );
         Self::set_up(&handle, &new.setup)?;
         Ok(handle)
     }
@@ -128,9 +153,11 @@ impl AgentHost for ScriptedHost {
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("open {id}"));
         let abilities = self.model.resolved().info.abilities;
-        let handle = match self.runtime.get(id) {
-            Some(handle) => handle,
-            None => self.start(AgentSession::open(self.runtime.config(), id, abilities)?),
+        let handle = if let Some(handle) = self.runtime.get(id) {
+            handle
+        } else {
+            let session = AgentSession::open(self.runtime.config(), id, abilities)?;
+            self.start(session, setup.mcp_servers.clone())
         };
         Self::set_up(&handle, &setup)?;
         Ok(handle)
@@ -159,7 +186,8 @@ impl AgentHost for ScriptedHost {
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("fork {id}"));
         let abilities = self.model.resolved().info.abilities;
-        let handle = self.start(AgentSession::fork(self.runtime.config(), id, abilities)?);
+        let session = AgentSession::fork(self.runtime.config(), id, abilities)?;
+        let handle = self.start(session, setup.mcp_servers.clone());
         Self::set_up(&handle, &setup)?;
         Ok(handle)
     }
@@ -301,6 +329,12 @@ fn providers() -> Vec<ProviderRoute> {
         route("main", &["anthropic", "openai"], ProviderStanding::Required),
         route("other", &["_own"], ProviderStanding::Optional),
     ]
+}
+
+impl fmt::Debug for ScriptedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedHost").field("runtime", &self.runtime).finish_non_exhaustive()
+    }
 }
 
 fn choice(value: &str) -> OptionChoice {

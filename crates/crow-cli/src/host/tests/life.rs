@@ -6,7 +6,7 @@ use crow_testkit::{
 };
 use futures_util::StreamExt as _;
 
-use super::scene::{environment, host};
+use super::scene::{environment, host, host_with_providers};
 use crate::{credentials::Credential, product};
 
 #[tokio::test]
@@ -15,6 +15,14 @@ async fn the_product_does_what_every_host_must() {
     let model = ScriptedModel::new([reply([text("Something.")])]);
     let kept = tempfile::tempdir().unwrap();
     check_host(&host(&model, kept.path()), folder.path()).await;
+}
+
+#[tokio::test]
+async fn the_product_with_providers_does_what_every_host_must() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::new([reply([text("Something.")])]);
+    let kept = tempfile::tempdir().unwrap();
+    check_host(&host_with_providers(&model, kept.path()), folder.path()).await;
 }
 
 #[tokio::test]

@@ -5,4 +5,5 @@ mod folders;
 mod life;
 mod places;
 mod scene;
+mod servers;
 mod switching;

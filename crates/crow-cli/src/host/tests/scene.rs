@@ -7,6 +7,7 @@ use std::{
 };
 
 use crow_core::{event::AgentEvent, message::Block, model::Models};
+use crow_providers::ProviderModels;
 use crow_runtime::{
     AgentHandle, AgentHost as _, FileStore, NewSession, SandboxConfig, SessionSetup, SessionStore,
     SnapshotLimits, SnapshotStores, StoredRules,
@@ -25,10 +26,21 @@ pub(super) fn environment(home: &Path) -> Environment {
 }
 
 pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
-    host_with(model, folder, None)
+    host_with(model, folder, None, None)
 }
 
-fn host_with(model: &ScriptedModel, folder: &Path, sandbox: Option<SandboxConfig>) -> ProductHost {
+/// Makes one that knows the providers that are built in, beside its model.
+pub(super) fn host_with_providers(model: &ScriptedModel, folder: &Path) -> ProductHost {
+    let providers = crate::product::models(&environment(folder), &[]).unwrap();
+    host_with(model, folder, None, Some(Arc::new(providers)))
+}
+
+fn host_with(
+    model: &ScriptedModel,
+    folder: &Path,
+    sandbox: Option<SandboxConfig>,
+    providers: Option<Arc<ProviderModels>>,
+) -> ProductHost {
     let snapshots = folder.join("snapshots");
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
@@ -36,7 +48,7 @@ fn host_with(model: &ScriptedModel, folder: &Path, sandbox: Option<SandboxConfig
         environment: environment(folder),
         store,
         models,
-        providers: None,
+        providers,
         fallback: Some(model.resolved().info.reference),
         answerer: Arc::new(crow_core::capability::NoAnswerer),
         agent: None,
@@ -72,7 +84,7 @@ impl Scene {
     pub(super) fn with_sandbox(sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>) -> Self {
         let (home, projects) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let model = ScriptedModel::new([]);
-        let host = host_with(&model, home.path(), sandbox(home.path()));
+        let host = host_with(&model, home.path(), sandbox(home.path()), None);
         let project = projects.path().canonicalize().unwrap().join("project");
         fs::create_dir(&project).unwrap();
         Self { model, host, home, _projects: projects, project }

@@ -1,0 +1,179 @@
+//! Servers of tools that the library's own client serves.
+
+use std::sync::Arc;
+
+use agent_client_protocol::{
+    Agent, ByteStreams, Client, Error, NullRun,
+    mcp_server::{McpOutcome, McpRequest, McpRequestContext, McpServer, McpService},
+    schema::ProtocolVersion,
+    v1::{
+        SessionMessage,
+        schema::{CancelNotification, InitializeRequest, StopReason},
+    },
+};
+use crow_testkit::scripted::{call, reply, text};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::{io::DuplexStream, sync::Notify, task::JoinSet};
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
+
+use crate::client::Product;
+
+/// A server with one tool, which says who it is, or works until it is told to stop.
+#[derive(Clone)]
+struct Service {
+    name: &'static str,
+    works: bool,
+    begun: Arc<Notify>,
+    stopped: Arc<Notify>,
+}
+
+impl Service {
+    fn new(name: &'static str) -> Self {
+        Self { name, works: false, begun: Arc::default(), stopped: Arc::default() }
+    }
+
+    fn server(&self) -> McpServer<Agent> {
+        McpServer::new_service(self.name, self.clone(), NullRun)
+    }
+
+    async fn answer(
+        self,
+        request: McpRequest,
+        context: McpRequestContext<Agent>,
+    ) -> Result<McpOutcome, Error> {
+        let result = match request.method.as_str() {
+            "server/discover" => json!({
+                "supportedVersions": ["2025-11-25", "2026-07-28"],
+                "capabilities": { "tools": {} },
+                "resultType": "complete",
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+            "tools/list" => json!({
+                "tools": [{ "name": "t", "inputSchema": { "type": "object" } }],
+                "resultType": "complete",
+            }),
+            _ => self.called(&request, &context).await?,
+        };
+        Ok(McpOutcome::Result(result))
+    }
+
+    async fn called(
+        &self,
+        request: &McpRequest,
+        context: &McpRequestContext<Agent>,
+    ) -> Result<Value, Error> {
+        let params = json!(request.params);
+        let token = &params["_meta"]["progressToken"];
+        let progress = json!({ "progressToken": token, "progress": 1, "message": "on the way" });
+        let progress = progress.as_object().cloned();
+        context.send_notification("notifications/progress", progress).await?;
+        if self.works {
+            self.begun.notify_one();
+            context.operation_cancellation().cancelled().await;
+            self.stopped.notify_one();
+            return Err(Error::request_cancelled());
+        }
+        let text = format!("{} got {}", self.name, params["arguments"]);
+        Ok(json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }))
+    }
+}
+
+impl McpService<Agent> for Service {
+    fn execute(
+        &self,
+        request: McpRequest,
+        context: McpRequestContext<Agent>,
+    ) -> BoxFuture<'static, Result<McpOutcome, Error>> {
+        Box::pin(self.clone().answer(request, context))
+    }
+}
+
+type Half<T> = Compat<T>;
+type Streams =
+    ByteStreams<Half<tokio::io::WriteHalf<DuplexStream>>, Half<tokio::io::ReadHalf<DuplexStream>>>;
+
+/// Serves a product over a pipe, and returns its other end.
+fn pipe(product: &Product, serving: &mut JoinSet<()>) -> Streams {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (incoming, outgoing) = tokio::io::split(theirs);
+    let server = product.server.clone();
+    serving.spawn(async move {
+        server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
+    });
+    let (read, write) = tokio::io::split(ours);
+    ByteStreams::new(write.compat_write(), read.compat())
+}
+
+#[tokio::test]
+async fn tools_of_two_servers_of_the_librarys_client_are_called() {
+    let product = Product::new([
+        reply([call("c1", "mcp__one__t", json!({ "x": 1 }))]),
+        reply([call("c2", "mcp__two__t", json!({ "y": 2 }))]),
+        reply([text("Done.")]),
+    ]);
+    let mut serving = JoinSet::new();
+    let transport = pipe(&product, &mut serving);
+    let cwd = product.cwd();
+    let said = Client
+        .v1()
+        .connect_with(transport, async |to| {
+            let hello = to.send_request(InitializeRequest::new(ProtocolVersion::V1));
+            assert!(hello.block_task().await?.agent_capabilities.mcp_capabilities.acp);
+            to.build_session(cwd)
+                .with_mcp_server(Service::new("one").server())?
+                .with_mcp_server(Service::new("two").server())?
+                .block_task()
+                .run_until(async |mut setup| {
+                    let session = &mut setup.session;
+                    session.send_prompt("go")?;
+                    session.read_to_string().await
+                })
+                .await
+        })
+        .await
+        .unwrap();
+    assert_eq!(said, "Done.");
+    product.model.assert_finished();
+    let told = product.model.requests().pop().unwrap().outline().join("\n");
+    assert!(told.contains(r#"one got {"x":1}"#), "{told}");
+    assert!(told.contains(r#"two got {"y":2}"#), "{told}");
+    serving.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_stops_the_service_of_the_librarys_client() {
+    let product = Product::new([reply([call("c1", "mcp__one__t", json!({}))])]);
+    let mut serving = JoinSet::new();
+    let transport = pipe(&product, &mut serving);
+    let (cwd, service) = (product.cwd(), Service { works: true, ..Service::new("one") });
+    let stop = Client
+        .v1()
+        .connect_with(transport, async |to| {
+            let hello = to.send_request(InitializeRequest::new(ProtocolVersion::V1));
+            hello.block_task().await?;
+            to.build_session(cwd)
+                .with_mcp_server(service.server())?
+                .block_task()
+                .run_until(async |mut setup| {
+                    let session = &mut setup.session;
+                    session.send_prompt("go")?;
+                    service.begun.notified().await;
+                    let cancel = CancelNotification::new(session.session_id().clone());
+                    to.send_notification(cancel)?;
+                    service.stopped.notified().await;
+                    loop {
+                        let message = session.read_update().await?;
+                        if let SessionMessage::PromptResponse(response) = message {
+                            return Ok(response?.stop_reason);
+                        }
+                    }
+                })
+                .await
+        })
+        .await
+        .unwrap();
+    assert_eq!(stop, StopReason::Cancelled);
+    serving.join_next().await.unwrap().unwrap();
+}

@@ -1,0 +1,264 @@
+//! A client of the protocol chooses where models are called.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+};
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use crate::program::{Place, holds};
+
+const MODEL: &str = "anthropic/claude-sonnet-4-5";
+/// The key of [`Place::with_server`].
+const KEY: &str = "sk-test-0123456789";
+const TOKEN: &str = "gateway-0123456789-abcdef";
+/// Where the program writes its log, in the home.
+const LOG: &str = "log";
+const TENANT: &str = "tenant0123456789abcdef";
+
+/// An editor that speaks lines of JSON with the program.
+struct Editor {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// All that the program said.
+    said: Vec<Value>,
+    next_id: u64,
+}
+
+impl Editor {
+    /// Starts the program, which logs all that it can.
+    fn start(place: &Place, args: &[&str]) -> Self {
+        let mut command = place.command(&[&["acp"], args].concat());
+        // A pipe that nobody reads would hold the program up.
+        let log = fs::File::create(place.home(LOG)).unwrap();
+        command.env("CROW_LOG", "trace").stdin(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let output = BufReader::new(output);
+        let mut editor = Self { child, input, output, said: Vec::new(), next_id: 0 };
+        let hello = editor.request("initialize", &json!({ "protocolVersion": 1 }));
+        assert_eq!(hello["result"]["agentCapabilities"]["providers"], json!({}));
+        editor
+    }
+
+    fn session(&mut self, place: &Place) -> String {
+        let params = json!({ "cwd": place.project(""), "mcpServers": [] });
+        let made = self.request("session/new", &params);
+        made["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) -> Value {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.request("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
+    }
+
+    /// Sends a request and reads up to its answer.
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(self.input, "{line}").unwrap();
+        self.until(|message| message["id"] == id)
+    }
+
+    /// Returns a message that fits, of those that were said or of those to come.
+    fn told(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        let known = self.said.iter().find(|message| fits(message)).cloned();
+        known.unwrap_or_else(|| self.until(fits))
+    }
+
+    fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            let length = block_in_place(|| self.output.read_line(&mut line)).unwrap();
+            assert!(length > 0, "the program has gone");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            self.said.push(message.clone());
+            if fits(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// Says that a provider is called at a server from now on.
+    fn set(&mut self, provider: &str, server: &ModelServer, dialect: Dialect) -> Value {
+        let protocol = match dialect {
+            Dialect::AnthropicMessages => "anthropic",
+            Dialect::OpenAiResponses | Dialect::OpenAiChat => "openai",
+            Dialect::Gemini => "_gemini",
+        };
+        let params = json!({
+            "providerId": provider,
+            "apiType": protocol,
+            "baseUrl": server.base_url(dialect),
+            "headers": { "authorization": format!("Bearer {TOKEN}"), "x-tenant": TENANT },
+        });
+        self.request("providers/set", &params)
+    }
+
+    /// Where a provider is called, as the list says it.
+    fn current(&mut self, provider: &str) -> Value {
+        let answer = self.request("providers/list", &json!({}));
+        let list = answer["result"]["providers"].as_array().unwrap().clone();
+        let found = list.into_iter().find(|one| one["providerId"] == provider);
+        found.unwrap_or_else(|| panic!("{answer}"))["current"].clone()
+    }
+
+    /// The words of the agent since the last time.
+    fn words(&mut self) -> String {
+        let said = std::mem::take(&mut self.said);
+        let chunk = |message: &Value| {
+            let update = &message["params"]["update"];
+            let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
+            is_chunk.then(|| update["content"]["text"].as_str().unwrap().to_owned())
+        };
+        said.iter().filter_map(chunk).collect()
+    }
+
+    /// Goes away, and waits for the program to end.
+    fn leave(self) {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        assert!(block_in_place(|| child.wait()).unwrap().success());
+    }
+}
+
+async fn server(words: &[&str]) -> ModelServer {
+    ModelServer::start(words.iter().map(|text| Reply::new().text(*text)).collect::<Vec<_>>()).await
+}
+
+fn place(server: &ModelServer) -> Place {
+    Place::new().with_server(server, Dialect::AnthropicMessages)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_session_goes_on_where_its_provider_was_set_to_and_no_key_goes_along() {
+    let (first, second) = (server(&["One."]).await, server(&["Two."]).await);
+    let place = place(&first);
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let session = editor.session(&place);
+    editor.prompt(&session, "first");
+    let before = editor.current("anthropic");
+    assert_eq!(before["baseUrl"], first.base_url(Dialect::AnthropicMessages));
+    let set = editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    assert_eq!(set["result"], json!({}), "{set}");
+    let end = editor.prompt(&session, "second");
+    assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
+    assert_eq!(editor.words(), "One.Two.");
+    editor.leave();
+    let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_eq!(first[0].header("x-api-key"), Some(KEY));
+    assert_eq!(second[0].header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
+    assert_eq!(second[0].header("x-tenant"), Some(TENANT));
+    let headers = format!("{:?}", second[0].headers);
+    assert!(!headers.contains(KEY), "{headers}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_show_neither_to_the_client_nor_in_the_log_nor_in_any_file() {
+    let echo = format!("Your token is {TOKEN}, your tenant {TENANT}.");
+    let (first, second) = (server(&[]).await, server(&[&echo]).await);
+    let place = place(&first);
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let session = editor.session(&place);
+    editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    let current = editor.current("anthropic");
+    let base_url = second.base_url(Dialect::AnthropicMessages);
+    assert_eq!(current, json!({ "apiType": "anthropic", "baseUrl": base_url }));
+    editor.prompt(&session, &format!("use {TOKEN}"));
+    let refused = json!({
+        "providerId": "anthropic",
+        "apiType": "anthropic",
+        "baseUrl": format!("nowhere?{TOKEN}"),
+        "headers": { "x-tenant": TENANT },
+    });
+    let refused = editor.request("providers/set", &refused);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let said = format!("{:?}", editor.said);
+    let mark = "[redacted by crow]";
+    assert_eq!(editor.words(), format!("Your token is {mark}, your tenant {mark}."));
+    editor.leave();
+    let log = fs::read_to_string(place.home(LOG)).unwrap();
+    assert!(log.contains("providers/set"), "the log is on");
+    for secret in [TOKEN, TENANT, KEY] {
+        assert!(!said.contains(secret), "{secret} was shown");
+        assert!(!log.contains(secret), "{secret} was logged");
+        assert!(!holds(&place.home(""), secret), "{secret} was stored");
+    }
+    drop((first.finish().await, second.finish().await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
+    let server = server(&["One.", "Two."]).await;
+    let place = place(&server);
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let session = editor.session(&place);
+    editor.prompt(&session, "first");
+    let disabled = editor.request("providers/disable", &json!({ "providerId": "anthropic" }));
+    assert_eq!(disabled["result"], json!({}), "{disabled}");
+    let told = editor
+        .told(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update");
+    let models = told["params"]["update"]["configOptions"].as_array().unwrap();
+    let models = models.iter().find(|option| option["id"] == "model").unwrap();
+    let others = models["options"].to_string().replace(MODEL, "");
+    assert!(!others.contains("anthropic/claude"), "{models}");
+    assert_eq!(editor.current("anthropic"), Value::Null);
+    let refused = editor.prompt(&session, "second");
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("anthropic") && message.contains("disabled"), "{message}");
+    let chosen = json!({
+        "sessionId": session,
+        "configId": "model",
+        "value": "anthropic/claude-opus-4-5",
+    });
+    let chosen = editor.request("session/set_config_option", &chosen);
+    assert_eq!(chosen["error"]["code"], -32602, "{chosen}");
+    editor.set("anthropic", &server, Dialect::AnthropicMessages);
+    let end = editor.prompt(&session, "third");
+    assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
+    editor.leave();
+    assert_eq!(server.finish().await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_any_key_a_provider_that_was_set_is_asked() {
+    let server = server(&["Hello."]).await;
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let params = json!({ "cwd": place.project(""), "mcpServers": [] });
+    let refused = editor.request("session/new", &params);
+    assert_eq!(refused["error"]["code"], -32000, "{refused}");
+    editor.set("openai-chat", &server, Dialect::OpenAiChat);
+    let session = editor.session(&place);
+    editor.prompt(&session, "hi");
+    assert_eq!(editor.words(), "Hello.");
+    editor.leave();
+    let requests = server.finish().await.unwrap();
+    assert_eq!(requests[0].header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_knows_nothing_of_what_was_chosen() {
+    let (first, second) = (server(&["One."]).await, server(&[]).await);
+    let place = place(&first);
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    editor.request("providers/disable", &json!({ "providerId": "openai" }));
+    editor.leave();
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let current = editor.current("anthropic");
+    assert_eq!(current["baseUrl"], first.base_url(Dialect::AnthropicMessages));
+    assert_ne!(editor.current("openai"), Value::Null);
+    let session = editor.session(&place);
+    editor.prompt(&session, "first");
+    editor.leave();
+    assert_eq!(first.finish().await.unwrap().len(), 1);
+    assert!(second.finish().await.unwrap().is_empty());
+}

@@ -1,0 +1,124 @@
+//! Where one provider is called at the moment.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::model::Provider;
+
+use super::Protocol;
+use crate::ExtraHeader;
+
+/// A provider with where it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteSummary {
+    /// Its name.
+    pub provider: String,
+    /// What can be spoken with it, its own first.
+    pub supported: Vec<Protocol>,
+    /// Where it is called; none while it is disabled, or while what is configured is no address.
+    pub current: Option<RouteAddress>,
+}
+
+/// Where a provider is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteAddress {
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// The address that the protocol's paths are appended to, without any secret.
+    pub base_url: String,
+}
+
+/// Where a provider is called at the moment.
+#[derive(Default)]
+pub(crate) struct Route(Mutex<Now>);
+
+#[derive(Default)]
+struct Now {
+    /// Another one whenever it is called elsewhere.
+    number: u64,
+    place: Place,
+    /// What asks it there, once it was made.
+    provider: Option<Arc<dyn Provider>>,
+}
+
+/// Who says where a provider is called.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Place {
+    /// The configuration.
+    #[default]
+    Configured,
+    /// Somebody who chose it for this process.
+    Chosen(Chosen),
+    /// It is disabled.
+    Nowhere,
+}
+
+/// A place that somebody chose.
+#[derive(Clone)]
+pub(crate) struct Chosen {
+    pub(crate) protocol: Protocol,
+    pub(crate) base_url: String,
+    pub(crate) headers: Vec<ExtraHeader>,
+}
+
+impl Route {
+    pub(crate) fn place(&self) -> Place {
+        self.now().place.clone()
+    }
+
+    /// Returns what asks the provider, and the number of the place where; none where there is nothing to ask.
+    pub(super) fn current(&self) -> Option<(u64, Arc<dyn Provider>)> {
+        let now = self.now();
+        now.provider.as_ref().map(|provider| (now.number, Arc::clone(provider)))
+    }
+
+    /// Keeps what asks the provider where the configuration says, if it is still called there and nothing is kept yet.
+    pub(crate) fn keep(&self, provider: Arc<dyn Provider>) {
+        let mut now = self.now();
+        if matches!(now.place, Place::Configured) {
+            now.provider.get_or_insert(provider);
+        }
+    }
+
+    /// Returns whether it is known already what asks the provider, or that nothing does.
+    pub(crate) fn is_settled(&self) -> bool {
+        let now = self.now();
+        now.provider.is_some() || !matches!(now.place, Place::Configured)
+    }
+
+    pub(crate) fn choose(&self, chosen: Chosen, provider: Arc<dyn Provider>) {
+        self.go(Place::Chosen(chosen), Some(provider));
+    }
+
+    pub(crate) fn disable(&self) {
+        self.go(Place::Nowhere, None);
+    }
+
+    fn go(&self, place: Place, provider: Option<Arc<dyn Provider>>) {
+        let mut now = self.now();
+        let number = now.number + 1;
+        *now = Now { number, place, provider };
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Route").field(&self.now().place).finish()
+    }
+}
+
+impl fmt::Debug for Chosen {
+    /// Leaves the address out: it may hold a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chosen")
+            .field("protocol", &self.protocol)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,229 @@
+//! Providers that are called elsewhere while the program runs.
+
+use std::{path::Path, sync::Arc};
+
+use crow_core::model::{ModelRef, Models as _, ProviderErrorKind, ResolvedModel};
+use crow_providers::{
+    ExtraHeader, HttpClient, Protocol, ProviderConfig, ProviderModels, RouteAddress, RouteChange,
+    RouteError, RouteSummary,
+};
+use crow_testkit::{Dialect, ModelServer, RecordedRequest, Reply, Step, VendorError};
+
+use crate::support::Talk;
+
+const KEY: &str = "sk-of-the-user-0123456789";
+const TOKEN: &str = "gateway-0123456789";
+
+/// The models of a provider whose file has a key and a header.
+fn models(server: &ModelServer) -> ProviderModels {
+    let base_url = server.base_url(Dialect::AnthropicMessages);
+    let file = format!(
+        "[provider]\nname = 'work'\ntype = 'anthropic'\nbase_url = '{base_url}'\n\
+         [auth]\napi_key = '{KEY}'\n[headers]\nx-file = 'of-the-file'\n\
+         [models.test-model]\nsupports_extended_thinking = false\n"
+    );
+    let config = ProviderConfig::parse(Path::new("work.toml"), &file).unwrap();
+    ProviderModels::new(vec![config], |_| None, HttpClient::default()).unwrap()
+}
+
+async fn resolved(models: &ProviderModels) -> ResolvedModel {
+    let reference = ModelRef { provider: "work".to_owned(), model: "test-model".to_owned() };
+    models.resolve(&reference).await.unwrap()
+}
+
+async fn talk(models: &ProviderModels) -> Talk {
+    let resolved = resolved(models).await;
+    Talk::of(resolved.provider.as_ref(), &resolved.info)
+}
+
+fn change(protocol: Protocol, base_url: String) -> RouteChange {
+    let header = |name: &str, value: &str| ExtraHeader { name: name.into(), value: value.into() };
+    RouteChange {
+        provider: "work".to_owned(),
+        protocol,
+        base_url,
+        headers: vec![
+            header("Authorization", &format!("Bearer {TOKEN}")),
+            header("x-tenant", "tenant-seven"),
+        ],
+    }
+}
+
+fn to(server: &ModelServer) -> RouteChange {
+    change(Protocol::Anthropic, server.base_url(Dialect::AnthropicMessages))
+}
+
+fn route(models: &ProviderModels) -> RouteSummary {
+    models.routes().into_iter().find(|route| route.provider == "work").unwrap()
+}
+
+fn sent(request: &Arc<RecordedRequest>) -> String {
+    format!("{:?}", request.headers)
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
+    let first = ModelServer::start([Reply::new().text("One.")]).await;
+    let second = ModelServer::start([Reply::new().text("Two."), Reply::new().text("Three.")]).await;
+    let models = models(&first);
+    let mut talk = talk(&models).await;
+    talk.step().await;
+    models.set_route(to(&second)).unwrap();
+    let reply = talk.step().await;
+    talk.step().await;
+    assert_eq!(reply.origin.base_url, second.base_url(Dialect::AnthropicMessages));
+    let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
+    assert_eq!((first.len(), second.len()), (1, 2));
+    assert!(second[0].body.to_string().contains("One."), "it is told what was said elsewhere");
+}
+
+#[tokio::test]
+async fn what_is_configured_is_not_sent_to_a_place_that_was_chosen() {
+    let first = ModelServer::start([Reply::new().text("One.")]).await;
+    let second = ModelServer::start([Reply::new().text("Two.")]).await;
+    let models = models(&first);
+    let mut talk = talk(&models).await;
+    talk.step().await;
+    models.set_route(to(&second)).unwrap();
+    talk.step().await;
+    let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
+    assert_eq!(first[0].header("x-api-key"), Some(KEY));
+    assert_eq!(first[0].header("x-file"), Some("of-the-file"));
+    assert!(!sent(&first[0]).contains(TOKEN));
+    assert_eq!(second[0].header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
+    assert_eq!(second[0].header("x-tenant"), Some("tenant-seven"));
+    assert_eq!((second[0].header("x-api-key"), second[0].header("x-file")), (None, None));
+    assert!(!sent(&second[0]).contains(KEY));
+}
+
+#[tokio::test]
+async fn the_own_address_chosen_again_gets_no_key_either() {
+    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let models = models(&server);
+    models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
+    talk(&models).await.step().await;
+    let requests = server.finish().await.unwrap();
+    assert!(!sent(&requests[0]).contains(KEY));
+}
+
+#[tokio::test]
+async fn a_choice_replaces_the_one_before_it() {
+    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let models = models(&server);
+    models.set_route(to(&server)).unwrap();
+    models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
+    talk(&models).await.step().await;
+    let requests = server.finish().await.unwrap();
+    assert!(!sent(&requests[0]).contains(TOKEN));
+}
+
+#[tokio::test]
+async fn another_protocol_is_spoken_in_the_middle_of_a_conversation() {
+    let call = serde_json::json!({ "path": "a" });
+    let first =
+        ModelServer::start([Reply::new().text("One.").call("c1", "read_file", &call)]).await;
+    let second = ModelServer::start([Reply::new().text("Two.")]).await;
+    let models = models(&first);
+    let mut talk = talk(&models).await;
+    talk.step().await;
+    let base_url = second.base_url(Dialect::OpenAiChat);
+    models.set_route(change(Protocol::OpenAi, base_url.clone())).unwrap();
+    let reply = talk.step().await;
+    assert_eq!(reply.origin.dialect, "openai-chat");
+    let current = RouteAddress { protocol: Protocol::OpenAi, base_url };
+    assert_eq!(route(&models).current, Some(current));
+    let requests = second.finish().await.unwrap();
+    assert_eq!(requests[0].dialect, Dialect::OpenAiChat);
+    first.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_a_disabled_provider_until_it_is_set_again() {
+    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let models = models(&server);
+    let mut talk = talk(&models).await;
+    models.disable("work");
+    let error = talk.ask().await.error();
+    assert_eq!((error.kind, error.provider.as_str()), (ProviderErrorKind::Disabled, "work"));
+    assert_eq!(route(&models).current, None);
+    assert!(models.list().iter().all(|provider| provider.name != "work"));
+    // Its sessions can be opened all the same.
+    resolved(&models).await;
+    models.set_route(to(&server)).unwrap();
+    talk.step().await;
+    assert_eq!(server.finish().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_says_a_header_again_is_not_quoted() {
+    let fault = VendorError::InvalidRequest(format!("{TOKEN} of tenant-seven"));
+    let server = ModelServer::start([Step::Error(fault)]).await;
+    let models = models(&server);
+    models.set_route(to(&server)).unwrap();
+    let error = talk(&models).await.ask().await.error();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("***") && !text.contains(TOKEN), "{text}");
+    assert!(!text.contains("tenant-seven"), "{text}");
+    drop(server.finish().await);
+}
+
+#[tokio::test]
+async fn the_default_is_a_model_that_can_be_asked() {
+    let models = |variables: &'static [(&'static str, &'static str)]| {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        ProviderModels::new(Vec::new(), lookup, HttpClient::default()).unwrap()
+    };
+    let default = |models: &ProviderModels| models.default_model().map(|model| model.provider);
+    let both = models(&[("ANTHROPIC_API_KEY", "sk-a"), ("GEMINI_API_KEY", "sk-g")]);
+    both.disable("anthropic");
+    assert_eq!(default(&both).as_deref(), Some("gemini"));
+    both.disable("gemini");
+    assert_eq!(default(&both), None);
+    let none = models(&[]);
+    let change = RouteChange {
+        provider: "openai".to_owned(),
+        ..change(Protocol::OpenAi, "https://gateway.test/v1".to_owned())
+    };
+    none.set_route(change).unwrap();
+    assert_eq!(default(&none).as_deref(), Some("openai"), "the headers are its credentials");
+}
+
+#[tokio::test]
+async fn what_cannot_be_chosen_changes_nothing() {
+    let server = ModelServer::start([] as [Reply; 0]).await;
+    let models = models(&server);
+    let before = models.routes();
+    assert!(before.iter().all(|route| route.provider != "replay"), "a recording is nowhere");
+    let ok = to(&server);
+    let refused = |change: RouteChange| models.set_route(change).unwrap_err();
+    let with_url = |url: &str| RouteChange { base_url: url.to_owned(), ..ok.clone() };
+    let of = |provider: &str| RouteChange { provider: provider.to_owned(), ..ok.clone() };
+    assert!(matches!(refused(with_url("nowhere")), RouteError::Address { .. }));
+    assert!(matches!(refused(of("nobody")), RouteError::Unknown(_)));
+    assert!(matches!(refused(of("replay")), RouteError::Recording { .. }));
+    let gemini = RouteChange { protocol: Protocol::Gemini, ..ok.clone() };
+    assert!(matches!(refused(gemini), RouteError::Protocol { .. }));
+    models.disable("nobody");
+    models.disable("replay");
+    assert_eq!(models.routes(), before);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_place_is_shown_without_what_is_secret_in_it() {
+    let server = ModelServer::start([] as [Reply; 0]).await;
+    let models = models(&server);
+    let url = "https://ann:pass-word@gateway.test/v1?key=query-secret".to_owned();
+    models.set_route(change(Protocol::Anthropic, url)).unwrap();
+    let base_url = "https://gateway.test/v1".to_owned();
+    let current = RouteAddress { protocol: Protocol::Anthropic, base_url };
+    assert_eq!(route(&models).current, Some(current));
+    let shown = format!("{models:?}");
+    for secret in [TOKEN, "tenant-seven", "pass-word", "query-secret"] {
+        assert!(!shown.contains(secret), "{secret}: {shown}");
+    }
+    server.finish().await.unwrap();
+}
