@@ -229,7 +229,7 @@ impl Index {
         let mut bytes = [MAGIC, &writer.into_bytes()].concat();
         let hash = ContentHash::of(&bytes);
         bytes.extend(hash.0);
-        if let Some(folder) = file.parent() {
+        if let Some(folder) = file.parent().filter(|folder| *folder != store) {
             private_folder(folder)?;
         }
         replace(&store.join("unfinished"), file, &bytes)

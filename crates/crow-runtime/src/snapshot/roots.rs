@@ -93,11 +93,14 @@ impl SnapshotStore {
         if nodes.is_empty() && !failed.is_empty() {
             return Err(failed.swap_remove(0).1);
         }
-        let mut budget = self.budget()?;
-        let list = self.objects.put_folder(&write_roots(&nodes), &mut budget)?;
-        self.bytes.add(budget.written)?;
-        let snapshot = Root::Roots(list);
-        self.refer(session, snapshot)?;
+        let list = write_roots(&nodes);
+        let snapshot = Root::Roots(ContentHash::of(&list));
+        if !self.is_last(session, snapshot) {
+            let mut budget = self.budget()?;
+            self.objects.put_folder(&list, &mut budget)?;
+            self.bytes.add(budget.written)?;
+            self.refer(session, snapshot)?;
+        }
         let unignored = ContentHash::of(&write_roots(&unignored));
         let not_scanned = failed
             .into_iter()
@@ -164,8 +167,12 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
+        let snapshot = parse(snapshot)?;
+        if let Root::Tree(_) = snapshot {
+            return Ok(Some(vec![self.root.clone()]));
+        }
         let _shared = self.shared()?;
-        let trees = self.trees(parse(snapshot)?)?;
+        let trees = self.trees(snapshot)?;
         Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
     }
 

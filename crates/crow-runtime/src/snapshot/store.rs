@@ -402,6 +402,12 @@ impl SnapshotStore {
         }
     }
 
+    /// Returns whether this is the snapshot that the session referred to last, and still there.
+    pub(super) fn is_last(&self, session: &SessionId, root: Root) -> bool {
+        let is_last = unpoisoned(&self.last).get(session) == Some(&root);
+        is_last && self.objects.has(&root.object())
+    }
+
     pub(super) fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
         let mut last = unpoisoned(&self.last);
         if last.get(session) != Some(&root) {
