@@ -9,7 +9,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
-use super::{fault::invalid, parsed::ParsedRequest};
+use super::{
+    fault::invalid,
+    parsed::{ParsedRequest, without_quotes},
+};
 
 /// The one plan of a session.
 const PLAN: &str = "plan";
@@ -53,7 +56,8 @@ pub(super) fn introduction(params: &Value) -> Result<v1::InitializeRequest, Erro
             "_meta": { "terminal_output": true },
         },
     });
-    serde_json::from_value(introduction).map_err(|error| invalid(error.to_string()))
+    serde_json::from_value(introduction)
+        .map_err(|error| invalid(without_quotes(&error.to_string())))
 }
 
 /// Makes updates of version 2 of one of version 1. What has no place there is left out.

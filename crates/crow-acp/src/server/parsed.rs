@@ -41,7 +41,7 @@ fn discreet(mut error: Error) -> Error {
 }
 
 /// Takes out what is quoted: `invalid type: string "SECRET", expected a map`.
-fn without_quotes(why: &str) -> String {
+pub(super) fn without_quotes(why: &str) -> String {
     match (why.split_once('"'), why.rsplit_once('"')) {
         (Some((before, _)), Some((_, after))) => format!("{before}…{after}"),
         (None, _) | (_, None) => why.to_owned(),

@@ -20,6 +20,7 @@ use super::{
     convert,
     fault::{host_error, invalid},
     initialize,
+    parsed::without_quotes,
     peer::{Peer, Progress, PromptReply, Reply, Waited},
     providers,
     requests::{OptionName, OptionValue, Request},
@@ -301,7 +302,7 @@ fn object<const N: usize>(parts: [(&str, Value); N]) -> Value {
 }
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
-    serde_json::from_value(value).map_err(|error| invalid(error.to_string()))
+    serde_json::from_value(value).map_err(|error| invalid(without_quotes(&error.to_string())))
 }
 
 fn json_of(value: impl serde::Serialize) -> Result<Value, Error> {

@@ -151,6 +151,12 @@ impl ProductHost {
         Ok(made)
     }
 
+    /// Keeps what a client handed over out of whatever is shown and logged.
+    pub(super) fn keep_secret(&self, secrets: Vec<String>) {
+        self.environment.given_later.learn(secrets.clone());
+        self.runtime.config().redactor.learn(secrets);
+    }
+
     /// Returns today's date where the user is.
     pub(super) fn today(&self) -> String {
         self.environment.today().to_string()
@@ -349,9 +355,7 @@ impl AgentHost for ProductHost {
     async fn set_provider(&self, change: ProviderChange) -> Result<(), HostError> {
         let known = self.configured_providers()?;
         // Before anything is sent there, and said again by whoever is there.
-        let secrets = providers::secrets(&change);
-        self.environment.given_later.learn(secrets.clone());
-        self.runtime.config().redactor.learn(secrets);
+        self.keep_secret(providers::secrets(&change));
         providers::set(known, change)
     }
 

@@ -217,7 +217,7 @@ impl ProductHost {
         current: &super::opened::Current,
         servers: Vec<McpServerConfig>,
     ) -> Result<(), HostError> {
-        self.keep_secret(&servers);
+        self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
         // None if the agent has ended.
         let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
         let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.place));
@@ -225,11 +225,6 @@ impl ProductHost {
         let (servers, _) = servers.map_err(refused)?;
         tools.replace(servers).await;
         Ok(())
-    }
-
-    /// Keeps what servers are reached with out of whatever is shown.
-    fn keep_secret(&self, servers: &[McpServerConfig]) {
-        self.runtime().config().redactor.learn(servers.iter().flat_map(secrets_of_server));
     }
 
     /// Lets an open session go on with another agent from its next run on, and keeps that with it.
@@ -253,7 +248,7 @@ impl ProductHost {
         ready: Ready,
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
-        self.keep_secret(&servers);
+        self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
         let Ready { with, made, place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
