@@ -16,14 +16,17 @@ trap cleanup EXIT
 CROW_AGENT=$(crow_agent)
 AIMOCK=$(install_aimock "$folder/npm")
 npm install --silent --no-audit --no-fund --prefix "$folder/npm" \
-	'@agentclientprotocol/sdk@^2.4' '@modelcontextprotocol/server-everything' >&2
+	'@agentclientprotocol/sdk@^2.4' '@modelcontextprotocol/server-everything' 'ws@^8' >&2
 python=$(install_python "$folder/python" 'agent-client-protocol>=0.12,<1' 'jsonschema>=4.23,<5' mcp-server-time)
 mkdir "$folder/records" "$folder/home"
-ACP_SDK=$folder/npm/node_modules/@agentclientprotocol/sdk/dist/v1/unstable/acp.js
+acp=$folder/npm/node_modules/@agentclientprotocol/sdk
+ACP_DIST=$acp/dist
+ACP_SDK=$acp/dist/v1/unstable/acp.js
+WS=$folder/npm/node_modules/ws/wrapper.mjs
 MCP_EVERYTHING=$folder/npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js
 MCP_PORT=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 RECORDS=$folder/records
-export CROW_AGENT AIMOCK ACP_SDK MCP_EVERYTHING MCP_PORT RECORDS
+export CROW_AGENT AIMOCK ACP_DIST ACP_SDK WS MCP_EVERYTHING MCP_PORT RECORDS
 export MCP_TIME=$python FOLDER=$folder HOME=$folder/home
 
 # The model lives as long as the pipe to it.
@@ -42,9 +45,11 @@ echo 'model = "openai-chat/gpt-6.1-sol"' >"$HOME/.config/crow-agent/config.toml"
 
 failed=0
 timeout 300 node "$here/acp/client.mjs" || failed=1
+timeout 200 node "$here/acp/draft.mjs" || failed=1
 timeout 200 "$python" "$here/acp/client.py" || failed=1
 timeout 100 "$python" "$here/acp/junk.py" || failed=1
-"$python" "$here/acp/validate.py" "$folder/npm/node_modules/@agentclientprotocol/sdk/schema/v1/schema.unstable.json" "$RECORDS" ||
-	failed=1
+for version in 1 2; do
+	"$python" "$here/acp/validate.py" "$version" "$acp/schema/v$version/schema.unstable.json" "$RECORDS" || failed=1
+done
 if [ "$failed" != 0 ]; then cat "$RECORDS"/*.err >&2; fi
 exit "$failed"

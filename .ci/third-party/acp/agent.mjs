@@ -23,6 +23,8 @@ export class Agent {
 	choose = "allow_once";
 	/// How a form is answered.
 	fill = () => ({ action: "decline" });
+	/// Serves tools of its own to the agent.
+	mcp = new acp.McpOverAcpProvider();
 	#updates = [];
 	#changed = () => {};
 
@@ -35,6 +37,7 @@ export class Agent {
 			.client({ name: "checks" })
 			.onRequest(acp.methods.client.session.requestPermission, ({ params }) => this.#permit(params))
 			.onRequest(acp.methods.client.elicitation.create, ({ params }) => this.#form(params))
+			.onRequest(acp.methods.client.mcp.message, this.mcp.handleRequest)
 			.onNotification(acp.methods.client.session.update, ({ params }) => this.#update(params))
 			.connect(stream);
 	}
@@ -46,6 +49,11 @@ export class Agent {
 
 	request(method, params) {
 		return this.connection.agent.request(method, params);
+	}
+
+	/// Serves a server of tools over this connection. Returns how a session is told of it.
+	serve(name, handler) {
+		return this.mcp.registerServer(this.connection.agent, { name, handler }).declaration;
 	}
 
 	/// Returns the code of the error that a request is answered with, if it is.

@@ -6,6 +6,7 @@ import path from "node:path";
 
 import { Checks } from "../shared/checks.mjs";
 import { Agent } from "./agent.mjs";
+import { WORD, serve } from "./own_server.mjs";
 
 /// A picture of one red dot.
 const DOT =
@@ -47,7 +48,7 @@ async function introduction() {
 	const { loadSession, promptCapabilities, mcpCapabilities, sessionCapabilities } = answer.agentCapabilities;
 	checks.equal("load", loadSession, true);
 	checks.equal("pictures and files", [promptCapabilities.image, promptCapabilities.embeddedContext], [true, true]);
-	checks.equal("MCP over HTTP", mcpCapabilities.http, true);
+	checks.equal("MCP over HTTP and ACP", [mcpCapabilities.http, mcpCapabilities.acp], [true, true]);
 	for (const ability of ["list", "resume", "close", "delete", "fork", "additionalDirectories"]) {
 		checks.holds(`can ${ability}`, Boolean(sessionCapabilities[ability]), sessionCapabilities);
 	}
@@ -321,12 +322,16 @@ async function servers() {
 	const url = `http://127.0.0.1:${process.env.MCP_PORT}/mcp`;
 	checks.holds("the server over HTTP listens", await listening(process.env.MCP_PORT), url);
 	const http = { type: "http", name: "everything", url, headers: [] };
-	const { sessionId } = await agent.create(project, { mcpServers: [stdio, http] });
+	const own = agent.serve("own", serve);
+	const { sessionId } = await agent.create(project, { mcpServers: [stdio, http, own] });
 	await agent.prompt(sessionId, "#time");
 	checks.holds("a server over stdio works", /timezone/.test(agent.said(sessionId)), agent.updates(sessionId));
 	agent.forget();
 	await agent.prompt(sessionId, "#echo");
 	checks.holds("one over HTTP works", /over the wire/.test(agent.said(sessionId)), agent.updates(sessionId));
+	agent.forget();
+	await agent.prompt(sessionId, "#own");
+	checks.holds("one that the client serves itself works", agent.said(sessionId).includes(WORD), agent.updates(sessionId));
 	everything.kill();
 }
 

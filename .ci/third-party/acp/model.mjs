@@ -17,6 +17,7 @@ const SCENES = {
 	ask: [() => call("ask_user", { question: "Which one?", choices: ["left", "right"] }), done],
 	time: [({ tools }) => call(named(tools, /get_current_time/), { timezone: "UTC" }), done],
 	echo: [({ tools }) => call(named(tools, /echo/), { message: "over the wire" }), done],
+	own: [({ tools }) => call(named(tools, /own_word/), {}), done],
 	size: [({ user }) => say(`It has ${text(user).length} characters.`)],
 };
 

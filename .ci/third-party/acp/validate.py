@@ -1,7 +1,8 @@
 """Checks every recorded line against the schema of the protocol.
 
-usage: validate.py SCHEMA FOLDER; the folder holds NAME.jsonl: lines of both directions, and how the agent ended. Of records
-whose name begins with "junk" only the side of the agent is checked.
+usage: validate.py VERSION SCHEMA FOLDER; the folder holds NAME.jsonl: lines of both directions, and how the agent ended.
+Those whose name begins with "v2" are of version 2, all others of version 1. Of records whose name begins with "junk" only
+the side of the agent is checked.
 """
 
 import json
@@ -10,7 +11,8 @@ import sys
 
 import jsonschema
 
-schema = json.loads(pathlib.Path(sys.argv[1]).read_text())
+VERSION = sys.argv[1]
+schema = json.loads(pathlib.Path(sys.argv[2]).read_text())
 validator_type = jsonschema.validators.validator_for(schema)
 passed = failed = 0
 
@@ -113,29 +115,53 @@ def check_record(path):
 
 check("the schema names its methods", len(METHODS) > 30, len(METHODS))
 said = set()
-for path in sorted(pathlib.Path(sys.argv[2]).glob("*.jsonl")):
-    said |= check_record(path)
-expected = {
-    "user_message_chunk",
-    "agent_message_chunk",
-    "tool_call",
-    "tool_call_update",
-    "plan",
-    "available_commands_update",
-    "usage_update",
-    "session/request_permission",
-    "elicitation/create",
-    "answer",
+for path in sorted(pathlib.Path(sys.argv[3]).glob("*.jsonl")):
+    if path.name.startswith("v2") == (VERSION == "2"):
+        said |= check_record(path)
+EXPECTED = {
+    "1": {
+        "user_message_chunk",
+        "agent_message_chunk",
+        "tool_call",
+        "tool_call_update",
+        "plan",
+        "available_commands_update",
+        "usage_update",
+        "session/request_permission",
+        "elicitation/create",
+        "mcp/message",
+        "answer",
+    },
+    "2": {
+        "user_message",
+        "agent_message_chunk",
+        "tool_call_update",
+        "terminal_update",
+        "state_update",
+        "usage_update",
+        "session/request_permission",
+        "mcp/message",
+        "answer",
+    },
 }
+expected = EXPECTED[VERSION]
 check("the records say much", expected <= said, sorted(expected - said))
 
 # A schema that accepts anything would accept these.
-for name, value in {
-    "SessionNotification": {"sessionId": "s", "update": {"sessionUpdate": "tool_call", "title": 1}},
-    "PromptResponse": {"stopReason": "tired"},
-    "NewSessionRequest": {"cwd": 5, "mcpServers": []},
-}.items():
+BROKEN = {
+    "1": {
+        "SessionNotification": {"sessionId": "s", "update": {"sessionUpdate": "tool_call", "title": 1}},
+        "PromptResponse": {"stopReason": "tired"},
+        "NewSessionRequest": {"cwd": 5, "mcpServers": []},
+    },
+    "2": {
+        "UpdateSessionNotification": {"sessionId": "s", "update": {"sessionUpdate": "state_update"}},
+        "PromptResponse": {"stopReason": "end_turn"},
+        "NewSessionRequest": {"cwd": 5, "mcpServers": []},
+    },
+}
+for name, value in BROKEN[VERSION].items():
     check(f"a broken {name} is refused", first_error(name, value) is not None)
 
-print(f"acp, schema: {passed} passed, {failed} failed")
+print(f"acp, schema of version {VERSION}: {passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)
