@@ -2,6 +2,8 @@
 //!
 //! Most of both versions is the same JSON; what differs is changed there.
 
+use std::collections::HashSet;
+
 use agent_client_protocol::{
     Error, JsonRpcMessage as _, schema::ProtocolVersion, v1::schema as v1,
 };
@@ -38,6 +40,13 @@ pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest,
             return Err(error);
         }
     };
+    let mut names = HashSet::new();
+    let servers = params.get("mcpServers").and_then(Value::as_array).into_iter().flatten();
+    for name in servers.filter_map(|server| server.get("name")?.as_str()) {
+        if !names.insert(name) {
+            return Err(invalid(format!("mcpServers: two servers have the name {name}")));
+        }
+    }
     ParsedRequest::parse_message(method, params).map(|ParsedRequest(request)| request)
 }
 
@@ -362,6 +371,16 @@ mod tests {
         let changed = "diff --git a/p/a b/p/a\n--- a/p/a\n+++ b/p/a\n@@ -1 +1 @@\n-a\n+b\n";
         assert_eq!(text(0), changed);
         assert!(text(1).contains("new file mode 100644\n--- /dev/null"), "{}", text(1));
+    }
+
+    #[test]
+    fn two_servers_of_one_name_are_refused() {
+        let server = json!({ "type": "acp", "name": "one", "serverId": "1" });
+        let other = json!({ "type": "acp", "name": "other", "serverId": "2" });
+        let new = |servers: &[&Value]| json!({ "cwd": "/", "mcpServers": servers });
+        let refused = request("session/new", &new(&[&server, &server])).unwrap_err();
+        assert_eq!(i32::from(refused.code), -32602);
+        assert!(request("session/new", &new(&[&server, &other])).is_ok());
     }
 
     #[test]
