@@ -1,4 +1,4 @@
-//! What sessions cost that only wait. Each test has a process of its own.
+//! What sessions cost that only wait.
 
 use std::{
     fs,
@@ -18,6 +18,9 @@ const MOST_MEMORY: u64 = 100 * 1024;
 const MOST_FIRST: Duration = Duration::from_secs(1);
 /// The most that another one may take, in a build that is not optimised.
 const MOST_TIME: Duration = Duration::from_millis(50);
+
+/// How often memory is measured. Tests beside this one in the process need some as well: the least counts.
+const TRIES: u32 = 4;
 
 /// Returns the memory of this process in KiB, with its share of what it has in common with others.
 fn memory() -> u64 {
@@ -50,6 +53,18 @@ async fn two_hundred_sessions_that_wait_stay_small_and_are_made_at_once() {
 
 #[tokio::test]
 async fn sessions_that_said_something_stay_small() {
+    let mut least = u64::MAX;
+    for _ in 0..TRIES {
+        least = least.min(grown_by_sessions_that_said_something().await);
+        if least < MOST_MEMORY / 4 {
+            return;
+        }
+    }
+    panic!("{least} KiB");
+}
+
+/// Returns what many sessions with a turn each need, in KiB.
+async fn grown_by_sessions_that_said_something() -> u64 {
     let scene = Scene::new();
     let mut handles = Vec::new();
     let mut before = 0;
@@ -62,6 +77,5 @@ async fn sessions_that_said_something_stay_small() {
             before = memory();
         }
     }
-    let grown = memory().saturating_sub(before);
-    assert!(grown < MOST_MEMORY / 4, "{grown} KiB");
+    memory().saturating_sub(before)
 }
