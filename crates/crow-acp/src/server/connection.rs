@@ -14,7 +14,7 @@ use crow_core::ids::SessionId;
 use crow_runtime::{AgentHandle, NewSession, SessionSetup};
 use futures_util::future::join_all;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{OnceCell, mpsc, oneshot},
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -48,6 +48,8 @@ pub(super) struct Connection {
     /// What is done for requests that no session's task does.
     pub tasks: TaskTracker,
     pub ended: CancellationToken,
+    /// That all sessions are left.
+    left: OnceCell<()>,
 }
 
 /// A session that the client comes to know.
@@ -80,6 +82,7 @@ impl Connection {
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
             ended,
+            left: OnceCell::new(),
         })
     }
 
@@ -158,8 +161,10 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        closed.map_err(|error| host_error(&error))?;
+        // Only then the stream of the session ends.
         self.ways.forget(id.as_str());
-        closed.map(drop).map_err(|error| host_error(&error))
+        Ok(())
     }
 
     /// Removes a session for good.
@@ -170,8 +175,10 @@ impl Connection {
             attached.leave().await;
             self.shared.detached(id);
         }
+        deleted.map_err(|error| host_error(&error))?;
+        // Only then the stream of the session ends.
         self.ways.forget(id.as_str());
-        deleted.map_err(|error| host_error(&error))
+        Ok(())
     }
 
     pub(super) async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), Error> {
@@ -267,9 +274,13 @@ impl Connection {
         Ok(Shown { id, options, modes, known })
     }
 
-    /// Leaves all sessions, and ends the agents that no other connection shows.
+    /// Leaves all sessions, and ends the agents that no other connection shows. Whoever asks for it waits until it is done.
     pub(super) async fn end(&self) {
         self.ended.cancel();
+        self.left.get_or_init(|| self.leave_all()).await;
+    }
+
+    async fn leave_all(&self) {
         self.tasks.close();
         let all: Vec<_> = self.attached().drain().collect();
         join_all(all.into_iter().map(|(id, attached)| async move {

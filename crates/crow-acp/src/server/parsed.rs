@@ -40,17 +40,38 @@ fn discreet(mut error: Error) -> Error {
     error
 }
 
-/// Takes out what is quoted: `invalid type: string "SECRET", expected a map`.
+/// Takes out what was read: in `invalid type: string "SECRET", expected a map` and in "unknown variant `SECRET`".
 pub(super) fn without_quotes(why: &str) -> String {
-    match (why.split_once('"'), why.rsplit_once('"')) {
-        (Some((before, _)), Some((_, after))) => format!("{before}…{after}"),
-        (None, _) | (_, None) => why.to_owned(),
+    if let (Some((before, _)), Some((_, after))) = (why.split_once('"'), why.rsplit_once('"')) {
+        return format!("{before}…{after}");
     }
+    // What else stands in such marks is the protocol's own.
+    let is_of_client = why.starts_with("invalid ") || why.starts_with("unknown variant");
+    if is_of_client
+        && let Some((before, rest)) = why.split_once('`')
+        && let Some((_, after)) = rest.split_once('`')
+    {
+        return format!("{before}…{after}");
+    }
+    why.to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_protocol_stay() {
+        for (why, told) in [
+            ("missing field `cwd`", "missing field `cwd`"),
+            (
+                "unknown variant `sk-0123`, expected `a` or `b`",
+                "unknown variant …, expected `a` or `b`",
+            ),
+        ] {
+            assert_eq!(without_quotes(why), told);
+        }
+    }
 
     #[test]
     fn what_cannot_be_read_is_told_without_what_was_in_it() {
@@ -63,7 +84,7 @@ mod tests {
             })
         };
         for (headers, why) in [
-            (json!({ "a": 7, "b": "sk-0123" }), "invalid type: integer `7`, expected a string"),
+            (json!({ "a": 7, "b": "sk-0123" }), "invalid type: integer …, expected a string"),
             (json!("a \"sk-0123\""), "invalid type: string …, expected a map"),
         ] {
             let error = ParsedRequest::parse_message("providers/set", &gateway(headers));

@@ -28,7 +28,7 @@ use super::{
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
-    parsed::ParsedRequest,
+    parsed::{ParsedRequest, without_quotes},
     peer::{Peer, Progress, PromptReply, Reply, Waited},
     providers,
     requests::{OptionName, OptionValue, Request},
@@ -328,8 +328,8 @@ fn extension(connection: &Connection, method: &str, params: &str) -> Result<Valu
     // The library takes the underscore away.
     match method.trim_start_matches('_') {
         "session/steering" => {
-            let asked: Steering =
-                serde_json::from_str(params).map_err(|error| invalid(error.to_string()))?;
+            let asked: Steering = serde_json::from_str(params)
+                .map_err(|error| invalid(without_quotes(&error.to_string())))?;
             steer(connection, asked)
         }
         _ => Err(Error::method_not_found()),

@@ -275,10 +275,11 @@ async fn answer(
     known: &mut Option<oneshot::Sender<()>>,
 ) -> Result<Value, Error> {
     let session = params.get("sessionId").and_then(Value::as_str).map(SessionId::new);
-    if method == "session/close"
-        && session.as_ref().is_some_and(|id| connection.handle(id).is_err())
+    if let (Some(id), "session/close") = (&session, method)
+        && connection.handle(id).is_err()
     {
         // One that is closed already is closed.
+        connection.ways.forget(id.as_str());
         return Ok(json!({}));
     }
     let request = convert::request(method, &params)?;

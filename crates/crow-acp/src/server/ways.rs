@@ -36,7 +36,7 @@ impl Ways {
         }
     }
 
-    /// Forgets what waits for a session that is closed: its stream ends, and what was not taken is lost.
+    /// Forgets what waits for a session that is closed: its next stream is a new one, and what was not taken is lost.
     pub(super) fn forget(&self, session: &str) {
         match self {
             Self::One(_) => {}

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use crow_acp::AccessToken;
+use crow_core::ids::SessionId;
+use crow_runtime::AgentHost as _;
 use crow_testkit::scripted::{Play, call, reply, text};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -275,6 +277,45 @@ async fn a_client_that_reads_its_events_late_gets_everything() {
     }
     assert_eq!(said(&updates), all_words());
     assert!(updates.len() > 300, "more than may wait: {}", updates.len());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_could_not_be_closed_is_shown_whole_on_the_stream_that_is_open() {
+    let product = Product::new(many_steps());
+    std::fs::write(product.cwd().join("a.txt"), "a").unwrap();
+    let server = Listening::start(&product, None).await;
+    let (_, answer) = server.post("", &hello()).await;
+    let id = format!("Acp-Connection-Id: {}\r\n", header(&answer, "acp-connection-id"));
+    let mut events = server.events(&id).await;
+    let setup = json!({ "cwd": product.cwd(), "mcpServers": [] });
+    let new = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": setup });
+    server.post(&id, &new).await;
+    let made = until(&mut events, |message| message["id"] == 2).await;
+    let session = made["result"]["sessionId"].as_str().unwrap();
+    let of_session = format!("{id}Acp-Session-Id: {session}\r\n");
+    let mut events = server.events(&of_session).await;
+    server.post(&of_session, &prompt(session)).await;
+    until(&mut events, |message| message["id"] == 3).await;
+    product.host.close(&SessionId::new(session)).await.unwrap();
+    let params = json!({ "sessionId": session });
+    let close = json!({ "jsonrpc": "2.0", "id": 4, "method": "session/close", "params": params });
+    server.post(&of_session, &close).await;
+    let refused = until(&mut events, |message| message["id"] == 4).await;
+    assert!(refused["error"].is_object(), "{refused}");
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let load = json!({ "jsonrpc": "2.0", "id": 5, "method": "session/load", "params": params });
+    server.post(&of_session, &load).await;
+    let mut updates = Vec::new();
+    loop {
+        let message = until(&mut events, |_| true).await;
+        if message["id"] == 5 {
+            assert!(message["result"].is_object(), "{message}");
+            break;
+        }
+        updates.push(message["params"]["update"].clone());
+    }
+    assert_eq!(said(&updates), all_words());
     server.stop().await;
 }
 

@@ -72,7 +72,7 @@ impl SnapshotStore {
         if let [root] = roots
             && *root == self.root
         {
-            let Scanned { node, scan } = self.scan_root(root)?;
+            let Scanned { node, scan } = self.scan_root(root, roots)?;
             self.refer(session, Root::Tree(node))?;
             return Ok(scan);
         }
@@ -80,7 +80,7 @@ impl SnapshotStore {
         let (mut not_covered, mut entries) = (Vec::new(), 0);
         let mut failed = Vec::new();
         for root in roots {
-            match self.scan_root(root) {
+            match self.scan_root(root, roots) {
                 Ok(Scanned { node, scan }) => {
                     nodes.push((root.clone(), node));
                     unignored.push((root.clone(), scan.unignored));
@@ -109,7 +109,7 @@ impl SnapshotStore {
         Ok(Scan { snapshot: snapshot.id(), unignored, not_covered, entries, not_scanned })
     }
 
-    fn scan_root(&self, root: &Path) -> Result<Scanned, SnapshotStoreError> {
+    fn scan_root(&self, root: &Path, roots: &[PathBuf]) -> Result<Scanned, SnapshotStoreError> {
         refuse(root, self.home.as_ref())?;
         let generation = self.generation.read()?;
         let mut indexes = unpoisoned(&self.indexes);
@@ -121,7 +121,9 @@ impl SnapshotStore {
             .or_else(|| Index::load(&file))
             .unwrap_or_else(|| Index { generation, ..Index::default() });
         index.catch_up(generation, &self.objects);
-        let inner = self.roots.iter().filter(|other| *other != root && other.starts_with(root));
+        // The project has a root of its own, whichever else are scanned.
+        let others = roots.iter().chain(std::iter::once(&self.root));
+        let inner = others.filter(|other| *other != root && other.starts_with(root));
         let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
         let mut walk = Walk::new(&self.objects, &self.limits, without, self.budget()?);
         let walked = walk.project(root, &mut index);

@@ -372,6 +372,27 @@ async fn a_session_that_goes_on_without_a_folder_says_what_a_cut_off_call_change
     assert!(!made.exists() && stage.exists("kept"));
 }
 
+#[tokio::test]
+async fn a_cut_off_call_did_not_remove_what_the_session_works_in_only_now() {
+    let beside = Beside::new();
+    let inner = beside.path.join("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("kept"), "old").unwrap();
+    let mut stage = stage(&[&beside.path]);
+    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    let id = stage.agent.handle.session_id().clone();
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let mut session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    session.set_additional_directories(&stage.config, vec![inner.clone()]).unwrap();
+    let runtime = AgentRuntime::new(stage.config.clone());
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await.map(drop)
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
+    let journal = UndoJournal::open(&stage.config, &id).unwrap();
+    assert_eq!(journal.calls()[0].files, [stage.root().join("kept"), beside.path.join("made")]);
+}
+
 /// Lets the session of a stage go on in other folders, with one more command.
 async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
     let id = stage.agent.handle.session_id().clone();
