@@ -52,6 +52,9 @@ impl Peer for PeerV1 {
     fn update(&self, update: Outgoing) {
         let Outgoing { session_id, update } = update;
         let way = self.ways.of(&session_id.0);
+        if way.is_full() {
+            return;
+        }
         if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
             way.sent();
         }

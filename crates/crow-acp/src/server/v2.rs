@@ -38,11 +38,15 @@ struct PeerV2 {
 
 impl PeerV2 {
     fn tell(&self, session: &v1::SessionId, update: Map<String, Value>) {
+        let way = self.ways.of(&session.0);
+        if way.is_full() {
+            return;
+        }
         let params = object([("sessionId", json!(session)), ("update", Value::Object(update))]);
         let message = UntypedMessage { method: "session/update".to_owned(), params };
         let sent = self.to.send_notification(message);
         if sent.is_ok() {
-            self.ways.of(&session.0).sent();
+            way.sent();
         }
     }
 

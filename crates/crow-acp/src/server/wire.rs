@@ -27,6 +27,10 @@ pub(super) const JUNK: &str = "{";
 /// How many updates may wait to be written before those who make more of them wait.
 const WAITING_UPDATES: u64 = 256;
 
+/// How many may wait on a way on which nobody waits for room: that of a session below the one that is shown, which has a
+/// stream of its own over HTTP. What comes on top of it is lost to a client that does not take it: the log has it.
+const MOST_UPDATES: u64 = 4096;
+
 /// How the line of an update begins, after the opening brace.
 const UPDATE: &[u8] = b"\"method\":\"session/update\"";
 /// Where that stands at the latest.
@@ -69,6 +73,11 @@ impl Wire {
     /// Returns whether the client is gone.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
+    }
+
+    /// Returns whether so much waits that nothing may be added.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting() >= MOST_UPDATES
     }
 
     /// Counts an update that is sent.
@@ -233,6 +242,13 @@ mod tests {
         let mut reader = BufReader::new(long.as_slice());
         assert_eq!(next_line(&mut reader).await.unwrap().as_deref(), Some(JUNK));
         assert_eq!(next_line(&mut reader).await.unwrap().as_deref(), Some("ok"));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_bounded_as_well() {
+        let wire = Wire::default();
+        let sent = (0..2 * MOST_UPDATES).filter(|_| !wire.is_full()).map(|_| wire.sent()).count();
+        assert_eq!(sent as u64, MOST_UPDATES);
     }
 
     #[tokio::test]
