@@ -42,6 +42,7 @@ fn conforms(message: &Value) {
         None if result["providers"].is_array() => drop(same::<v2::ListProvidersResponse>(result)),
         None if result["sessions"].is_array() => drop(same::<v2::ListSessionsResponse>(result)),
         None if result["messageId"].is_string() => drop(same::<v2::PromptResponse>(result)),
+        None if result["outcome"].is_string() => {}
         None => assert!(*result == json!({}) || message["error"].is_object(), "{message}"),
     }
 }
@@ -169,6 +170,19 @@ async fn providers_are_listed_and_set_as_in_version_1() {
     let listed = client.request("providers/list", json!({})).await;
     let current = json!({ "apiType": "openai", "baseUrl": "https://gateway.test/v1" });
     assert_eq!(listed["result"]["providers"][0]["current"], current, "{listed}");
+}
+
+#[tokio::test]
+async fn words_in_the_middle_of_a_turn_go_over_the_extension() {
+    let product = Product::new([reply([text("Hello.")])]);
+    let mut client = connect(&product).await;
+    let session = client.session().await;
+    let prompt = json!([{ "type": "text", "text": "hi" }]);
+    let params = json!({ "sessionId": session, "prompt": prompt });
+    let steered = client.request("_session/steering", params).await;
+    assert_eq!(steered["result"]["outcome"], "startedNewTurn", "{steered}");
+    let unknown = client.request("_no/such", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
 }
 
 #[tokio::test]
