@@ -25,8 +25,23 @@ use crate::support::{has_own_process, kill_children, living_children};
 
 /// Says in which namespaces a command is, and what it could not be without them.
 const HELD: &str = "readlink /proc/self/ns/user /proc/self/ns/net; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status
-    ls /proc | grep -c '^[0-9]'; echo x 2>/dev/null >../outside/file; echo $?; ls ../home | wc -l
+    echo x 2>/dev/null >../outside/file; echo $?; ls ../home | wc -l
     cat /proc/1/environ 2>/dev/null | wc -c; ls /sys/class/net 2>/dev/null | wc -l; ulimit -u";
+
+/// How many processes a command sees.
+const SEEN: &str = "ls /proc | grep -c '^[0-9]'";
+
+/// Runs a command until it prints what is expected: one that was killed is seen until it is reaped.
+async fn until_it_prints(stage: &Stage, script: &str, expected: &str) {
+    let mut printed = String::new();
+    for _ in 0..500 {
+        printed = stage.print(script).await;
+        if printed == expected {
+            return;
+        }
+    }
+    assert_eq!(printed, expected);
+}
 
 /// Returns the process that starts a stage's commands, as long as none runs.
 async fn keeper(stage: &Stage) -> Pid {
@@ -59,9 +74,11 @@ async fn when_it_is_killed_another_one_starts_commands_in_the_same_namespaces() 
     let script = format!("{HELD}; (echo >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached");
     let before = stage.print(&script).await;
     assert!(!before.contains("reached"), "{before}");
+    let seen = stage.print(SEEN).await;
     for _ in 0..3 {
         let killed = kill_keeper(&stage).await;
         assert_eq!(stage.print(&script).await, before);
+        until_it_prints(&stage, SEEN, &seen).await;
         assert_ne!(keeper(&stage).await, killed);
     }
     assert_eq!(stage.run("kill -9 $$").await.end, ProcessEnd::Signaled(9));
