@@ -80,6 +80,20 @@ impl Listening {
         socket
     }
 
+    /// Makes a session over HTTP. Returns its id, and the headers of its requests.
+    async fn session(&self, product: &Product) -> (String, String) {
+        let (_, answer) = self.post("", &hello()).await;
+        let id = format!("Acp-Connection-Id: {}\r\n", header(&answer, "acp-connection-id"));
+        let mut events = self.events(&id).await;
+        let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
+        let new = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params });
+        self.post(&id, &new).await;
+        let made = until(&mut events, |message| message["id"] == 2).await;
+        let session = made["result"]["sessionId"].as_str().unwrap().to_owned();
+        let headers = format!("{id}Acp-Session-Id: {session}\r\n");
+        (session, headers)
+    }
+
     async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.serving.join_next().await.unwrap().unwrap();
@@ -144,6 +158,18 @@ async fn read_until(
         let Message::Text(message) = message else { continue };
         let message: Value = serde_json::from_str(&message).unwrap();
         if fits(&message) {
+            return (message, updates);
+        }
+        updates.push(message["params"]["update"].clone());
+    }
+}
+
+/// Waits for the answer to a request. Returns it, and the updates before it.
+async fn updates_until(events: &mut BufReader<TcpStream>, id: u64) -> (Value, Vec<Value>) {
+    let mut updates = Vec::new();
+    loop {
+        let message = until(events, |_| true).await;
+        if message["id"] == id {
             return (message, updates);
         }
         updates.push(message["params"]["update"].clone());
@@ -254,27 +280,12 @@ async fn a_client_that_reads_its_events_late_gets_everything() {
     let product = Product::new(many_steps());
     std::fs::write(product.cwd().join("a.txt"), "a").unwrap();
     let server = Listening::start(&product, None).await;
-    let (_, answer) = server.post("", &hello()).await;
-    let id = format!("Acp-Connection-Id: {}\r\n", header(&answer, "acp-connection-id"));
-    let mut events = server.events(&id).await;
-    let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
-    let new = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params });
-    server.post(&id, &new).await;
-    let made = until(&mut events, |message| message["id"] == 2).await;
-    let session = made["result"]["sessionId"].as_str().unwrap();
-    let of_session = format!("{id}Acp-Session-Id: {session}\r\n");
-    server.post(&of_session, &prompt(session)).await;
+    let (session, of_session) = server.session(&product).await;
+    server.post(&of_session, &prompt(&session)).await;
     played(&product).await;
     let mut events = server.events(&of_session).await;
-    let mut updates = Vec::new();
-    loop {
-        let message = until(&mut events, |_| true).await;
-        if message["id"] == 3 {
-            assert_eq!(message["result"]["stopReason"], "end_turn", "{message}");
-            break;
-        }
-        updates.push(message["params"]["update"].clone());
-    }
+    let (end, updates) = updates_until(&mut events, 3).await;
+    assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
     assert_eq!(said(&updates), all_words());
     assert!(updates.len() > 300, "more than may wait: {}", updates.len());
     server.stop().await;
@@ -285,19 +296,11 @@ async fn a_session_that_could_not_be_closed_is_shown_whole_on_the_stream_that_is
     let product = Product::new(many_steps());
     std::fs::write(product.cwd().join("a.txt"), "a").unwrap();
     let server = Listening::start(&product, None).await;
-    let (_, answer) = server.post("", &hello()).await;
-    let id = format!("Acp-Connection-Id: {}\r\n", header(&answer, "acp-connection-id"));
-    let mut events = server.events(&id).await;
-    let setup = json!({ "cwd": product.cwd(), "mcpServers": [] });
-    let new = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": setup });
-    server.post(&id, &new).await;
-    let made = until(&mut events, |message| message["id"] == 2).await;
-    let session = made["result"]["sessionId"].as_str().unwrap();
-    let of_session = format!("{id}Acp-Session-Id: {session}\r\n");
+    let (session, of_session) = server.session(&product).await;
     let mut events = server.events(&of_session).await;
-    server.post(&of_session, &prompt(session)).await;
+    server.post(&of_session, &prompt(&session)).await;
     until(&mut events, |message| message["id"] == 3).await;
-    product.host.close(&SessionId::new(session)).await.unwrap();
+    product.host.close(&SessionId::new(session.as_str())).await.unwrap();
     let params = json!({ "sessionId": session });
     let close = json!({ "jsonrpc": "2.0", "id": 4, "method": "session/close", "params": params });
     server.post(&of_session, &close).await;
@@ -306,15 +309,8 @@ async fn a_session_that_could_not_be_closed_is_shown_whole_on_the_stream_that_is
     let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
     let load = json!({ "jsonrpc": "2.0", "id": 5, "method": "session/load", "params": params });
     server.post(&of_session, &load).await;
-    let mut updates = Vec::new();
-    loop {
-        let message = until(&mut events, |_| true).await;
-        if message["id"] == 5 {
-            assert!(message["result"].is_object(), "{message}");
-            break;
-        }
-        updates.push(message["params"]["update"].clone());
-    }
+    let (loaded, updates) = updates_until(&mut events, 5).await;
+    assert!(loaded["result"].is_object(), "{loaded}");
     assert_eq!(said(&updates), all_words());
     server.stop().await;
 }

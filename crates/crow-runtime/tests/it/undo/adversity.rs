@@ -10,8 +10,8 @@ use std::{
 
 use crow_core::event::AgentEvent;
 use crow_runtime::{
-    AgentSession, Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
-    UndoReport, UndoTarget,
+    Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoReport,
+    UndoTarget,
 };
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
@@ -416,14 +416,7 @@ async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Sh("rm b")]).await;
     lose_the_first_state(&stage);
-    let original = stage.agent.handle.session_id().clone();
-    let abilities = stage.agent.model.resolved().info.abilities;
-    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
-    let id = fork.id().clone();
-    drop(fork);
-    let stores = stage.config.snapshots.clone().unwrap();
-    stores.forget_session(&stage.root(), &original).unwrap();
-    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let mut journal = stage.journal_of_copy();
     let undone = journal.undo(&UndoTarget::LastTurn, plain());
     assert!(undone.is_ok(), "{undone:?}");
     assert_eq!(stage.read("b"), "0");

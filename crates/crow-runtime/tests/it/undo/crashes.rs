@@ -39,23 +39,11 @@ async fn a_cancelled_call_says_what_it_changed_until_then() {
     assert_eq!((stage.read("a").as_str(), stage.exists("here")), ("1", false));
 }
 
-/// Lets an agent die in the middle of a call, as a killed process does: its start is in the log, its end is not.
-async fn die_in_a_call(stage: &mut Stage) {
-    let marker = stage.gate("marker").1;
-    let line = format!("rm a; touch here; echo > {}; exec sleep 100", marker.display());
-    stage.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
-    let (handle, marker) = (stage.agent.handle.clone(), NamedPipe::at(&marker));
-    handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
-    marker.told().await;
-    handle.abort();
-    handle.ended().await;
-}
-
 #[tokio::test]
 async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
     let mut stage = Stage::new();
     stage.write("a", "1");
-    die_in_a_call(&mut stage).await;
+    stage.die_in_a_call("rm a; touch here").await;
     let id = stage.agent.handle.session_id().clone();
     let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
     assert_eq!(journal.calls().len(), 1);
@@ -74,7 +62,7 @@ async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
 async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
     let mut stage = Stage::new();
     stage.write("a", "1");
-    die_in_a_call(&mut stage).await;
+    stage.die_in_a_call("rm a; touch here").await;
     let id = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
@@ -134,7 +122,7 @@ async fn a_store_that_is_lost_refuses_to_undo_and_changes_nothing() {
 async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
     let mut stage = Stage::new();
     stage.write("a", "1");
-    die_in_a_call(&mut stage).await;
+    stage.die_in_a_call("rm a; touch here").await;
     let stored = stage.config.store.read(stage.agent.handle.session_id()).unwrap();
     let before = stored.events.iter().find_map(|line| {
         let AgentEvent::CallStart { snapshot, .. } = &line.event else { return None };

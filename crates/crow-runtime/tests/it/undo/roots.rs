@@ -17,11 +17,6 @@ use crow_runtime::{
     AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, Point, RuntimeConfig,
     SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
-use crow_testkit::{
-    NamedPipe,
-    scripted::{call, reply},
-};
-use serde_json::json;
 use tempfile::TempDir;
 
 use super::stage::{Call, Stage, metadata, picture};
@@ -321,24 +316,12 @@ async fn what_a_job_changes_in_a_further_folder_is_undone_with_the_call_that_sta
     assert!(!beside.path.join("made").exists() && !stage.exists("made") && stage.exists("other"));
 }
 
-/// Lets an agent die in the middle of a call, as a killed process does.
-async fn die_in_a_call(stage: &mut Stage, work: &str) {
-    let marker = stage.gate("marker").1;
-    let line = format!("{work}; echo > {}; exec sleep 100", marker.display());
-    stage.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
-    let (handle, marker) = (stage.agent.handle.clone(), NamedPipe::at(&marker));
-    handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
-    marker.told().await;
-    handle.abort();
-    handle.ended().await;
-}
-
 #[tokio::test]
 async fn a_call_that_was_cut_off_is_undone_in_both_folders_by_force() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let before = (picture(&stage.root()), picture(&beside.path));
-    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    stage.die_in_a_call(&format!("rm kept; echo 1 > {}/made", beside.shown())).await;
     let id = stage.agent.handle.session_id().clone();
     let snapshots = Some(Arc::new(elsewhere(&stage)));
     let config = RuntimeConfig { snapshots, ..stage.config.clone() };
@@ -355,7 +338,7 @@ async fn a_call_that_was_cut_off_is_undone_in_both_folders_by_force() {
 async fn a_session_that_goes_on_without_a_folder_says_what_a_cut_off_call_changed_in_it() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
-    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    stage.die_in_a_call(&format!("rm kept; echo 1 > {}/made", beside.shown())).await;
     let id = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let mut session = AgentSession::open(&stage.config, &id, abilities).unwrap();
@@ -379,7 +362,7 @@ async fn a_cut_off_call_did_not_remove_what_the_session_works_in_only_now() {
     fs::create_dir(&inner).unwrap();
     fs::write(inner.join("kept"), "old").unwrap();
     let mut stage = stage(&[&beside.path]);
-    die_in_a_call(&mut stage, &format!("rm kept; echo 1 > {}/made", beside.shown())).await;
+    stage.die_in_a_call(&format!("rm kept; echo 1 > {}/made", beside.shown())).await;
     let id = stage.agent.handle.session_id().clone();
     let abilities = stage.agent.model.resolved().info.abilities;
     let mut session = AgentSession::open(&stage.config, &id, abilities).unwrap();
@@ -446,14 +429,7 @@ async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     stage.sh(&format!("rm {}/kept; rm kept", beside.shown())).await;
-    let original = stage.agent.handle.session_id().clone();
-    let abilities = stage.agent.model.resolved().info.abilities;
-    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
-    let id = fork.id().clone();
-    drop(fork);
-    let stores = stage.config.snapshots.clone().unwrap();
-    stores.forget_session(&stage.root(), &original).unwrap();
-    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let mut journal = stage.journal_of_copy();
     assert!(journal.undo(&UndoTarget::LastTurn, PLAIN).unwrap().is_complete());
     assert!(beside.path.join("kept").exists() && stage.exists("kept"));
 }

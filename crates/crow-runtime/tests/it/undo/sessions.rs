@@ -77,14 +77,7 @@ async fn a_copied_session_undoes_what_the_original_did() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.turn(&[Call::Sh("rm a")]).await;
-    let original = stage.agent.handle.session_id().clone();
-    let abilities = stage.agent.model.resolved().info.abilities;
-    let fork = AgentSession::fork(&stage.config, &original, abilities).unwrap();
-    let id = fork.id().clone();
-    drop(fork);
-    let stores = stage.config.snapshots.clone().unwrap();
-    stores.forget_session(&stage.root(), &original).unwrap();
-    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let mut journal = stage.journal_of_copy();
     journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
     assert_eq!(stage.read("a"), "1");
 }

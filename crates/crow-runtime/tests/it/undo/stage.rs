@@ -14,7 +14,7 @@ use crow_core::{
     capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec},
     event::{AgentEvent, AgentState, Envelope},
     ids::ReplyId,
-    message::{Origin, ReplyContent},
+    message::{Block, Origin, ReplyContent},
     model::StopReason,
     tool::{
         Access, CallPlan, Effects, PathEffect, Subject, ToolCategory, ToolContext, ToolError,
@@ -23,8 +23,9 @@ use crow_core::{
     turn::RequestedCall,
 };
 use crow_runtime::{
-    AgentError, AgentInternals, FileStore, RuntimeConfig, SessionStore, SnapshotLimits,
-    SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget, resolve_path,
+    AgentError, AgentInternals, AgentSession, FileStore, RuntimeConfig, SessionStore,
+    SnapshotLimits, SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget,
+    resolve_path,
 };
 use crow_testkit::{
     NamedPipe,
@@ -205,6 +206,30 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// Lets the agent die in the middle of a call, as a killed process does: its start is in the log, its end is not.
+    pub(crate) async fn die_in_a_call(&mut self, work: &str) {
+        let marker = self.gate("marker").1;
+        let line = format!("{work}; echo > {}; exec sleep 100", marker.display());
+        self.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
+        let (handle, marker) = (self.agent.handle.clone(), NamedPipe::at(&marker));
+        handle.send_input(vec![Block::text("go")]).unwrap();
+        marker.told().await;
+        handle.abort();
+        handle.ended().await;
+    }
+
+    /// Copies the session, and has the original forgotten. Returns the undo of the copy.
+    pub(crate) fn journal_of_copy(&self) -> UndoJournal {
+        let original = self.agent.handle.session_id().clone();
+        let abilities = self.agent.model.resolved().info.abilities;
+        let copy = AgentSession::fork(&self.config, &original, abilities).unwrap();
+        let id = copy.id().clone();
+        drop(copy);
+        let stores = self.config.snapshots.clone().unwrap();
+        stores.forget_session(&self.root(), &original).unwrap();
+        UndoJournal::open(&self.config, &id).unwrap()
+    }
+
     pub(super) fn new() -> Self {
         Self::with_limits(SnapshotLimits::default())
     }
