@@ -71,23 +71,29 @@ fn server(name: &str) -> Value {
     json!({ "type": "acp", "name": name, "serverId": format!("id of {name}") })
 }
 
-/// Answers what a server is asked before its first call.
-async fn offer(client: &mut Client) {
-    let asked = client.asked("mcp/message").await;
-    let result = match asked["params"]["method"].as_str().unwrap() {
-        "server/discover" => json!({
-            "supportedVersions": ["2026-07-28"],
+/// Returns what a server with one tool answers before its first call.
+pub(crate) fn offered(method: &str) -> Option<Value> {
+    match method {
+        "server/discover" => Some(json!({
+            "supportedVersions": ["2025-11-25", "2026-07-28"],
             "capabilities": { "tools": {} },
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
-        }),
-        "tools/list" => json!({
+        })),
+        "tools/list" => Some(json!({
             "tools": [{ "name": "t", "inputSchema": { "type": "object" } }],
             "resultType": "complete",
-        }),
-        other => panic!("{other}"),
-    };
+        })),
+        _ => None,
+    }
+}
+
+/// Answers what a server is asked before its first call.
+async fn offer(client: &mut Client) {
+    let asked = client.asked("mcp/message").await;
+    let method = asked["params"]["method"].as_str().unwrap();
+    let result = offered(method).unwrap_or_else(|| panic!("{method}"));
     client.respond(&asked["id"], json!({ "result": result })).await;
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::{io::DuplexStream, sync::Notify, task::JoinSet};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
-use crate::client::Product;
+use crate::{client::Product, links::offered};
 
 /// A server with one tool, which says who it is, or works until it is told to stop.
 #[derive(Clone)]
@@ -42,19 +42,9 @@ impl Service {
         request: McpRequest,
         context: McpRequestContext<Agent>,
     ) -> Result<McpOutcome, Error> {
-        let result = match request.method.as_str() {
-            "server/discover" => json!({
-                "supportedVersions": ["2025-11-25", "2026-07-28"],
-                "capabilities": { "tools": {} },
-                "resultType": "complete",
-                "ttlMs": 0,
-                "cacheScope": "private",
-            }),
-            "tools/list" => json!({
-                "tools": [{ "name": "t", "inputSchema": { "type": "object" } }],
-                "resultType": "complete",
-            }),
-            _ => self.called(&request, &context).await?,
+        let result = match offered(&request.method) {
+            Some(result) => result,
+            None => self.called(&request, &context).await?,
         };
         Ok(McpOutcome::Result(result))
     }
