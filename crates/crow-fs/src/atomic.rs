@@ -1,0 +1,117 @@
+//! A new file that takes its place in one step.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    io::{self, Write as _},
+};
+
+use crate::{Directory, EntryMetadata, EntryName, FileIdentity, RenameMode, metadata::number};
+
+/// How often a free name is looked for.
+const TRIES: usize = 64;
+
+/// A file under a name of its own in the directory where it will take its place. Dropped before that, it is removed.
+#[derive(Debug)]
+pub struct NewFile<'a> {
+    directory: &'a Directory,
+    name: Option<EntryName>,
+    identity: FileIdentity,
+    file: File,
+}
+
+impl<'a> NewFile<'a> {
+    /// Makes an empty file in a directory. The mode is what the process' mask leaves of `mode`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Directory::create_file`].
+    pub fn create(directory: &'a Directory, mode: u32) -> io::Result<Self> {
+        for _ in 0..TRIES {
+            let name = EntryName::new(OsString::from(format!(".crow-{:016x}.tmp", random())))?;
+            match directory.create_file(&name, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => {
+                    let file = created?;
+                    let identity = EntryMetadata::new(&rustix::fs::fstat(&file)?).identity;
+                    return Ok(Self { directory, name: Some(name), identity, file });
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
+    }
+
+    /// Returns the file, to be written and given its mode and owner.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Writes the whole content.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)
+    }
+
+    /// Sets the mode.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_raw_mode(number(mode)))?)
+    }
+
+    /// Puts the file where it belongs.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if something else is under the temporary name, and those of [`Directory::rename`]. Then
+    /// the new file is gone, and what was at `name` is as it was.
+    pub fn persist(mut self, name: &EntryName, mode: RenameMode) -> io::Result<()> {
+        let Some(own) = self.name.take() else { return Ok(()) };
+        // Whoever can write in the directory could have put another file under the temporary name.
+        let renamed = match self.directory.metadata(&own) {
+            Ok(found) if found.identity == self.identity => {
+                match self.directory.rename(&own, self.directory, name, mode) {
+                    Err(error)
+                        if mode == RenameMode::Keep
+                            && error.kind() == io::ErrorKind::Unsupported =>
+                    {
+                        self.link_in_place(&own, name)
+                    }
+                    renamed => renamed,
+                }
+            }
+            Ok(_) => Err(io::ErrorKind::NotFound.into()),
+            Err(error) => Err(error),
+        };
+        if renamed.is_err() || mode == RenameMode::Exchange {
+            self.name = Some(own);
+        }
+        renamed
+    }
+
+    /// Takes a free name where the file system cannot rename without replacing: a second name fails if the name is taken.
+    fn link_in_place(&self, own: &EntryName, name: &EntryName) -> io::Result<()> {
+        self.directory.hard_link(own, self.directory, name)?;
+        self.directory.remove_file(own)
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        // Nothing is lost if it stays: its name says whose it is.
+        if let Some(name) = &self.name {
+            drop(self.directory.remove_file(name));
+        }
+    }
+}
+
+/// Nobody must be able to foresee it, so that nobody can keep the name occupied.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,400 @@
+//! A directory that is held by descriptor, and what can be done with the names in it.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt as _, OsStringExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat,
+        readlinkat, renameat, renameat_with, statat, symlinkat, unlinkat,
+    },
+    io::Errno,
+};
+
+use crate::{
+    EntryKind, EntryMetadata, FileIdentity,
+    metadata::number,
+    resolve::{HELD_DIRECTORY, invalid, open_absolute, open_beneath},
+};
+
+/// Flags of every file that is opened: neither follows a link nor waits for the other end of a pipe.
+const OPENED_FILE: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// A directory that is held by descriptor: it stays the same one, whatever is put at its path meanwhile. Names are those of
+/// entries in it; a name that is a link is never followed.
+#[derive(Debug)]
+pub struct Directory(OwnedFd);
+
+/// The name of an entry in a directory: neither empty, `.` nor `..`, without a slash or a NUL byte.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryName(OsString);
+
+/// What a rename does with what is at the new name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenameMode {
+    /// It is replaced, as by `rename(2)`.
+    Replace,
+    /// Nothing may be there: else it fails with [`io::ErrorKind::AlreadyExists`]. Where the file system cannot do that in
+    /// one step, it fails with [`io::ErrorKind::Unsupported`].
+    Keep,
+    /// Both change places. Where the file system cannot do that, it fails with [`io::ErrorKind::Unsupported`].
+    Exchange,
+}
+
+impl EntryName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] if it could lead anywhere but to an entry of the directory.
+    pub fn new(name: impl Into<OsString>) -> io::Result<Self> {
+        let name = name.into();
+        check_name(&name)?;
+        Ok(Self(name))
+    }
+
+    /// Returns the name.
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+fn check_name(name: &OsStr) -> io::Result<()> {
+    let bytes = name.as_bytes();
+    if matches!(bytes, b"" | b"." | b"..") || bytes.contains(&b'/') || bytes.contains(&0) {
+        return Err(invalid(Path::new(name), "is not the name of an entry"));
+    }
+    Ok(())
+}
+
+impl Directory {
+    /// Opens an absolute path.
+    ///
+    /// # Errors
+    ///
+    /// `ELOOP` if any name in it, the last included, is a link ([`is_link_error`](crate::is_link_error)).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        open_absolute(path, HELD_DIRECTORY, Mode::empty()).map(Self)
+    }
+
+    /// Opens the directory of an absolute path, and returns the last name in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`io::ErrorKind::InvalidInput`] if the path has no last name.
+    pub fn open_parent(path: &Path) -> io::Result<(Self, EntryName)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(invalid(path, "names no entry of a directory"));
+        };
+        Ok((Self::open(parent)?, EntryName::new(name)?))
+    }
+
+    /// Opens the nearest directory of an absolute path that exists, and returns the names below it that are missing, the
+    /// outermost first.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_nearest(path: &Path) -> io::Result<(Self, Vec<EntryName>)> {
+        let mut missing = Vec::new();
+        for above in path.ancestors() {
+            match Self::open(above) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let name = above.file_name().ok_or(error)?;
+                    missing.push(EntryName::new(name)?);
+                }
+                opened => {
+                    missing.reverse();
+                    return Ok((opened?, missing));
+                }
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes directories in each other, where they are missing, and opens the innermost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_directory`](Self::create_directory) and [`open_beneath`](Self::open_beneath).
+    pub fn create_directories(&self, names: &[EntryName], mode: u32) -> io::Result<Self> {
+        let mut directory = self.open_beneath(Path::new("."))?;
+        for name in names {
+            match directory.create_directory(name, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => created?,
+            }
+            directory = directory.open_beneath(Path::new(name.as_os_str()))?;
+        }
+        Ok(directory)
+    }
+
+    /// Opens a directory beneath this one by a relative path.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`io::ErrorKind::InvalidInput`] if the path is absolute or goes up.
+    pub fn open_beneath(&self, path: &Path) -> io::Result<Self> {
+        open_beneath(self.0.as_fd(), path, HELD_DIRECTORY, Mode::empty()).map(Self)
+    }
+
+    /// Opens the directory of a path beneath this one, and returns the last name in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_beneath`](Self::open_beneath).
+    pub fn open_parent_beneath(&self, path: &Path) -> io::Result<(Self, EntryName)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(invalid(path, "names no entry of a directory"));
+        };
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        Ok((self.open_beneath(parent)?, EntryName::new(name)?))
+    }
+
+    /// Returns which directory this is.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(self.own_metadata()?.identity)
+    }
+
+    /// Returns what the file system says of the directory itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn own_metadata(&self) -> io::Result<EntryMetadata> {
+        Ok(EntryMetadata::new(&fstat(&self.0)?))
+    }
+
+    /// Returns what the file system says of an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotFound`] if there is none, and those of the file system.
+    pub fn metadata(&self, name: &EntryName) -> io::Result<EntryMetadata> {
+        Ok(EntryMetadata::new(&statat(&self.0, &name.0, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// As [`metadata`](Self::metadata), without a copy of the name: for those who look at very many entries.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`EntryName::new`] and [`metadata`](Self::metadata).
+    pub fn metadata_of(&self, name: &OsStr) -> io::Result<EntryMetadata> {
+        check_name(name)?;
+        Ok(EntryMetadata::new(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Returns where a link leads, as it is written.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] if it is no link, and those of the file system.
+    pub fn read_link(&self, name: &EntryName) -> io::Result<PathBuf> {
+        let target = readlinkat(&self.0, &name.0, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// Opens a file for reading. What is no regular file is opened as well, without waiting for anything.
+    ///
+    /// # Errors
+    ///
+    /// `ELOOP` if it is a link, and those of the file system.
+    pub fn open_file(&self, name: &EntryName) -> io::Result<File> {
+        self.open_entry(name, OFlags::RDONLY, 0)
+    }
+
+    /// Opens a file that is there for writing, and changes nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file).
+    pub fn open_for_writing(&self, name: &EntryName) -> io::Result<File> {
+        self.open_entry(name, OFlags::WRONLY, 0)
+    }
+
+    /// Makes a file where nothing is, and opens it for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if something is there, and those of the file system.
+    pub fn create_file(&self, name: &EntryName, mode: u32) -> io::Result<File> {
+        self.open_entry(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)
+    }
+
+    fn open_entry(&self, name: &EntryName, flags: OFlags, mode: u32) -> io::Result<File> {
+        let opened =
+            openat(&self.0, &name.0, flags | OPENED_FILE, Mode::from_raw_mode(number(mode)));
+        Ok(File::from(opened?))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if something is there, and those of the file system.
+    pub fn create_directory(&self, name: &EntryName, mode: u32) -> io::Result<()> {
+        Ok(mkdirat(&self.0, &name.0, Mode::from_raw_mode(number(mode)))?)
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if something is there, and those of the file system.
+    pub fn create_symlink(&self, target: &OsStr, name: &EntryName) -> io::Result<()> {
+        Ok(symlinkat(target, &self.0, &name.0)?)
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if something is at the new name, and those of the file system.
+    pub fn hard_link(&self, name: &EntryName, to: &Self, new_name: &EntryName) -> io::Result<()> {
+        Ok(linkat(&self.0, &name.0, &to.0, &new_name.0, AtFlags::empty())?)
+    }
+
+    /// Sets the mode of a file or a directory.
+    ///
+    /// # Errors
+    ///
+    /// `ELOOP` if it is a link, [`io::ErrorKind::InvalidInput`] if it is neither a file nor a directory.
+    pub fn set_mode(&self, name: &EntryName, mode: u32) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(number(mode));
+        match openat(&self.0, &name.0, OFlags::RDONLY | OPENED_FILE, Mode::empty()) {
+            Ok(opened) => {
+                let found = EntryMetadata::new(&fstat(&opened)?);
+                if !found.is_file() && !found.is_directory() {
+                    return Err(invalid(Path::new(&name.0), "is neither a file nor a directory"));
+                }
+                Ok(fchmod(&opened, mode)?)
+            }
+            // What its owner may not read can only be held by its path.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Err(Errno::ACCESS) => self.set_mode_of_unreadable(name, mode),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `fchmod` takes no descriptor that only holds a path; the link to it in `/proc` leads to exactly that file.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn set_mode_of_unreadable(&self, name: &EntryName, mode: Mode) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = openat(&self.0, &name.0, flags, Mode::empty())?;
+        let found = EntryMetadata::new(&fstat(&held)?);
+        if found.is_symlink() {
+            return Err(Errno::LOOP.into());
+        }
+        if !found.is_file() && !found.is_directory() {
+            return Err(invalid(Path::new(&name.0), "is neither a file nor a directory"));
+        }
+        let link = format!("/proc/self/fd/{}", held.as_raw_fd());
+        Ok(rustix::fs::chmod(link, mode)?)
+    }
+
+    /// Renames an entry, also into another directory of the same file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`RenameMode`] says, and those of the file system.
+    pub fn rename(
+        &self,
+        name: &EntryName,
+        to: &Self,
+        new_name: &EntryName,
+        mode: RenameMode,
+    ) -> io::Result<()> {
+        let flags = match mode {
+            RenameMode::Replace => return Ok(renameat(&self.0, &name.0, &to.0, &new_name.0)?),
+            RenameMode::Keep => RenameFlags::NOREPLACE,
+            RenameMode::Exchange => RenameFlags::EXCHANGE,
+        };
+        match renameat_with(&self.0, &name.0, &to.0, &new_name.0, flags) {
+            Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::Unsupported.into()),
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// Removes what is no directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn remove_file(&self, name: &EntryName) -> io::Result<()> {
+        Ok(unlinkat(&self.0, &name.0, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::DirectoryNotEmpty`], and those of the file system.
+    pub fn remove_directory(&self, name: &EntryName) -> io::Result<()> {
+        Ok(unlinkat(&self.0, &name.0, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Returns the names in it, in the order of the file system.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn names(&self) -> io::Result<Vec<EntryName>> {
+        let entries = self.entries(usize::MAX)?;
+        Ok(entries.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Returns the first `limit` names in it with what each is, in the order of the file system. What is removed meanwhile
+    /// is left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn entries(&self, limit: usize) -> io::Result<Vec<(EntryName, EntryKind)>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(&self.0, c".", flags, Mode::empty())?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(opened)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            if entries.len() == limit {
+                break;
+            }
+            let name = EntryName(name);
+            // Not every file system says it with the name.
+            let kind = if entry.file_type() == FileType::Unknown {
+                match self.metadata(&name) {
+                    Ok(metadata) => metadata.kind,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+            } else {
+                EntryKind::new(entry.file_type())
+            };
+            entries.push((name, kind));
+        }
+        Ok(entries)
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,36 @@
+//! Files held by descriptor.
+//!
+//! A path is a promise about the moment in which it was looked at. Whoever can change the directories on the way, a
+//! sandboxed command for instance, can put a symbolic link there between a check and the act that follows, and the act
+//! then happens elsewhere. This crate closes that gap: every function resolves the directory part of its path **in one
+//! step and without following a single link**, holds the result as a descriptor, and acts on the last name in it. A
+//! path in which a link appeared meanwhile is an error ([`is_link_error`]), never another file.
+//!
+//! Callers resolve links *before* they decide (`std::fs::canonicalize`), decide on the resolved path, and hand that
+//! path to this crate. So links that users made are followed, and links that were made after the decision are not.
+//!
+//! On Linux the kernel does the resolution (`openat2` with `RESOLVE_NO_SYMLINKS`). Where that call is missing, the path
+//! is walked name by name, each opened with `O_NOFOLLOW` in the descriptor of the one before. What cannot be opened that
+//! way (a directory that may be entered but not read, where the system has no `O_PATH`) is refused.
+//!
+//! The crate knows neither agents nor tools, and follows no policy: which path may be touched is decided elsewhere.
+
+mod atomic;
+mod directory;
+mod metadata;
+mod paths;
+mod resolve;
+mod tree;
+
+pub use self::{
+    atomic::NewFile,
+    directory::{Directory, EntryName, RenameMode},
+    metadata::{EntryKind, EntryMetadata, FileIdentity},
+    paths::{
+        create_directories, create_directory, create_file, create_symlink, exchange, hard_link,
+        metadata, open_file, open_for_writing, read_bounded, read_directory, read_file, read_link,
+        remove_directory, remove_file, rename, rename_without_replacing, set_mode,
+    },
+    resolve::is_link_error,
+    tree::remove_tree,
+};

@@ -1,0 +1,208 @@
+//! The same by absolute paths. Each function resolves the directory of the path without following a link, and acts on the
+//! last name in what it holds then; that name is not followed, either.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use crate::{Directory, EntryMetadata, EntryName, RenameMode};
+
+/// Returns what the file system says of what is at a path.
+///
+/// # Errors
+///
+/// Those of [`Directory::metadata`].
+pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
+    if path == Path::new("/") {
+        return Directory::open(path)?.own_metadata();
+    }
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.metadata(&name)
+}
+
+/// Returns where a link leads, as it is written.
+///
+/// # Errors
+///
+/// Those of [`Directory::read_link`].
+pub fn read_link(path: &Path) -> io::Result<PathBuf> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.read_link(&name)
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+///
+/// Those of [`Directory::open_file`].
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.open_file(&name)
+}
+
+/// Opens a file that is there for writing, and changes nothing in it.
+///
+/// # Errors
+///
+/// Those of [`Directory::open_for_writing`].
+pub fn open_for_writing(path: &Path) -> io::Result<File> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.open_for_writing(&name)
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::FileTooLarge`] beyond the limit, [`io::ErrorKind::InvalidInput`] if it is no regular file, and those
+/// of [`Directory::open_file`].
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_file(open_file(path)?, limit)
+}
+
+/// Reads an opened regular file of at most `limit` bytes.
+///
+/// # Errors
+///
+/// As [`read_bounded`].
+pub fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
+    }
+    if found.len() > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0).saturating_add(1));
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Makes a file where nothing is, and opens it for reading and writing.
+///
+/// # Errors
+///
+/// Those of [`Directory::create_file`].
+pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.create_file(&name, mode)
+}
+
+/// Makes a directory.
+///
+/// # Errors
+///
+/// Those of [`Directory::create_directory`].
+pub fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.create_directory(&name, mode)
+}
+
+/// Makes a directory and those above it that are missing, and opens it.
+///
+/// # Errors
+///
+/// Those of [`Directory::create_directory`] and [`Directory::open`].
+pub fn create_directories(path: &Path, mode: u32) -> io::Result<Directory> {
+    let (nearest, missing) = Directory::open_nearest(path)?;
+    nearest.create_directories(&missing, mode)
+}
+
+/// Makes a symbolic link at a path.
+///
+/// # Errors
+///
+/// Those of [`Directory::create_symlink`].
+pub fn create_symlink(target: &OsStr, path: &Path) -> io::Result<()> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.create_symlink(target, &name)
+}
+
+/// Gives a file another name.
+///
+/// # Errors
+///
+/// Those of [`Directory::hard_link`].
+pub fn hard_link(path: &Path, new: &Path) -> io::Result<()> {
+    let ((from, name), (to, new_name)) =
+        (Directory::open_parent(path)?, Directory::open_parent(new)?);
+    from.hard_link(&name, &to, &new_name)
+}
+
+/// Sets the mode of a file or a directory.
+///
+/// # Errors
+///
+/// Those of [`Directory::set_mode`].
+pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.set_mode(&name, mode)
+}
+
+/// Renames something, and replaces what is at the new path.
+///
+/// # Errors
+///
+/// Those of [`Directory::rename`].
+pub fn rename(path: &Path, new: &Path) -> io::Result<()> {
+    rename_with(path, new, RenameMode::Replace)
+}
+
+/// Renames something to a path where nothing is.
+///
+/// # Errors
+///
+/// Those of [`RenameMode::Keep`].
+pub fn rename_without_replacing(path: &Path, new: &Path) -> io::Result<()> {
+    rename_with(path, new, RenameMode::Keep)
+}
+
+/// Lets two entries change places.
+///
+/// # Errors
+///
+/// Those of [`RenameMode::Exchange`].
+pub fn exchange(path: &Path, other: &Path) -> io::Result<()> {
+    rename_with(path, other, RenameMode::Exchange)
+}
+
+fn rename_with(path: &Path, new: &Path, mode: RenameMode) -> io::Result<()> {
+    let ((from, name), (to, new_name)) =
+        (Directory::open_parent(path)?, Directory::open_parent(new)?);
+    from.rename(&name, &to, &new_name, mode)
+}
+
+/// Removes what is no directory.
+///
+/// # Errors
+///
+/// Those of [`Directory::remove_file`].
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.remove_file(&name)
+}
+
+/// Removes an empty directory.
+///
+/// # Errors
+///
+/// Those of [`Directory::remove_directory`].
+pub fn remove_directory(path: &Path) -> io::Result<()> {
+    let (directory, name) = Directory::open_parent(path)?;
+    directory.remove_directory(&name)
+}
+
+/// Returns the names in a directory, in the order of the file system.
+///
+/// # Errors
+///
+/// Those of [`Directory::open`] and [`Directory::names`].
+pub fn read_directory(path: &Path) -> io::Result<Vec<EntryName>> {
+    Directory::open(path)?.names()
+}

@@ -1,0 +1,6 @@
+//! The crate from outside.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly, too")]
+
+mod directory;
+mod race;
