@@ -48,10 +48,7 @@ fn main() {
     let (one, five) = (command_line(&["git log --oneline -n 20"]), command_line(&FIVE));
     let edit = CallPlan {
         title: "edit".to_owned(),
-        effects: Effects::Paths(vec![PathEffect {
-            path: "/p/crates/core/src/lib.rs".into(),
-            access: Access::Write,
-        }]),
+        effects: Effects::Paths(vec![PathEffect::new("/p/crates/core/src/lib.rs", Access::Write)]),
         subject: Subject::Path("/p/crates/core/src/lib.rs".into()),
     };
     row("prefixes, one command", decision(&prefix, &one, 2_000));

@@ -17,6 +17,7 @@ pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod permission;
+pub mod protected;
 pub mod redact;
 pub mod resource_map;
 pub mod todo;

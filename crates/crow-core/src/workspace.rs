@@ -2,40 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Files and folders of a workspace that start programs or rule over agents, beside `.git`: settings of editors, of agents,
-/// and of what runs on other machines. Changes of them are asked about, and the sandbox keeps commands from them.
-pub const PROTECTED: &[&str] = &[
-    ".crow-agent",
-    ".claude",
-    ".opencode",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".continue",
-    ".windsurf",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".fleet",
-    ".nvim.lua",
-    ".nvimrc",
-    ".exrc",
-    ".dir-locals.el",
-    ".envrc",
-    ".github",
-    ".gitlab-ci.yml",
-    ".gitlab",
-    ".circleci",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker",
-    ".forgejo",
-    ".gitea",
-    ".buildkite",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-];
+pub use crate::protected::PROTECTED;
 
 /// The folders that an agent works in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{QuestionAnswer, QuestionRequest};
 use crate::{
     ids::{CallId, RequestId, SessionId},
-    permission::{Grant, GrantOffer},
+    permission::{Grant, GrantOffer, PermissionMode},
     tool::{Preview, Subject},
 };
 
@@ -34,6 +34,8 @@ pub struct PermissionRequest {
     pub reason: String,
     /// What an "always" could mean, the narrowest first.
     pub offers: Vec<GrantOffer>,
+    /// The mode in which the call would pass, the one that permits less first. None if it is asked about in every mode.
+    pub passes_in: Option<PermissionMode>,
     /// What would change, where it is known.
     pub preview: Option<Preview>,
 }

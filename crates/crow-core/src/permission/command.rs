@@ -5,9 +5,17 @@ use std::{
     path::{Component, Path},
 };
 
-use super::{RuleRegex, part::Match, place::Place, policy::Containment, prefix::is_script_runner};
+use super::{
+    RuleRegex, is_secret_file,
+    matcher::shortened,
+    part::Match,
+    place::Place,
+    policy::Containment,
+    prefix::{is_script_runner, takes_targets},
+    starters::may_start,
+};
 use crate::{
-    tool::{Access, CommandLine, Extent, SimpleCommand, Word},
+    tool::{Access, CommandLine, Extent, Redirect, SimpleCommand, Word},
     workspace::Workspace,
 };
 
@@ -66,7 +74,8 @@ impl<'a> CommandPart<'a> {
     ///
     /// The program is also known by its last name (`/bin/rm` is `rm`), and options with their values may stand between
     /// the words (`git -C folder push`). A word that is only known when the line runs may be the one that is looked for.
-    /// Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`.
+    /// Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`. And a command that may start
+    /// others by its arguments or its variables may be one that starts it.
     pub(super) fn begins_with(&self, prefix: &[String]) -> Match {
         let Some((wanted, rest)) = prefix.split_first() else { return Match::No };
         let words = self.command.wrappers.iter().chain(&self.command.words);
@@ -78,13 +87,14 @@ impl<'a> CommandPart<'a> {
                 }
             }
         }
-        match (self.program, self.command.words.split_first()) {
+        let itself = match (self.program, self.command.words.split_first()) {
             (Some((program, _)), Some((_, words))) if is_named(program, wanted) => {
                 continues_with(words.iter().map(Word::as_literal), rest)
             }
             (None, Some(_)) => Match::Maybe,
             (_, _) => Match::No,
-        }
+        };
+        if self.is_read { itself } else { itself.or(may_start(self.command, prefix)) }
     }
 
     /// Returns whether a pattern of a rule that denies or asks is found in it, also where the program is written with
@@ -108,6 +118,23 @@ impl<'a> CommandPart<'a> {
             && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
             && is_plain(self.command)
             && self.is_same_program(prefix.get(1).map(String::as_str))
+            && !self.does_more_than(prefix)
+    }
+
+    /// Returns whether it names more to do than the prefix: `make test deploy` is not what `make test` allows.
+    fn does_more_than(&self, prefix: &[String]) -> bool {
+        if prefix.len() < 2 || !self.program.is_some_and(|(_, name)| takes_targets(name)) {
+            return false;
+        }
+        let is_number = |word: &str| word.chars().all(|char| char.is_ascii_digit());
+        let mut is_value = false;
+        self.command.words.iter().skip(prefix.len()).any(|word| {
+            let word = word.as_literal();
+            let is_target =
+                !is_value && word.is_none_or(|word| !word.starts_with('-') && !is_number(word));
+            is_value = word.is_some_and(|word| OPTIONS_WITH_VALUE.contains(&word));
+            is_target
+        })
     }
 
     /// Returns whether a pattern allows it: all of it is known, and nothing is about it that its words do not say.
@@ -157,6 +184,35 @@ impl<'a> CommandPart<'a> {
         if folder == 0 { None } else { self.text().get(folder..) }
     }
 
+    /// Says what is to be known of it beside that it runs.
+    pub(super) fn warning(&self) -> Option<String> {
+        if self.command.extent == Extent::Hidden {
+            let name = shortened(self.text());
+            return Some(format!("what `{name}` does is known only when it runs"));
+        }
+        let touched = self.command.touches.iter().map(|touch| &touch.path);
+        let redirected =
+            self.command.redirects.iter().filter_map(|redirect| redirect.path.as_ref());
+        let secret = touched.chain(redirected).find(|path| is_secret_file(path))?;
+        let name = shortened(&secret.display().to_string());
+        Some(format!("it touches `{name}`, whose name says that it holds keys or passwords"))
+    }
+
+    /// Returns whether it may touch files that are known only when it runs.
+    pub(super) fn hides_files(&self) -> bool {
+        let is_hidden = |redirect: &Redirect| redirect.path.is_none() && !redirect.is_device();
+        let hides = match self.command.extent {
+            Extent::Hidden => true,
+            Extent::Anything | Extent::Reads | Extent::HeldReads => false,
+        };
+        hides
+            || self
+                .command
+                .redirects
+                .iter()
+                .any(|redirect| redirect.target.as_literal().is_none() && is_hidden(redirect))
+    }
+
     /// The files that are known to be redirected from and to.
     pub(super) fn redirects(&self, workspace: &Workspace) -> &[(Place<'static>, Access)] {
         self.redirects.get_or_init(|| {
@@ -168,6 +224,10 @@ impl<'a> CommandPart<'a> {
         })
     }
 }
+
+/// Options of programs that take targets, whose value is the next word.
+const OPTIONS_WITH_VALUE: [&str; 6] =
+    ["--console", "--exclude-task", "--max-workers", "--tests", "-pl", "-x"];
 
 /// Variables that may be set for an allowed command: none of them makes a program run another one.
 const HARMLESS_VARIABLES: [&str; 26] = [

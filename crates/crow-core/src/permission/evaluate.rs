@@ -1,13 +1,11 @@
 //! The one way from rules and mode to a decision.
 
-use std::path::PathBuf;
-
 use super::{
-    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
+    CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPlaces,
     matcher::names_tool,
     part::{Match, Part, parts},
     policy::Containment,
-    reach::{RUNS_A_COMMAND, Reach, by_mode},
+    reach::{RUNS_A_COMMAND, by_mode},
 };
 use crate::workspace::Workspace;
 
@@ -16,7 +14,7 @@ use crate::workspace::Workspace;
 pub(super) struct Setting<'a> {
     pub(super) mode: PermissionMode,
     pub(super) containment: Containment,
-    pub(super) readable: &'a [PathBuf],
+    pub(super) places: &'a SandboxPlaces,
     pub(super) workspace: &'a Workspace,
 }
 
@@ -75,9 +73,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     /// Draws the decision: denials, then the mode that permits no change, then questions, then permissions, then the
     /// mode.
     pub(super) fn verdict(&self) -> Verdict<'r> {
-        let reach = Reach::of(&self.facts, &self.setting);
-        let (by_mode, mode_reason) =
-            by_mode(self.setting.mode, self.setting.containment, reach, &self.facts);
+        let (by_mode, mode_reason) = by_mode(&self.setting, &self.facts);
         let question = self.question();
         let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
             (RuleDecision::Deny, self.reason(rule, place), vec![rule])
@@ -157,7 +153,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         let whole = speaks_of_call(rule, &self.facts);
         let mut matched = false;
         for weighed in &mut self.parts {
-            if weighed.is_covered_by(rule, whole, self.setting.workspace) {
+            if weighed.is_covered_by(rule, whole, &self.setting) {
                 weighed.weigh(rule);
                 matched = true;
             }
@@ -169,7 +165,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     fn covers(&self, weighed: &Weighed<'_, '_>, rule: &PermissionRule) -> bool {
         let whole = speaks_of_call(rule, &self.facts);
-        weighed.is_covered_by(rule, whole, self.setting.workspace)
+        weighed.is_covered_by(rule, whole, &self.setting)
     }
 
     /// Returns the strongest rule that asks and was not overruled.
@@ -239,12 +235,12 @@ impl<'r> Weighed<'_, 'r> {
         &self,
         rule: &PermissionRule,
         whole: Option<Match>,
-        workspace: &Workspace,
+        setting: &Setting<'_>,
     ) -> bool {
         match whole {
             _ if self.doubt.is_some() => false,
             Some(speaks) => speaks == Match::Yes && self.part.is_open(),
-            None => self.part.is_covered_by(&rule.matcher, workspace),
+            None => self.part.is_covered_by(&rule.matcher, setting),
         }
     }
 

@@ -16,7 +16,7 @@ pub enum PermissionMode {
     AcceptEdits,
     /// Only reads pass, and nothing is asked about writes and commands: they are refused.
     ReadOnly,
-    /// Everything passes.
+    /// Everything passes that the sandbox lets commands do: file tools have the same places as commands.
     FullAuto,
 }
 

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{
     CallFacts, Grant, GrantOffer,
+    evaluate::Setting,
     part::Part,
     prefix::narrow_prefix,
     reach::{Reach, is_protected},
@@ -20,8 +21,9 @@ const MOST_GRANTS: usize = 5;
 pub(super) fn offers(
     facts: &CallFacts<'_>,
     open: &[&Part<'_>],
-    workspace: &Workspace,
+    setting: &Setting<'_>,
 ) -> Vec<GrantOffer> {
+    let workspace = setting.workspace;
     let (mut commands, mut paths, mut others) = (Vec::new(), Vec::new(), 0);
     for part in open {
         match part {
@@ -33,7 +35,7 @@ pub(super) fn offers(
     }
     match (commands.as_slice(), paths.as_slice(), others) {
         (commands, [], 0) if !commands.is_empty() => for_commands(commands).into_iter().collect(),
-        ([], paths, 0) if !paths.is_empty() => for_paths(paths, workspace),
+        ([], paths, 0) if !paths.is_empty() => for_paths(paths, setting),
         (commands, paths, 0) if !commands.is_empty() => {
             for_both(commands, paths, workspace).into_iter().collect()
         }
@@ -81,10 +83,11 @@ fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {
 
 type TouchedPath<'a> = (&'a Path, Access, Reach);
 
-fn for_paths(paths: &[TouchedPath<'_>], workspace: &Workspace) -> Vec<GrantOffer> {
+fn for_paths(paths: &[TouchedPath<'_>], setting: &Setting<'_>) -> Vec<GrantOffer> {
+    let workspace = setting.workspace;
     let files: Option<Vec<Grant>> = paths.iter().map(file).collect();
     let Some(files) = files else { return Vec::new() };
-    let folders: Option<Vec<Grant>> = paths.iter().map(|path| folder(path, workspace)).collect();
+    let folders: Option<Vec<Grant>> = paths.iter().map(|path| folder(path, setting)).collect();
     let worded = |grants: Vec<Grant>, verbs: [&str; 2]| {
         let grants = distinct(grants);
         let label = label(&grants, verbs, workspace);
@@ -98,22 +101,37 @@ fn for_paths(paths: &[TouchedPath<'_>], workspace: &Workspace) -> Vec<GrantOffer
 
 fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
     match reach {
-        Reach::ReadInside | Reach::ReadOutside | Reach::WriteInside => {
-            Some(Grant::Path { access: *access, path: path.to_path_buf() })
-        }
-        Reach::Session | Reach::WriteProtected | Reach::WriteOutside | Reach::Anything => None,
+        Reach::ReadInside
+        | Reach::ReadSecret
+        | Reach::ReadOutside
+        | Reach::ReadHidden
+        | Reach::WriteInside
+        | Reach::WriteSecret
+        | Reach::WriteReleased => Some(Grant::Path { access: *access, path: path.to_path_buf() }),
+        Reach::Session
+        | Reach::WriteInstructions
+        | Reach::WriteProtected
+        | Reach::WriteOutside
+        | Reach::WriteHidden
+        | Reach::Anything => None,
     }
 }
 
-fn folder((path, access, reach): &TouchedPath<'_>, workspace: &Workspace) -> Option<Grant> {
+fn folder((path, access, reach): &TouchedPath<'_>, setting: &Setting<'_>) -> Option<Grant> {
     let folder = path.parent()?;
     let fits = match reach {
-        Reach::WriteInside => workspace.contains(folder) && !is_protected(folder, workspace),
+        Reach::WriteInside => setting.workspace.contains(folder) && !is_protected(folder, setting),
         Reach::ReadOutside => is_deep(folder),
         Reach::Session
         | Reach::ReadInside
+        | Reach::ReadSecret
+        | Reach::ReadHidden
+        | Reach::WriteSecret
+        | Reach::WriteInstructions
+        | Reach::WriteReleased
         | Reach::WriteProtected
         | Reach::WriteOutside
+        | Reach::WriteHidden
         | Reach::Anything => false,
     };
     fits.then(|| Grant::Path { access: *access, path: folder.to_path_buf() })

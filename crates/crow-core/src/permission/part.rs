@@ -1,18 +1,22 @@
 //! The parts of a call that rules look at one by one.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use super::{
     CallFacts, PermissionMode, RuleMatcher,
     command::{CommandPart, Folder, is_harmless, only_reads},
     evaluate::Setting,
+    is_secret_file_in,
     matcher::shortened,
     place::Place,
     reach::{Reach, is_protected},
     unclear::UnclearLine,
 };
 use crate::{
-    tool::{Access, CommandMeaning, Depth, Effects, Extent, SimpleCommand, Subject, ToolCategory},
+    tool::{Access, CommandMeaning, Depth, Effects, SimpleCommand, Subject, ToolCategory},
     workspace::Workspace,
 };
 
@@ -67,8 +71,8 @@ impl From<bool> for Match {
 }
 
 /// Takes a call apart. There is at least one part.
-pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Part<'a>> {
-    let Setting { workspace, readable, .. } = *setting;
+pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'a>) -> Vec<Part<'a>> {
+    let workspace = setting.workspace;
     let mut parts = Vec::new();
     if let Subject::Command(line) = &facts.plan.subject {
         match &line.meaning {
@@ -85,9 +89,9 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Par
     }
     if let Effects::Paths(paths) = &facts.plan.effects {
         parts.extend(paths.iter().map(|effect| Part::Path {
-            place: Place::new(&effect.path, workspace),
+            place: Place::new(&effect.path, setting),
             access: effect.access,
-            reach: Reach::of_path(&effect.path, effect.access, workspace, readable),
+            reach: Reach::of_path(&effect.path, effect.access, setting),
             origin: Origin::Call,
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
@@ -101,7 +105,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Par
             | ToolCategory::External => Access::Write,
         };
         parts.push(Part::Call);
-        parts.push(Part::Subject { place: Place::new(path, workspace), access });
+        parts.push(Part::Subject { place: Place::new(path, setting), access });
     }
     if parts.is_empty() {
         parts.push(Part::Call);
@@ -112,12 +116,12 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'_>) -> Vec<Par
 /// The paths that a command is known to touch.
 fn paths_of<'a>(
     command: &'a SimpleCommand,
-    setting: &Setting<'_>,
+    setting: &Setting<'a>,
 ) -> impl Iterator<Item = Part<'a>> {
-    let Setting { workspace, readable, mode, .. } = *setting;
+    let (mode, setting) = (setting.mode, *setting);
     let touches = command.touches.iter().map(move |touch| {
-        let reach = Reach::of_touch(touch, workspace, readable);
-        let place = Place::new(&touch.path, workspace);
+        let reach = Reach::of_touch(touch, &setting);
+        let place = Place::new(&touch.path, &setting);
         let place = if reach == Reach::WriteProtected { place.guarded() } else { place };
         Part::Path { place, access: touch.access, reach, origin: Origin::Word(touch.depth) }
     });
@@ -130,15 +134,40 @@ fn paths_of<'a>(
         } else {
             Origin::AskedRedirect
         };
-        let reach = Reach::of_path(path, redirect.access, workspace, readable);
+        let reach = Reach::of_redirect(path, redirect.access, &setting);
         Some(Part::Path {
-            place: Place::new(path, workspace),
+            place: Place::new(path, &setting),
             access: redirect.access,
             reach,
             origin,
         })
     });
     touches.chain(redirects)
+}
+
+/// Returns whether a rule's path names what guards a path: a protected folder, a hidden place or a file that holds keys must
+/// be in it. A rule for a whole project or home opens none of them.
+fn names_what_guards(
+    named: &Path,
+    place: &Place<'_>,
+    access: Access,
+    reach: Reach,
+    origin: Origin,
+    setting: &Setting<'_>,
+) -> bool {
+    let Setting { workspace, places, .. } = *setting;
+    let roots = workspace.roots().iter().map(|root| root.join(named));
+    let forms: Vec<PathBuf> =
+        if named.is_absolute() { vec![named.to_path_buf()] } else { roots.collect() };
+    let is_in_rule = |is_guard: &dyn Fn(&Path) -> bool| forms.iter().any(|form| is_guard(form));
+    let is_hidden = matches!(reach, Reach::ReadHidden | Reach::WriteHidden);
+    // Of a command it was judged with the command.
+    let is_secret = origin == Origin::Call && is_secret_file_in(place.path(), workspace);
+    (access == Access::Read
+        || !place.is_protected()
+        || is_in_rule(&|form| is_protected(form, setting)))
+        && (!is_hidden || is_in_rule(&|form| places.hides(form, workspace)))
+        && (!is_secret || is_in_rule(&|form| is_secret_file_in(form, workspace)))
 }
 
 impl Part<'_> {
@@ -164,21 +193,19 @@ impl Part<'_> {
     }
 
     /// Returns whether a narrow rule that allows covers this part.
-    pub(super) fn is_covered_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> bool {
+    pub(super) fn is_covered_by(&self, matcher: &RuleMatcher, setting: &Setting<'_>) -> bool {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
                 part.is_covered_by_prefix(prefix)
             }
             (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_covered_by_regex(regex),
             (
-                Self::Path { place, access, .. },
+                Self::Path { place, access, reach, origin },
                 RuleMatcher::Path { access: named_access, path: named },
             ) => {
                 access == named_access
                     && place.lies_in(named)
-                    && (*access == Access::Read
-                        || !place.is_protected()
-                        || is_protected(named, workspace))
+                    && names_what_guards(named, place, *access, *reach, *origin, setting)
             }
             (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
                 !reach.is_guarded() && place.is_found_by(regex) == Match::Yes
@@ -201,11 +228,15 @@ impl Part<'_> {
             (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
             (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_found_by(regex),
             (Self::Line(line), RuleMatcher::Regex(regex)) => line.is_found_by(regex),
-            (Self::Command(part), RuleMatcher::Path { access, path }) => part
-                .redirects(workspace)
-                .iter()
-                .any(|(place, redirected)| redirected == access && place.lies_in(path))
-                .into(),
+            (Self::Command(part), RuleMatcher::Path { access, path }) => {
+                let leads_there = part
+                    .redirects(workspace)
+                    .iter()
+                    .any(|(place, redirected)| redirected == access && place.lies_in(path));
+                let may_lead = if part.hides_files() { Match::Maybe } else { Match::No };
+                may_lead.or(leads_there.into())
+            }
+            (Self::Line(_), RuleMatcher::Path { .. }) => Match::Maybe,
             (
                 Self::Path { place, access, origin: Origin::Word(Depth::Below), .. },
                 RuleMatcher::Path { access: named_access, path: named },
@@ -238,21 +269,27 @@ impl Part<'_> {
                 let name = shortened(place.shown());
                 match reach {
                     Reach::ReadOutside => Some(format!("it reads `{name}`, outside the workspace")),
-                    Reach::WriteOutside => {
+                    Reach::ReadHidden => {
+                        Some(format!("it reads `{name}`, which the sandbox hides from commands"))
+                    }
+                    Reach::WriteOutside | Reach::WriteReleased => {
                         Some(format!("it changes `{name}`, outside the workspace"))
                     }
-                    Reach::WriteProtected => Some(format!(
-                        "it changes `{name}`: settings of git, an editor, an agent or the CI start programs"
-                    )),
-                    Reach::Session | Reach::ReadInside | Reach::WriteInside | Reach::Anything => {
-                        None
+                    Reach::WriteHidden => {
+                        Some(format!("it changes `{name}`, which the sandbox hides from commands"))
                     }
+                    Reach::WriteProtected | Reach::WriteInstructions => Some(format!(
+                        "it changes `{name}`, which starts programs or instructs agents"
+                    )),
+                    Reach::Session
+                    | Reach::ReadInside
+                    | Reach::ReadSecret
+                    | Reach::WriteInside
+                    | Reach::WriteSecret
+                    | Reach::Anything => None,
                 }
             }
-            Self::Command(part) => (part.command.extent == Extent::Hidden).then(|| {
-                let name = shortened(part.text());
-                format!("what `{name}` touches is known only when it runs")
-            }),
+            Self::Command(part) => part.warning(),
             Self::Line(_) => Some("what it would run is not understood".to_owned()),
         }
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::GrantOffer;
+use super::{GrantOffer, PermissionMode};
 use crate::{capability::PermissionAnswer, ids::CallId};
 
 /// The proof that one call with one input may run. It cannot be copied and cannot be made outside this module.
@@ -36,14 +36,23 @@ pub struct Ask {
     pub reason: String,
     /// What an "always" could mean, the narrowest first.
     pub offers: Vec<GrantOffer>,
-    permit: Permit,
+    /// The mode in which it would pass, the one that permits less first. None if it is asked about in every mode.
+    pub passes_in: Option<PermissionMode>,
+    /// Whether the model may be told before the answer why the call would fail.
+    pub disclosure: Disclosure,
+    pub(super) permit: Permit,
+}
+
+/// Whether the model may be told what a tool found while its call was prepared for a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disclosure {
+    /// It may read the files anyway.
+    AtOnce,
+    /// Not even whether they exist, unless the user says yes.
+    AfterYes,
 }
 
 impl Ask {
-    pub(super) fn new(reason: String, offers: Vec<GrantOffer>, permit: Permit) -> Self {
-        Self { reason, offers, permit }
-    }
-
     /// Turns the answer into a permit or a denial.
     pub fn answered(self, answer: PermissionAnswer) -> Result<Permit, Denial> {
         match answer {

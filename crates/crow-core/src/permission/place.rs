@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RuleRegex, part::Match, reach::is_protected};
+use super::{RuleRegex, evaluate::Setting, part::Match, reach::is_protected};
 use crate::workspace::Workspace;
 
 /// A path that rules are held against.
@@ -19,11 +19,12 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(path: &'a Path, workspace: &Workspace) -> Self {
-        Self::of(uniform(path), workspace)
+    pub(super) fn new(path: &'a Path, setting: &Setting<'_>) -> Self {
+        let place = Self::of(uniform(path), setting.workspace);
+        Self { protected: is_protected(place.path(), setting), ..place }
     }
 
-    /// Makes a place of a path that a shell line names.
+    /// Makes a place of a path that a shell line names. Whether it is protected is not looked at.
     pub(super) fn named(path: &str, workspace: &Workspace) -> Place<'static> {
         Place::of(Cow::Owned(workspace.resolve(path)), workspace)
     }
@@ -34,7 +35,7 @@ impl<'a> Place<'a> {
         Self {
             below_roots: below.collect(),
             shown: workspace.display(&path),
-            protected: is_protected(&path, workspace),
+            protected: false,
             path,
         }
     }

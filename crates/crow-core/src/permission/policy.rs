@@ -3,14 +3,22 @@
 use std::path::PathBuf;
 
 use super::{
-    Ask, CallFacts, Decision, Denial, DenialSource, Explanation, Grant, PermissionMode,
+    Ask, CallFacts, Decision, Denial, DenialSource, Disclosure, Explanation, Grant, PermissionMode,
     PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet,
+    SandboxPlaces,
     evaluate::{Evaluation, Setting},
     offer,
     place::uniform,
     rule_set,
 };
-use crate::{ids::SessionId, tool::Access, workspace::Workspace};
+use crate::{
+    ids::SessionId,
+    tool::{Access, CallPlan, Effects, PathEffect, ToolCategory},
+    workspace::Workspace,
+};
+
+/// The tool whose rules say what may be read.
+const READING: &str = "read_file";
 
 /// Decides about calls.
 ///
@@ -21,11 +29,12 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 ///    that asks. The order in which rules were added has no meaning.
 /// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
 ///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is allowed.
-/// 4. Else the [`PermissionMode`] decides. No mode lets a command pass that [no sandbox holds](Self::with_uncontained).
+/// 4. Else the [`PermissionMode`] decides. No mode lets a command pass that [no sandbox holds](Self::with_uncontained),
+///    and none lets a tool pass that leaves [the places of the sandbox](Self::with_places).
 ///
 /// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
-/// outside the workspace nor protected folders such as `.git`: only a rule with a path does, and a protected folder
-/// must be in that path. This holds for what a shell command is known to touch, too: the files that its words name and
+/// outside the workspace nor protected folders such as `.git`, nor files whose names say that they hold keys: only a rule
+/// with a path does, and the protected folder, the hidden place or the file must be in that path. This holds for what a shell command is known to touch, too: the files that its words name and
 /// those that it is redirected to. Those of the workspace that it names are allowed with it; one that its output goes to
 /// needs a rule of its own, or a mode that lets edits pass. What it touches beside that is not known beforehand: allowing
 /// the shell tool as a whole, or a command by its first words, allows what the sandbox lets it do. A line of commands
@@ -42,7 +51,7 @@ use crate::{ids::SessionId, tool::Access, workspace::Workspace};
 pub struct PermissionPolicy {
     mode: PermissionMode,
     containment: Containment,
-    readable: Vec<PathBuf>,
+    places: SandboxPlaces,
     rules: Vec<Held>,
 }
 
@@ -107,13 +116,31 @@ impl PermissionPolicy {
     /// Lets reads of a folder outside the workspace pass: the session's own output files.
     #[must_use]
     pub fn with_readable(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.readable.push(folder.into());
+        self.add_readable(folder);
         self
     }
 
     /// Lets reads of a folder outside the workspace pass.
     pub fn add_readable(&mut self, folder: impl Into<PathBuf>) {
-        self.readable.push(folder.into());
+        let readable = vec![folder.into()];
+        self.add_places(SandboxPlaces { readable, ..SandboxPlaces::default() });
+    }
+
+    /// Adds the places of the sandbox, to which file tools keep in every mode.
+    #[must_use]
+    pub fn with_places(mut self, places: SandboxPlaces) -> Self {
+        self.add_places(places);
+        self
+    }
+
+    /// Adds places of the sandbox, as [`Self::with_places`] does.
+    pub fn add_places(&mut self, places: SandboxPlaces) {
+        self.places.add(places);
+    }
+
+    /// Returns the places of the sandbox.
+    pub fn places(&self) -> &SandboxPlaces {
+        &self.places
     }
 
     /// Adds the rules of a set. Ids need not differ from those of other sets.
@@ -209,12 +236,19 @@ impl PermissionPolicy {
                 Decision::Deny(Denial { source: DenialSource::Policy, reason: verdict.reason })
             }
             RuleDecision::AskUser => {
-                let mut offers = offer::offers(&facts, &evaluation.open_parts(), workspace);
+                let setting = self.setting(workspace);
+                let mut offers = offer::offers(&facts, &evaluation.open_parts(), &setting);
                 offers.retain(|offer| {
                     let granted: Vec<_> = offer.grants.iter().map(rule_of).collect();
                     evaluation.would_be_allowed_by(&granted)
                 });
-                Decision::Ask(Ask::new(verdict.reason, offers, permit()))
+                Decision::Ask(Ask {
+                    reason: verdict.reason,
+                    offers,
+                    passes_in: self.least_mode(facts, workspace),
+                    disclosure: self.disclosure(facts, workspace),
+                    permit: permit(),
+                })
             }
         }
     }
@@ -230,16 +264,44 @@ impl PermissionPolicy {
         facts: CallFacts<'a>,
         workspace: &'a Workspace,
     ) -> Evaluation<'a, 'a> {
-        let setting = Setting {
-            mode: self.mode,
-            containment: self.containment,
-            readable: &self.readable,
-            workspace,
-        };
+        self.evaluate_in(self.setting(workspace), facts)
+    }
+
+    fn evaluate_in<'a>(&'a self, setting: Setting<'a>, facts: CallFacts<'a>) -> Evaluation<'a, 'a> {
         let kept = self.rules.iter().filter(|held| {
             held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });
         Evaluation::new(setting, kept.map(|held| &held.rule), facts)
+    }
+
+    fn setting<'a>(&'a self, workspace: &'a Workspace) -> Setting<'a> {
+        let Self { mode, containment, places, .. } = self;
+        Setting { mode: *mode, containment: *containment, places, workspace }
+    }
+
+    /// Returns the mode in which a call that is asked about would pass, the one that permits less first.
+    fn least_mode(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Option<PermissionMode> {
+        [PermissionMode::AcceptEdits, PermissionMode::FullAuto].into_iter().find(|mode| {
+            let setting = Setting { mode: *mode, ..self.setting(workspace) };
+            self.evaluate_in(setting, facts).verdict().decision == RuleDecision::Allow
+        })
+    }
+
+    /// Returns whether the files that a call is about could be read without a question. What a tool finds there may then be
+    /// told to the model, also while the call itself is still to be asked about.
+    fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
+        let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterYes };
+        let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };
+        let plan = CallPlan {
+            effects: Effects::Paths(touched.iter().map(read).collect()),
+            ..facts.plan.clone()
+        };
+        let reading =
+            CallFacts { plan: &plan, tool: READING, category: ToolCategory::Read, ..facts };
+        match self.evaluate(reading, workspace).verdict().decision {
+            RuleDecision::Allow => Disclosure::AtOnce,
+            RuleDecision::AskUser | RuleDecision::Deny => Disclosure::AfterYes,
+        }
     }
 }
 

@@ -11,6 +11,8 @@ enum Shape {
     Only(&'static [&'static str]),
     /// The program and any subcommand, except these. Their second half runs anything, or cannot be taken back.
     Except(&'static [&'static str]),
+    /// The program and all that it is told to do: each of its first words is a target.
+    Targets,
     /// The program and the script that it runs.
     Script,
     /// It runs another program, reaches anything, or destroys: it is asked about every time.
@@ -47,6 +49,11 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     match shape(base_name(program)) {
         Shape::Never => None,
         Shape::Program => take(1),
+        Shape::Targets => {
+            let is_target = |word: &&Word| word.as_literal().is_some_and(is_name);
+            let targets = command.words.iter().skip(1).take_while(is_target).count();
+            if targets > 0 || asks_only(command) { take(1 + targets.max(1)) } else { None }
+        }
         Shape::Script => match word(1)? {
             "-m" => word(2).filter(|module| is_name(module)).and_then(|_| take(3)),
             script => is_name(script).then(|| take(2)).flatten(),
@@ -72,6 +79,11 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
             }
         }
     }
+}
+
+/// Returns whether each word of a program that is no option is one more thing to do.
+pub(super) fn takes_targets(program: &str) -> bool {
+    matches!(shape(program), Shape::Targets)
 }
 
 /// Returns whether a program runs the script that its first argument names.
@@ -127,9 +139,12 @@ fn shape(program: &str) -> Shape {
         "deno" => Shape::Except(&["eval", "publish", "repl", "run"]),
         "go" => Shape::Except(&["env", "generate", "install", "run", "tool"]),
         "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm" | "uv"
-        | "npx" | "uvx" | "pipx" | "bunx" | "dotnet" | "mvn" | "gradle" | "composer" | "mix"
-        | "rake" | "just" | "make" | "swift" | "flutter" | "dart" | "brew" | "apt" | "apt-get"
-        | "zig" | "bazel" | "turbo" | "nx" => Shape::Except(&["config", "exec", "publish"]),
+        | "npx" | "uvx" | "pipx" | "bunx" | "dotnet" | "composer" | "mix" | "swift" | "flutter"
+        | "dart" | "brew" | "apt" | "apt-get" | "zig" | "bazel" | "turbo" | "nx" => {
+            Shape::Except(&["config", "exec", "publish"])
+        }
+        "make" | "gmake" | "just" | "rake" | "mvn" | "mvnw" | "gradle" | "gradlew" | "task"
+        | "mage" => Shape::Targets,
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
         | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" | "java"
         | "julia" | "groovy" | "scala" | "elixir" | "iex" | "irb" | "ghci" | "R" | "erl"
@@ -147,7 +162,11 @@ fn shape(program: &str) -> Shape {
         | "halt" | "poweroff" | "crontab" | "at" | "batch" | "busybox" | "osascript" | "pwsh"
         | "powershell" | "cmd" | "aws" | "gcloud" | "az" | "psql" | "mysql" | "sqlite3"
         | "mongosh" | "redis-cli" | "csh" | "tcsh" | "ipython" | "bpython" | "ptpython"
-        | "security" | "gpg" | "ln" | "tar" => Shape::Never,
+        | "less" | "more" | "most" | "man" | "xdg-open" | "concurrently" | "nodemon"
+        | "cross-env" | "env-cmd" | "dotenv" | "foreman" | "direnv" | "mise" | "asdf" | "nix"
+        | "nix-shell" | "hyperfine" | "perf" | "valgrind" | "security" | "gpg" | "ln" | "tar" => {
+            Shape::Never
+        }
         _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
         _ => Shape::Program,
     }

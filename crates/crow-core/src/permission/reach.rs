@@ -4,137 +4,245 @@ use std::path::{Path, PathBuf};
 
 use super::{
     CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::Setting,
-    policy::Containment,
+    is_secret_file, is_secret_file_in, sandbox_places::Region,
 };
 use crate::{
+    protected::{ProtectedKind, protected_kind},
     tool::{
         Access, CommandLine, CommandMeaning, Depth, Effects, Redirect, Subject, ToolCategory, Touch,
     },
-    workspace::{PROTECTED, Workspace},
 };
 
 /// Why a command is asked about of which nothing else is to be said.
 pub(super) const RUNS_A_COMMAND: &str = "it runs a command";
+/// Why a file such as `.env` is asked about.
+const NAMED_LIKE_KEYS: &str = "the name of the file says that it holds keys or passwords";
 
 /// What a call does, as far as modes tell calls apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Session,
     ReadInside,
+    /// Inside, of a file whose name says that it holds keys.
+    ReadSecret,
+    /// Outside, where commands can read, too.
     ReadOutside,
+    /// Where commands cannot read.
+    ReadHidden,
     WriteInside,
-    /// Inside, but of a kind that starts programs or rules over agents.
+    /// Inside, of a file whose name says that it holds keys.
+    WriteSecret,
+    /// Inside, of a kind that tells agents what to do. Commands can change it.
+    WriteInstructions,
+    /// Not in the workspace, or protected in it, and the user lets commands change it.
+    WriteReleased,
+    /// Where commands could write, but of a kind that starts programs.
     WriteProtected,
     WriteOutside,
+    WriteHidden,
     Anything,
 }
 
 impl Reach {
-    /// Returns how far a call reaches.
-    pub(super) fn of(facts: &CallFacts<'_>, setting: &Setting<'_>) -> Self {
-        let Setting { workspace, readable, .. } = *setting;
+    /// Returns how far a call reaches, path by path if it touches several. There is at least one, and the strictest counts.
+    pub(super) fn of(facts: &CallFacts<'_>, setting: &Setting<'_>) -> Vec<Self> {
         if let Subject::Command(line) = &facts.plan.subject
             && is_read(line, setting)
         {
-            return Self::ReadInside;
+            return vec![Self::ReadInside];
         }
-        let Effects::Paths(paths) = &facts.plan.effects else {
-            return match (&facts.plan.effects, facts.category) {
-                (Effects::None, ToolCategory::Session | ToolCategory::Agent)
-                | (Effects::UserCommands, _) => Self::Session,
-                (Effects::None, ToolCategory::Read) => Self::ReadInside,
-                (Effects::Paths(_) | Effects::Unknown, _)
-                | (
-                    Effects::None,
+        let touched: Vec<Self> = match (&facts.plan.effects, &facts.plan.subject) {
+            (Effects::Paths(paths), _) => {
+                paths.iter().map(|it| Self::of_path(&it.path, it.access, setting)).collect()
+            }
+            (Effects::Unknown, Subject::Path(path)) => {
+                let access = match facts.category {
+                    ToolCategory::Read => Access::Read,
                     ToolCategory::Write
                     | ToolCategory::Execute
                     | ToolCategory::Network
-                    | ToolCategory::External,
-                ) => Self::Anything,
-            };
+                    | ToolCategory::Session
+                    | ToolCategory::Agent
+                    | ToolCategory::External => Access::Write,
+                };
+                vec![Self::of_path(path, access, setting)]
+            }
+            (Effects::Unknown | Effects::None | Effects::UserCommands, _) => Vec::new(),
         };
-        // Paths say nothing about what a program does, or what is sent elsewhere.
-        if matches!(
-            facts.category,
-            ToolCategory::Execute | ToolCategory::Network | ToolCategory::External
-        ) {
-            return Self::Anything;
-        }
-        let inside =
-            paths.iter().all(|effect| is_inside(&effect.path, effect.access, workspace, readable));
-        let writes = paths.iter().any(|effect| effect.access == Access::Write);
-        let protected = paths
-            .iter()
-            .any(|effect| effect.access == Access::Write && is_protected(&effect.path, workspace));
-        match (writes, inside) {
-            (false, true) => Self::ReadInside,
-            (false, false) => Self::ReadOutside,
-            (true, true) if protected => Self::WriteProtected,
-            (true, true) => Self::WriteInside,
-            (true, false) => Self::WriteOutside,
-        }
+        let whole = match (&facts.plan.effects, facts.category) {
+            // Paths say nothing about what a program does, or what is sent elsewhere.
+            (
+                Effects::Paths(_),
+                ToolCategory::Execute | ToolCategory::Network | ToolCategory::External,
+            )
+            | (Effects::Unknown, _)
+            | (
+                Effects::None,
+                ToolCategory::Write
+                | ToolCategory::Execute
+                | ToolCategory::Network
+                | ToolCategory::External,
+            ) => Some(Self::Anything),
+            (Effects::None, ToolCategory::Session | ToolCategory::Agent)
+            | (Effects::UserCommands, _) => Some(Self::Session),
+            (Effects::None, ToolCategory::Read) => Some(Self::ReadInside),
+            (
+                Effects::Paths(_),
+                ToolCategory::Read
+                | ToolCategory::Write
+                | ToolCategory::Session
+                | ToolCategory::Agent,
+            ) => touched.is_empty().then_some(Self::ReadInside),
+        };
+        whole.into_iter().chain(touched).collect()
     }
 
     /// Returns how far it reaches when a command touches a file or folder.
-    pub(super) fn of_touch(touch: &Touch, workspace: &Workspace, readable: &[PathBuf]) -> Self {
-        let reach = Self::of_path(&touch.path, touch.access, workspace, readable);
+    pub(super) fn of_touch(touch: &Touch, setting: &Setting<'_>) -> Self {
+        let reach = Self::of_redirect(&touch.path, touch.access, setting);
         // The protected folders are in it.
         match (reach, touch.depth) {
-            (Self::WriteInside, Depth::Below) if workspace.roots().contains(&touch.path) => {
+            (Self::WriteInside, Depth::Below)
+                if setting.workspace.roots().contains(&touch.path) =>
+            {
                 Self::WriteProtected
             }
             (reach, Depth::Itself | Depth::Below) => reach,
         }
     }
 
+    /// Returns how far it reaches when a command reads from or writes to a path. Whether its name says that it holds keys was
+    /// judged with the command, which then is no read: it is the command that is asked about.
+    pub(super) fn of_redirect(path: &Path, access: Access, setting: &Setting<'_>) -> Self {
+        match Self::of_path(path, access, setting) {
+            Self::ReadSecret | Self::ReadInside => Self::ReadInside,
+            Self::WriteSecret | Self::WriteInside => Self::WriteInside,
+            reach @ (Self::Session
+            | Self::ReadOutside
+            | Self::ReadHidden
+            | Self::WriteInstructions
+            | Self::WriteReleased
+            | Self::WriteProtected
+            | Self::WriteOutside
+            | Self::WriteHidden
+            | Self::Anything) => reach,
+        }
+    }
+
     /// Returns how far touching one path reaches.
-    pub(super) fn of_path(
-        path: &Path,
-        access: Access,
-        workspace: &Workspace,
-        readable: &[PathBuf],
-    ) -> Self {
-        let inside = is_inside(path, access, workspace, readable);
-        match (access, inside) {
-            (Access::Read, true) => Self::ReadInside,
-            (Access::Read, false) => Self::ReadOutside,
-            (Access::Write, true) if is_protected(path, workspace) => Self::WriteProtected,
-            (Access::Write, true) => Self::WriteInside,
-            (Access::Write, false) => Self::WriteOutside,
+    pub(super) fn of_path(path: &Path, access: Access, setting: &Setting<'_>) -> Self {
+        let Setting { workspace, places, .. } = *setting;
+        if !is_clear(path) {
+            return match access {
+                Access::Read => Self::ReadHidden,
+                Access::Write => Self::WriteOutside,
+            };
+        }
+        let is_secret = || is_secret_file_in(path, workspace);
+        match (access, places.region(path, workspace)) {
+            (Access::Read, Region::Workspace) if is_secret() => Self::ReadSecret,
+            (Access::Read, Region::Workspace | Region::Readable) => Self::ReadInside,
+            (Access::Read, Region::Writable | Region::Elsewhere) => Self::ReadOutside,
+            (Access::Read, Region::Hidden) => Self::ReadHidden,
+            (Access::Write, Region::Workspace) => match kind_of(path, setting) {
+                Some(_) if places.is_unprotected(path, workspace) => Self::WriteReleased,
+                Some(ProtectedKind::StartsPrograms) => Self::WriteProtected,
+                Some(ProtectedKind::InstructsAgents) => Self::WriteInstructions,
+                None if is_secret() => Self::WriteSecret,
+                None => Self::WriteInside,
+            },
+            (Access::Write, Region::Writable) => match kind_of(path, setting) {
+                Some(ProtectedKind::StartsPrograms) => Self::WriteProtected,
+                Some(ProtectedKind::InstructsAgents) | None => Self::WriteReleased,
+            },
+            (Access::Write, Region::Readable | Region::Elsewhere) => Self::WriteOutside,
+            (Access::Write, Region::Hidden) => Self::WriteHidden,
         }
     }
 
     /// Returns whether a rule must name the path: allowing a tool or everything does not open such places.
     pub(super) fn is_guarded(self) -> bool {
         match self {
-            Self::ReadOutside | Self::WriteProtected | Self::WriteOutside => true,
+            Self::ReadSecret
+            | Self::ReadOutside
+            | Self::ReadHidden
+            | Self::WriteSecret
+            | Self::WriteInstructions
+            | Self::WriteReleased
+            | Self::WriteProtected
+            | Self::WriteOutside
+            | Self::WriteHidden => true,
             Self::Session | Self::ReadInside | Self::WriteInside | Self::Anything => false,
+        }
+    }
+
+    /// Returns whether commands cannot reach the place either, so that no mode opens it.
+    pub(super) fn is_out_of_sandbox(self) -> bool {
+        match self {
+            Self::ReadHidden | Self::WriteProtected | Self::WriteOutside | Self::WriteHidden => {
+                true
+            }
+            Self::Session
+            | Self::ReadInside
+            | Self::ReadSecret
+            | Self::ReadOutside
+            | Self::WriteInside
+            | Self::WriteSecret
+            | Self::WriteInstructions
+            | Self::WriteReleased
+            | Self::Anything => false,
         }
     }
 
     /// Returns whether something may change.
     pub(super) fn changes(self) -> bool {
         match self {
-            Self::WriteInside | Self::WriteProtected | Self::WriteOutside | Self::Anything => true,
-            Self::Session | Self::ReadInside | Self::ReadOutside => false,
+            Self::WriteInside
+            | Self::WriteSecret
+            | Self::WriteInstructions
+            | Self::WriteReleased
+            | Self::WriteProtected
+            | Self::WriteOutside
+            | Self::WriteHidden
+            | Self::Anything => true,
+            Self::Session
+            | Self::ReadInside
+            | Self::ReadSecret
+            | Self::ReadOutside
+            | Self::ReadHidden => false,
         }
     }
 }
 
 /// Returns what a mode says to a call of which no rule speaks, and why.
 pub(super) fn by_mode(
-    mode: PermissionMode,
-    containment: Containment,
-    reach: Reach,
+    setting: &Setting<'_>,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
+    let reaches = Reach::of(facts, setting);
+    let said = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
+    // The strictest decision is the least one; of several that are as strict the first one gives the reason.
+    said.min_by_key(|(decision, _)| *decision).unwrap_or((RuleDecision::AskUser, RUNS_A_COMMAND))
+}
+
+/// Returns what a mode says to one thing that a call does.
+fn of_reach(
+    reach: Reach,
+    setting: &Setting<'_>,
+    facts: &CallFacts<'_>,
+) -> (RuleDecision, &'static str) {
+    let Setting { mode, containment, .. } = *setting;
     let allow = |reason| (RuleDecision::Allow, reason);
     let ask = |reason| (RuleDecision::AskUser, reason);
     match (mode, reach) {
         (PermissionMode::ReadOnly, Reach::Anything)
             if containment.holds_all && facts.category == ToolCategory::Execute =>
         {
-            allow("the sandbox lets it change nothing")
+            if names_secret(&facts.plan.subject) {
+                ask(NAMED_LIKE_KEYS)
+            } else {
+                allow("the sandbox lets it change nothing")
+            }
         }
         (PermissionMode::ReadOnly, reach) if reach.changes() => {
             (RuleDecision::Deny, "it is not a read")
@@ -146,17 +254,29 @@ pub(super) fn by_mode(
         {
             ask("no sandbox holds the command")
         }
-        (PermissionMode::FullAuto, _) => allow("everything passes"),
+        (PermissionMode::FullAuto, reach) if !reach.is_out_of_sandbox() => {
+            allow("the sandbox lets commands do the same")
+        }
         (PermissionMode::AcceptEdits, Reach::WriteInside) => {
             allow("it changes files in the workspace")
         }
-        (_, _) if !facts.requires_permission => allow("the tool needs no permission"),
-        (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
-        (_, Reach::WriteInside) => ask("it changes files"),
-        (_, Reach::WriteProtected) => {
-            ask("it changes settings of git, an editor, an agent or the CI, which start programs")
+        (_, Reach::WriteInside | Reach::Anything) if !facts.requires_permission => {
+            allow("the tool needs no permission")
         }
+        (_, Reach::ReadSecret | Reach::WriteSecret) => ask(NAMED_LIKE_KEYS),
+        (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
+        (_, Reach::ReadHidden) => {
+            ask("it reads what is hidden from commands, where keys and the agent's own files are")
+        }
+        (_, Reach::WriteInside) => ask("it changes files"),
+        (_, Reach::WriteInstructions | Reach::WriteProtected) => {
+            ask("it changes a file that starts programs or instructs agents")
+        }
+        (_, Reach::WriteReleased) => ask("it changes files that only commands may change unasked"),
         (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
+        (_, Reach::WriteHidden) => {
+            ask("it changes what is hidden from commands, where keys and the agent's own files are")
+        }
         (_, Reach::Anything) if facts.category == ToolCategory::Network => {
             ask("it uses the network")
         }
@@ -167,17 +287,29 @@ pub(super) fn by_mode(
     }
 }
 
+/// Whether a command is known to touch a file whose name says that it holds keys.
+fn names_secret(subject: &Subject) -> bool {
+    let Subject::Command(CommandLine { meaning: CommandMeaning::Commands(commands), .. }) = subject
+    else {
+        return false;
+    };
+    commands.iter().any(|command| {
+        let redirects = command.redirects.iter().filter_map(|redirect| redirect.path.as_ref());
+        let touches = command.touches.iter().map(|touch| &touch.path);
+        touches.chain(redirects).any(|path| is_secret_file(path))
+    })
+}
+
 /// Whether a shell line reads files in the workspace, and does nothing else.
 fn is_read(line: &CommandLine, setting: &Setting<'_>) -> bool {
-    let Setting { workspace, readable, .. } = *setting;
+    let workspace = setting.workspace;
     let CommandMeaning::Commands(commands) = &line.meaning else { return false };
     let may_start = line.folder.as_ref().is_none_or(|folder| workspace.contains(folder));
-    let may_touch =
-        |touch: &Touch| Reach::of_touch(touch, workspace, readable) == Reach::ReadInside;
+    let may_touch = |touch: &Touch| Reach::of_touch(touch, setting) == Reach::ReadInside;
     let may_redirect = |redirect: &Redirect| {
         let reads = |path: &PathBuf| {
             redirect.access == Access::Read
-                && Reach::of_path(path, Access::Read, workspace, readable) == Reach::ReadInside
+                && Reach::of_redirect(path, Access::Read, setting) == Reach::ReadInside
         };
         redirect.is_device() || redirect.path.as_ref().is_some_and(reads)
     };
@@ -190,46 +322,26 @@ fn is_read(line: &CommandLine, setting: &Setting<'_>) -> bool {
         })
 }
 
-/// Whether a path lies in the workspace or may be read. One that is relative, or goes up again, may lie anywhere.
-fn is_inside(path: &Path, access: Access, workspace: &Workspace, readable: &[PathBuf]) -> bool {
-    let is_clear = path.is_absolute()
+/// Whether a path says by itself where it leads. One that is relative, or goes up again, may lie anywhere.
+fn is_clear(path: &Path) -> bool {
+    path.is_absolute()
         && !path
             .as_os_str()
             .as_encoded_bytes()
             .split(|byte| std::path::is_separator(char::from(*byte)))
-            .any(|part| part == b"." || part == b"..");
-    let may_read =
-        || access == Access::Read && readable.iter().any(|folder| path.starts_with(folder));
-    is_clear && (workspace.contains(path) || may_read())
+            .any(|part| part == b"." || part == b"..")
 }
 
-/// Whether a path is or lies in one of the [`PROTECTED`] or in `.git`, seen from the workspace's root: the root itself may lie in one.
-pub(super) fn is_protected(path: &Path, workspace: &Workspace) -> bool {
-    let below =
-        workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
-    below.components().any(|component| {
-        let name = component.as_os_str();
-        protected().any(|protected| name.eq_ignore_ascii_case(protected))
-            || !name.is_ascii() && {
-                let name = folded(&name.to_string_lossy());
-                protected().any(|protected| *protected == name)
-            }
-    })
+/// Whether a path is protected, seen from the workspace's root: the root itself may lie in a folder that is.
+pub(super) fn is_protected(path: &Path, setting: &Setting<'_>) -> bool {
+    kind_of(path, setting).is_some()
 }
 
-fn protected() -> impl Iterator<Item = &'static &'static str> {
-    PROTECTED.iter().chain(&[".git"])
-}
-
-/// A name as file systems see it that do not tell letters apart: some leave invisible characters away, too.
-fn folded(name: &str) -> String {
-    let is_ignored = |char: char| {
-        matches!(
-            char,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        )
-    };
-    let letters = name.chars().filter(|char| !is_ignored(*char));
-    let folded = letters.map(|char| if char == '\u{17f}' { 's' } else { char });
-    folded.flat_map(char::to_lowercase).collect()
+fn kind_of(path: &Path, setting: &Setting<'_>) -> Option<ProtectedKind> {
+    if setting.places.protected.iter().any(|file| path.starts_with(file)) {
+        return Some(ProtectedKind::StartsPrograms);
+    }
+    let mut roots = setting.workspace.roots().iter().chain(&setting.places.writable);
+    let below = roots.find_map(|root| path.strip_prefix(root).ok());
+    protected_kind(below.unwrap_or(path))
 }

@@ -1,4 +1,5 @@
-//! A shell line that is not understood. No narrow rule allows it, but rules that deny or ask still look into it.
+//! A shell line that is not understood. No narrow rule allows it, and any rule that denies or asks may speak of it: a
+//! denied command can be written in more ways than its words can be searched for. Where they are found, it surely does.
 
 use std::{cell::OnceCell, collections::HashMap};
 
@@ -30,7 +31,7 @@ impl<'a> UnclearLine<'a> {
         Self { text, bare: OnceCell::new(), words: OnceCell::new() }
     }
 
-    /// Returns whether the words of a prefix stand anywhere in the line.
+    /// Returns that the words of a prefix stand in the line, or may be written in it in another way.
     pub(super) fn mentions(&self, prefix: &[String]) -> Match {
         /// Bounds the work on a line that repeats the program: nobody gives this many options.
         const LONGEST_LOOK: usize = 16;
@@ -45,17 +46,17 @@ impl<'a> UnclearLine<'a> {
             let after = words.all.iter().skip(place + 1).take(LONGEST_LOOK);
             continues_with(after.map(|word| Some(word.as_str())), rest) == Match::Yes
         });
-        if found { Match::Yes } else { Match::No }
+        if found { Match::Yes } else { Match::Maybe }
     }
 
-    /// Returns whether a pattern is found in the line, as it is or in what may be one of its commands.
+    /// Returns that a pattern is found in the line or in what may be one of its commands, or may be found when it runs.
     pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
         if self.is_too_long() {
             return Match::Maybe;
         }
         let pieces = self.bare().split(is_separator);
         let found = pieces.map(|command| regex.find_in(command.trim()));
-        found.fold(regex.find_in(self.text), Match::or)
+        found.fold(regex.find_in(self.text), Match::or).or(Match::Maybe)
     }
 
     fn is_too_long(&self) -> bool {
@@ -75,7 +76,7 @@ impl Words {
     fn of(bare: &str) -> Self {
         let between = |character: char| {
             is_separator(character)
-                || matches!(character, '<' | '>' | '=')
+                || matches!(character, '<' | '>' | '=' | ',' | '!')
                 || character.is_whitespace()
         };
         let all: Vec<String> =

@@ -16,6 +16,7 @@ use crate::{
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
+    permission::SandboxPlaces,
     resource_map::ResourceMap,
     todo::TodoList,
     workspace::Workspace,
@@ -39,6 +40,9 @@ pub struct AgentContext {
     /// The temporary folder of the session's processes, where they have one of their own. The path is the same inside and
     /// outside of their sandbox.
     pub temp: Option<PathBuf>,
+    /// What commands can read and change beside the workspace. A tool that looks at everything below a folder leaves out
+    /// what they hide: permission was given for the folder, and not for a hidden place in it.
+    pub places: Arc<SandboxPlaces>,
     /// Which file contents the session has seen.
     pub file_views: FileViews,
     /// The todo list.

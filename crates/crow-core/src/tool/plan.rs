@@ -62,6 +62,39 @@ pub struct PathEffect {
     pub path: PathBuf,
     /// How it is touched.
     pub access: Access,
+    /// Which file was there when the call was planned. A tool refuses the call if it finds another one.
+    pub planned: PlannedFile,
+}
+
+impl PathEffect {
+    /// Makes the effect on whatever file is at the path when the call runs.
+    pub fn new(path: impl Into<PathBuf>, access: Access) -> Self {
+        Self { path: path.into(), access, planned: PlannedFile::Any }
+    }
+}
+
+/// Which file was at a path when a call was planned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PlannedFile {
+    /// Not recorded: the call may use whatever file is at the path.
+    #[default]
+    Any,
+    /// A file or folder, by the numbers that tell it from others.
+    Existing {
+        /// The device that it is on.
+        device: u64,
+        /// Its number on the device.
+        inode: u64,
+    },
+    /// None. The nearest folder above it that existed, by its path and numbers.
+    Missing {
+        /// The path of the folder.
+        folder: PathBuf,
+        /// The device that the folder is on.
+        device: u64,
+        /// The number of the folder on the device.
+        inode: u64,
+    },
 }
 
 /// How a path is touched.

@@ -47,6 +47,7 @@ fn context(call_id: &str) -> ToolContext {
         workspace: Workspace::new("/p"),
         scratch: Some("/scratch".into()),
         temp: None,
+        places: std::sync::Arc::default(),
         file_views: FileViews::default(),
         todo: Mutex::new(TodoList::default()),
         processes: Arc::new(NoProcesses),

@@ -150,8 +150,7 @@ fn command(text: &str) -> SimpleCommand {
 }
 
 pub(super) fn paths(paths: &[(&str, Access)]) -> Effects {
-    let effect =
-        |(path, access): &(&str, Access)| PathEffect { path: PathBuf::from(path), access: *access };
+    let effect = |(path, access): &(&str, Access)| PathEffect::new(PathBuf::from(path), *access);
     Effects::Paths(paths.iter().map(effect).collect())
 }
 

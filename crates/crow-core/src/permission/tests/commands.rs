@@ -164,11 +164,14 @@ fn a_line_that_is_not_understood_escapes_no_denial_that_it_mentions() {
         ("g''it \"push\"", Deny),
         ("gi\\\nt push", Deny),
         ("X=$(git push)", Deny),
-        ("git log; echo push", Allow),
+        ("{git,push}", Deny),
+        ("sh -c {git\\ push,}", Deny),
+        ("q() { git $1; }; q push", AskUser),
+        ("git log; echo push", AskUser),
         ("rm -rf x", Deny),
         ("ls; rm -r x", Deny),
         ("r\\m -r x", Deny),
-        ("ls; rm x", Allow),
+        ("ls; rm x", AskUser),
     ] {
         assert_eq!(Call::unclear(line).outcome(&policy), wanted, "{line}");
     }

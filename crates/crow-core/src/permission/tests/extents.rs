@@ -57,12 +57,9 @@ fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
         ),
         (
             known("touch x", Extent::Anything, &[writes("/p/.git/hooks/x")]),
-            "it changes `.git/hooks/x`: settings of git, an editor, an agent or the CI start programs",
+            "it changes `.git/hooks/x`, which starts programs or instructs agents",
         ),
-        (
-            known("touch x", Extent::Hidden, &[]),
-            "what `touch x` touches is known only when it runs",
-        ),
+        (known("touch x", Extent::Hidden, &[]), "what `touch x` does is known only when it runs"),
         (known("touch x", Extent::Anything, &[writes("/p/x")]), "it runs a command"),
         (known("git status", Extent::HeldReads, &[]), "it runs a command"),
     ] {

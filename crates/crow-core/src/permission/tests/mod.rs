@@ -10,3 +10,4 @@ mod modes;
 mod offers;
 mod order;
 mod paths;
+mod places;

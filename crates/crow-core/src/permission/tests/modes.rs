@@ -23,7 +23,7 @@ fn each_mode_decides_as_documented() {
         (PermissionMode::Ask, "allow allow allow ask ask ask ask ask"),
         (PermissionMode::AcceptEdits, "allow allow allow ask allow ask ask ask"),
         (PermissionMode::ReadOnly, "allow allow allow ask deny deny deny deny"),
-        (PermissionMode::FullAuto, "allow allow allow allow allow allow allow allow"),
+        (PermissionMode::FullAuto, "allow allow allow allow allow ask ask allow"),
     ];
     for (mode, row) in expected {
         let outcomes = calls.iter().map(|call| match call.outcome(&policy_in(mode, [])) {
@@ -136,6 +136,28 @@ fn what_runs_programs_or_uses_the_network_is_no_read_whatever_paths_it_names() {
                 assert_eq!(call.outcome(&policy_in(mode, [])), wanted, "{category} {mode}");
             }
         }
+    }
+}
+
+#[test]
+fn files_that_start_programs_or_instruct_agents_are_asked_about_at_any_depth() {
+    let policy = policy_in(PermissionMode::AcceptEdits, []);
+    for path in [
+        "AGENTS.md",
+        "sub/CLAUDE.md",
+        ".cursorrules",
+        ".husky/pre-commit",
+        "x.code-workspace",
+        "sub/.envrc",
+        "sub/.npmrc",
+        "crates/a/.cargo/config.toml",
+        "sub/.vscode/tasks.json",
+    ] {
+        let path = format!("/p/{path}");
+        assert_eq!(Call::write(&path).outcome(&policy), RuleDecision::AskUser, "{path}");
+    }
+    for path in ["/p/src/a.rs", "/p/Makefile", "/p/.gitignore", "/p/.config/nextest.toml"] {
+        assert_eq!(Call::write(path).outcome(&policy), RuleDecision::Allow, "{path}");
     }
 }
 

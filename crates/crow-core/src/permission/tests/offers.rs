@@ -24,7 +24,7 @@ fn commands_are_offered_by_the_words_that_say_what_they_do() {
         ("python -m pytest -q", "`python -m pytest`"),
         ("python3 scripts/a.py x", "`python3 scripts/a.py`"),
         ("bash scripts/a.sh", "`bash scripts/a.sh`"),
-        ("./gradlew test", "`./gradlew`"),
+        ("./gradlew test", "`./gradlew test`"),
         ("scripts/check.sh $X", "`scripts/check.sh`"),
         ("echo x", "`echo`"),
         ("cd q ; pytest ; cargo test ; cargo test -q", "`pytest` or `cargo test`"),

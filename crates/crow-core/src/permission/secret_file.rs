@@ -1,0 +1,131 @@
+//! Files whose names say that they hold keys, tokens or passwords.
+
+use std::{ffi::OsStr, path::Path};
+
+use crate::workspace::Workspace;
+
+/// Whole names of such files.
+const NAMES: [&str; 19] = [
+    ".env",
+    ".env~",
+    ".envrc",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".htpasswd",
+    ".git-credentials",
+    ".dockercfg",
+    "credentials",
+    "credentials.json",
+    "credentials.toml",
+    "secrets.json",
+    "secrets.yaml",
+    "secrets.yml",
+    "secrets.toml",
+    ".credentials.json",
+];
+/// Beginnings of names.
+const PREFIXES: [&str; 8] =
+    [".env.", ".env-", ".env_", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "secring."];
+/// Ends of names.
+const SUFFIXES: [&str; 9] =
+    [".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
+/// Ends of names of files that only show what such a file looks like, or that hold the public half of a key.
+const SAMPLE_SUFFIXES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
+/// Directories that hold such files.
+const DIRECTORIES: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".docker", ".crow-agent"];
+
+/// Returns whether a file is likely to hold secrets, judged by its path alone.
+///
+/// This is the one rule for all tools: the shell reader asks about a command that reads such a file, and the file tools
+/// can ask the same question of the path that they resolved. It looks at no file: pass the resolved path, so that a link
+/// with a harmless name does not hide what it leads to. Letter case is ignored, as some file systems do.
+///
+/// Secret are `.env` and its variants (`.env.local`, `.envrc`, `prod.env`), files of keys and credentials by their usual
+/// names, `.git/config` (remote addresses may hold a token), and everything in directories such as `.ssh`. Samples
+/// (`.env.example`, `.env.dist`) and public keys are not.
+///
+/// ```
+/// use std::path::Path;
+/// use crow_core::permission::is_secret_file;
+///
+/// assert!(is_secret_file(Path::new("/project/.env.local")));
+/// assert!(!is_secret_file(Path::new("/project/.env.example")));
+/// ```
+pub fn is_secret_file(path: &Path) -> bool {
+    let lower = |name: &OsStr| name.to_string_lossy().to_lowercase();
+    let Some(name) = path.file_name().map(lower) else { return false };
+    let parts: Vec<String> = path.components().map(|part| lower(part.as_os_str())).collect();
+    if parts.iter().any(|part| DIRECTORIES.contains(&part.as_str())) {
+        return true;
+    }
+    if SAMPLE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
+        return false;
+    }
+    let is_git_config = name == "config" && parts.iter().any(|part| part == ".git");
+    is_git_config
+        || NAMES.contains(&name.as_str())
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Returns what [`is_secret_file`] does of an absolute path, seen from the root of the workspace that it lies in: the root
+/// itself may lie in a folder with such a name.
+pub fn is_secret_file_in(path: &Path, workspace: &Workspace) -> bool {
+    let below = workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok());
+    is_secret_file(below.unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_in_a_folder_for_keys_is_none_itself() {
+        let workspace = Workspace::new("/u/.docker/project");
+        for (path, wanted) in [
+            ("/u/.docker/project/a.rs", false),
+            ("/u/.docker/project/.env", true),
+            ("/u/.docker/config.json", true),
+        ] {
+            assert_eq!(is_secret_file_in(Path::new(path), &workspace), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn files_with_keys_are_known_by_their_names() {
+        for (path, wanted) in [
+            ("/p/.env", true),
+            ("/p/.ENV", true),
+            ("/p/.env.local", true),
+            ("/p/.env.production", true),
+            ("/p/.env-staging", true),
+            ("/p/.env~", true),
+            ("/p/.envrc", true),
+            ("/p/prod.env", true),
+            ("/p/.env.example.local", true),
+            ("/p/.env.example", false),
+            ("/p/.env.sample", false),
+            ("/p/.env.template", false),
+            ("/p/.env.dist", false),
+            ("/p/environment.rs", false),
+            ("/p/env", false),
+            ("/p/.environment", false),
+            ("/p/.git/config", true),
+            ("/p/.git/modules/sub/config", true),
+            ("/p/.git/HEAD", false),
+            ("/p/config", false),
+            ("/p/x/id_rsa", true),
+            ("/p/x/id_rsa.pub", false),
+            ("/p/server.key", true),
+            ("/p/keys.rs", false),
+            ("/u/.ssh/config", true),
+            ("/u/.ssh/id_rsa.pub", true),
+            ("/", false),
+        ] {
+            assert_eq!(is_secret_file(Path::new(path)), wanted, "{path}");
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Files of a project that start programs or instruct agents: which names they have, and how they are treated.
+//!
+//! Names are what editors, shells, version control, agents and build services look for by themselves, when a person opens
+//! a folder, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`, `build.rs`) are not
+//! among them: they run only when somebody builds the project, and changing them is the agent's work.
+
+use std::path::{Component, Path};
+
+use crow_text::is_unseen;
+
+/// Why a path is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProtectedKind {
+    /// It only tells agents what to do. File tools ask before they change it, also where edits pass. Commands may change
+    /// it: a checkout, a merge and a formatter do so all day, half a checkout harms more, and nothing starts by itself.
+    InstructsAgents,
+    /// An editor, a shell, git, an agent or a build service starts programs that it names. File tools ask before they
+    /// change it, also where edits pass, and the sandbox keeps commands from it.
+    StartsPrograms,
+}
+
+/// Paths from the root of a workspace that start programs, beside `.git`. The sandbox keeps commands from them; file tools
+/// ask about them at the root and below it.
+pub const PROTECTED: &[&str] = &[
+    // Agents: servers of tools, hooks, permissions.
+    ".crow-agent",
+    ".mcp.json",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+    ".qwen",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    ".cursor",
+    ".windsurf",
+    ".continue",
+    ".clinerules",
+    ".roo",
+    ".kilocode",
+    ".kiro",
+    ".amazonq",
+    ".augment",
+    ".junie",
+    ".trae",
+    ".tabnine",
+    ".factory",
+    ".openhands",
+    ".pi",
+    ".crush.json",
+    "crush.json",
+    ".aider.conf.yml",
+    // Editors: tasks, language servers, code that is read when a folder or a file is opened.
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".fleet",
+    ".nova",
+    ".lapce",
+    ".helix",
+    ".vs",
+    ".kateproject",
+    ".ropeproject",
+    ".vim",
+    ".vimrc",
+    ".gvimrc",
+    ".nvim.lua",
+    ".nvimrc",
+    ".exrc",
+    ".lvimrc",
+    ".dir-locals.el",
+    ".dir-locals-2.el",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".idx",
+    ".gitpod.yml",
+    // Shells and interpreters that read a file of the folder they are started in.
+    ".envrc",
+    ".mise.toml",
+    ".mise.local.toml",
+    ".mise",
+    "mise.toml",
+    "mise.local.toml",
+    ".config/mise.toml",
+    ".config/mise",
+    ".tool-versions",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".Rprofile",
+    ".gdbinit",
+    ".lldbinit",
+    ".ghci",
+    ".irbrc",
+    ".pryrc",
+    ".pdbrc",
+    // Git: programs that its own settings commonly lead to.
+    ".gitconfig",
+    ".githooks",
+    ".husky",
+    ".pre-commit-config.yaml",
+    "prek.toml",
+    ".overcommit.yml",
+    ".lefthook",
+    ".lefthook-local",
+    "lefthook.yml",
+    "lefthook.yaml",
+    "lefthook.toml",
+    "lefthook.json",
+    "lefthook-local.yml",
+    "lefthook-local.yaml",
+    "lefthook-local.toml",
+    "lefthook-local.json",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    ".lefthook.toml",
+    ".lefthook.json",
+    ".lefthook-local.yml",
+    ".lefthook-local.yaml",
+    ".lefthook-local.toml",
+    ".lefthook-local.json",
+    // Package managers: settings that replace the programs which they start, or where code comes from.
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    ".pnpmfile.mjs",
+    // Build services: what they run on other machines, with the keys of the project.
+    ".github",
+    ".gitlab",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".travis.yml",
+    ".drone.yml",
+    ".drone.yaml",
+    ".drone.star",
+    ".drone.jsonnet",
+    ".woodpecker",
+    ".woodpecker.yml",
+    ".woodpecker.yaml",
+    ".forgejo",
+    ".gitea",
+    ".buildkite",
+    ".semaphore",
+    ".teamcity",
+    ".tekton",
+    ".harness",
+    ".azuredevops",
+    ".azure-pipelines",
+    "azure-pipelines.yml",
+    "azure-pipelines.yaml",
+    "bitbucket-pipelines.yml",
+    ".cirrus.yml",
+    ".cirrus.star",
+    ".appveyor.yml",
+    "appveyor.yml",
+    ".build.yml",
+    ".builds",
+    ".zuul.yaml",
+    ".zuul.d",
+    ".codefresh",
+    ".screwdriver.yaml",
+    "screwdriver.yaml",
+    "buildspec.yml",
+    "cloudbuild.yaml",
+    "cloudbuild.yml",
+    "codemagic.yaml",
+    "bitrise.yml",
+    "wercker.yml",
+    "Jenkinsfile",
+];
+
+/// Ends of the names of files that start programs, whatever stands before them: tasks and build systems of editors.
+pub const PROTECTED_SUFFIXES: &[&str] = &[".code-workspace", ".sublime-project"];
+
+/// Names of files and folders that only instruct agents, which read them at any depth.
+pub const AGENT_INSTRUCTIONS: &[&str] = &[
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "AGENTS.local.md",
+    "AGENT.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    "QWEN.md",
+    "CRUSH.md",
+    "CRUSH.local.md",
+    "OPENCODE.md",
+    "WARP.md",
+    ".rules",
+    ".agents",
+    ".aiassistant",
+    ".cursorrules",
+    ".windsurfrules",
+    ".roorules",
+    ".roomodes",
+    ".kilocodemodes",
+    ".continuerules",
+    ".goosehints",
+    ".augment-guidelines",
+];
+
+/// The repository's folder, or the file that leads to it.
+const GIT: &str = ".git";
+
+/// Says why a path relative to a root of the workspace is protected, by its own name or that of a folder that it lies in.
+///
+/// Names count at any depth, because most of those programs look into the folder that is opened, or into each folder.
+/// Letters are compared as file systems do that know no case and leave invisible characters out.
+pub fn protected_kind(relative: &Path) -> Option<ProtectedKind> {
+    let names: Vec<String> = relative
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(folded(&name.to_string_lossy())),
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir => None,
+        })
+        .collect();
+    let kinds = (0..names.len()).filter_map(|start| kind_at(names.get(start..)?));
+    kinds.max()
+}
+
+/// Says what the path is that begins with the first of these names.
+fn kind_at(names: &[String]) -> Option<ProtectedKind> {
+    let name = names.first()?;
+    let is_listed = |listed: &&str| begins_with(names, listed);
+    let has_suffix = |suffix: &&str| name.ends_with(suffix);
+    if begins_with(names, GIT)
+        || PROTECTED.iter().any(is_listed)
+        || PROTECTED_SUFFIXES.iter().any(has_suffix)
+    {
+        return Some(ProtectedKind::StartsPrograms);
+    }
+    AGENT_INSTRUCTIONS.iter().any(is_listed).then_some(ProtectedKind::InstructsAgents)
+}
+
+/// Returns whether the first names of a path are those of `listed`, which may have several.
+fn begins_with(names: &[String], listed: &str) -> bool {
+    let mut names = names.iter();
+    listed.split('/').all(|part| names.next().is_some_and(|name| name.eq_ignore_ascii_case(part)))
+}
+
+/// A name as file systems see it that do not tell letters apart: some leave invisible characters away, too.
+fn folded(name: &str) -> String {
+    // NTFS reads what stands before a colon, and neither dots nor blanks at the end.
+    let name = name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' ']);
+    // Its short name for the folder, where those are made.
+    if name.eq_ignore_ascii_case("git~1") {
+        return GIT.to_owned();
+    }
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    let letters = name.chars().filter(|char| !is_unseen(*char));
+    let folded = letters.map(|char| match char {
+        '\u{17f}' => 's',
+        // The sign for kelvin.
+        '\u{212a}' => 'k',
+        _ => char,
+    });
+    folded.flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(path: &str) -> Option<ProtectedKind> {
+        protected_kind(Path::new(path))
+    }
+
+    #[test]
+    fn files_that_start_programs_are_protected_at_any_depth() {
+        for path in [
+            ".git/config",
+            ".husky/pre-commit",
+            ".pre-commit-config.yaml",
+            "lefthook.yml",
+            ".devcontainer/devcontainer.json",
+            ".devcontainer.json",
+            ".dir-locals-2.el",
+            "x.code-workspace",
+            "sub/My Project.Code-Workspace",
+            "game.sublime-project",
+            "bitbucket-pipelines.yml",
+            ".cargo/config.toml",
+            ".cargo/config",
+            "crates/a/.cargo/config.toml",
+            ".npmrc",
+            "web/.npmrc",
+            "sub/.envrc",
+            "sub/.vscode/tasks.json",
+            "a/b/.dir-locals.el",
+            ".kiro/hooks/x.json",
+            "opencode.json",
+            ".clinerules/hooks/PreToolUse",
+            ".config/mise/config.toml",
+            ".VSCODE/tasks.json",
+            ".v\u{200c}scode/tasks.json",
+            ".v\u{17f}code/tasks.json",
+            ".\u{212a}iro/hooks",
+            ".git./config",
+            ".git /config",
+            ".git. ./config",
+            "GIT~1/config",
+            ".git::$INDEX_ALLOCATION/config",
+            ".vscode./tasks.json",
+        ] {
+            assert_eq!(kind(path), Some(ProtectedKind::StartsPrograms), "{path}");
+        }
+    }
+
+    #[test]
+    fn files_that_instruct_agents_are_told_from_those_that_start_programs() {
+        for path in
+            ["AGENTS.md", "CLAUDE.md", "agents.md", "sub/AGENTS.md", ".cursorrules", ".rules/x"]
+        {
+            assert_eq!(kind(path), Some(ProtectedKind::InstructsAgents), "{path}");
+        }
+        assert_eq!(kind(".claude/CLAUDE.md"), Some(ProtectedKind::StartsPrograms));
+        assert_eq!(kind("CLAUDE.md/.envrc"), Some(ProtectedKind::StartsPrograms));
+    }
+
+    #[test]
+    fn ordinary_files_are_not_protected() {
+        for path in [
+            "",
+            "src/main.rs",
+            "Makefile",
+            "package.json",
+            ".cargo/registry/x",
+            ".config/nextest.toml",
+            "config.toml",
+            ".gitignore",
+            ".gitattributes",
+            ".editorconfig",
+            "docs/AGENTS.md.txt",
+            "git/config",
+            "code-workspace",
+            ".eslintrc",
+        ] {
+            assert_eq!(kind(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_name_is_listed_once_and_in_one_list() {
+        let mut names: Vec<_> = PROTECTED.iter().chain(AGENT_INSTRUCTIONS).collect();
+        names.sort();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|name| !name.starts_with('/') && !name.ends_with('/')));
+    }
+}
