@@ -1,6 +1,6 @@
 //! `edit_file`: replaces quoted text in a file.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use crow_core::tool::{
@@ -14,7 +14,7 @@ use crate::{
     blocking::{blocking, blocking_until_cancelled},
     edit::{Applied, Cause, Edit, MatchType, apply_edits},
     file::{Change, Current, Seen, file_diff, lock, missing, save, unloadable},
-    paths::{self, shown},
+    paths::{self, AllowedPath, shown},
 };
 
 /// Replaces quoted text in files.
@@ -167,7 +167,7 @@ struct Draft {
     applied: Applied,
 }
 
-fn edit(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+fn edit(path: &AllowedPath, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, ToolError> {
     if ctx.should_abort() {
         return Err(ToolError::Cancelled);
     }
@@ -179,7 +179,7 @@ fn edit(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, To
         )));
     }
     // What was created by this call is known in full.
-    let known = if draft.current.exists() { draft.seen } else { Seen::Current };
+    let known = if draft.current.is_present() { draft.seen } else { Seen::Current };
     let change = save(&draft.current, &draft.applied.content, known, ctx)?;
     let output = report(&draft, &change, ctx);
     let match_type = json!(draft.applied.match_type.as_str());
@@ -187,9 +187,10 @@ fn edit(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, To
 }
 
 /// Works out the edited content, or says why the edit is refused.
-fn draft(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<Draft, ToolError> {
-    let current = Current::load(path).map_err(|error| unloadable(path, &error, ctx))?;
-    if !current.exists() && edits.iter().any(|edit| !edit.old.is_empty()) {
+fn draft(path: &AllowedPath, edits: &[Edit], ctx: &ToolContext) -> Result<Draft, ToolError> {
+    let current =
+        Current::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
+    if !current.is_present() && edits.iter().any(|edit| !edit.old.is_empty()) {
         return Err(ToolError::Model(missing(path, ctx)));
     }
     let name = shown(path, ctx);
@@ -201,7 +202,7 @@ fn draft(path: &Path, edits: &[Edit], ctx: &ToolContext) -> Result<Draft, ToolEr
     };
     let applied = apply_edits(current.bytes(), edits).map_err(|error| {
         ToolError::Model(match unknown {
-            Some(unknown) if current.exists() => {
+            Some(unknown) if current.is_present() => {
                 format!(
                     "{name} was not changed: {error}\nNote: {unknown}; read it before trying again."
                 )
@@ -235,7 +236,7 @@ fn report(draft: &Draft, change: &Change, ctx: &ToolContext) -> String {
     let name = shown(draft.current.path(), ctx);
     let applied = &draft.applied;
     let (additions, deletions) = (change.diff.additions, change.diff.deletions);
-    if !draft.current.exists() {
+    if !draft.current.is_present() {
         return format!("Created {name}: {additions} lines.");
     }
     let mut report = format!("Edited {name}: +{additions} -{deletions} lines");

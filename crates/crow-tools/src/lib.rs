@@ -29,4 +29,5 @@ mod todo;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};
+pub use paths::planned_path;
 pub use shell::plan_command_line;

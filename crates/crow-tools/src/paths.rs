@@ -3,13 +3,16 @@
 use std::{
     ffi::OsString,
     fs, io,
+    ops::Deref,
     path::{Component, Path, PathBuf},
 };
 
 use crow_core::{
-    tool::{Access, CallPlan, Effects, PathEffect, Subject, ToolContext, ToolError},
+    tool::{Access, CallPlan, Effects, PathEffect, PlannedFile, Subject, ToolContext, ToolError},
     workspace::Workspace,
 };
+use crow_fs::{Directory, FileIdentity};
+use rustix::io::Errno;
 
 use crate::blocking::blocking_until_cancelled;
 
@@ -19,6 +22,8 @@ const MAX_LINKS: usize = 40;
 const MAX_BYTES: usize = 4096;
 /// How many characters of a path an error shows.
 const SHOWN_CHARS: usize = 200;
+/// What is wrong with a path that no longer leads where it led.
+const MOVED: &str = "leads to another place than when the call was allowed, so nothing was done; make the call again";
 
 /// What is wrong with a path, in words that say what to do.
 const REASONS: [(io::ErrorKind, &str); 7] = [
@@ -34,6 +39,80 @@ const REASONS: [(io::ErrorKind, &str); 7] = [
     (io::ErrorKind::ReadOnlyFilesystem, "cannot be written: its file system is read-only"),
 ];
 
+/// A resolved path that a call may use, and which file was there when the call was planned.
+///
+/// Files are opened by it through `crow_fs`, which follows no link: one that appeared since the path was resolved is an
+/// error. Outside of the workspace the file itself is compared as well, because there the user allowed this one file.
+#[derive(Debug, Clone)]
+pub(crate) struct AllowedPath {
+    path: PathBuf,
+    planned: PlannedFile,
+}
+
+impl AllowedPath {
+    #[cfg(test)]
+    pub(crate) fn any(path: &Path) -> Self {
+        Self { path: path.to_owned(), planned: PlannedFile::Any }
+    }
+
+    /// Returns whether a file that was opened is the one that was there.
+    pub(crate) fn is_planned(&self, found: FileIdentity) -> bool {
+        match self.planned {
+            PlannedFile::Any => true,
+            PlannedFile::Existing { device, inode } => found == FileIdentity { device, inode },
+            PlannedFile::Missing { .. } => false,
+        }
+    }
+
+    /// Fails if a file that was opened is not the one that was there.
+    pub(crate) fn check(&self, found: FileIdentity) -> io::Result<()> {
+        if self.is_planned(found) { Ok(()) } else { Err(Self::moved()) }
+    }
+
+    /// Fails if nothing is at the path, but something was, or if it was missing in another folder.
+    pub(crate) fn check_missing(&self) -> io::Result<()> {
+        match &self.planned {
+            PlannedFile::Any => Ok(()),
+            PlannedFile::Existing { .. } => Err(Self::moved()),
+            PlannedFile::Missing { folder, device, inode } => {
+                let expected = FileIdentity { device: *device, inode: *inode };
+                let found = Directory::open(folder)?.identity()?;
+                if found == expected { Ok(()) } else { Err(Self::moved()) }
+            }
+        }
+    }
+
+    /// The error of a path that leads elsewhere, as for a link that appeared on the way. [`explain`] says what it means.
+    pub(crate) fn moved() -> io::Error {
+        Errno::LOOP.into()
+    }
+}
+
+impl Deref for AllowedPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for AllowedPath {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Opens the folder that a call may use.
+pub(crate) fn open_folder(path: &AllowedPath) -> io::Result<Directory> {
+    let opened = Directory::open(path);
+    match &opened {
+        Ok(folder) => path.check(folder.identity()?)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.check_missing()?,
+        Err(_) => {}
+    }
+    opened
+}
+
 /// The path of the working directory, for tools that work there if no path is given.
 pub(crate) fn here() -> String {
     ".".to_owned()
@@ -47,12 +126,36 @@ pub(crate) async fn plan(
     access: Access,
     ctx: &ToolContext,
 ) -> Result<CallPlan, ToolError> {
-    let path = resolve(given, ctx).await?;
-    Ok(CallPlan {
-        title: format!("{verb} {}", both(given, &path, ctx)),
-        effects: Effects::Paths(vec![PathEffect { path: path.clone(), access }]),
-        subject: Subject::Path(path),
-    })
+    let path = destination(given, ctx).await?;
+    let planned = if ctx.workspace.contains(&path) {
+        PlannedFile::Any
+    } else {
+        let path = path.clone();
+        blocking_until_cancelled(ctx, move || identify(&path)).await?
+    };
+    let title = format!("{verb} {}", both(given, &path, ctx));
+    let effect = PathEffect { path: path.clone(), access, planned };
+    Ok(CallPlan { title, effects: Effects::Paths(vec![effect]), subject: Subject::Path(path) })
+}
+
+/// Returns which file is at a resolved path. What cannot be looked at is no file that could be opened later: why would tell
+/// of a place for which nobody gave permission yet, so that is said when the call runs.
+fn identify(path: &Path) -> PlannedFile {
+    const NO_FILE: PlannedFile = PlannedFile::Existing { device: 0, inode: 0 };
+    match crow_fs::metadata(path) {
+        Ok(found) => {
+            let FileIdentity { device, inode } = found.identity;
+            return PlannedFile::Existing { device, inode };
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(_) => return NO_FILE,
+    }
+    let nearest = Directory::open_nearest(path).and_then(|(nearest, missing)| {
+        let folder = path.ancestors().nth(missing.len()).unwrap_or(path).to_owned();
+        let FileIdentity { device, inode } = nearest.identity()?;
+        Ok(PlannedFile::Missing { folder, device, inode })
+    });
+    nearest.unwrap_or(NO_FILE)
 }
 
 /// Writes where a path leads, behind what was written if that looks like another place. The user who allows the call sees
@@ -71,16 +174,34 @@ pub(crate) async fn planned(
     given: &str,
     plan: &CallPlan,
     ctx: &ToolContext,
-) -> Result<PathBuf, ToolError> {
+) -> Result<AllowedPath, ToolError> {
     let path = resolve(given, ctx).await?;
-    match &plan.effects {
-        Effects::Paths(paths) if paths.iter().any(|effect| effect.path == path) => Ok(path),
-        Effects::Paths(_) | Effects::None | Effects::Unknown | Effects::UserCommands => {
-            Err(ToolError::Model(format!(
-                "{} leads to another place than when the call was allowed, so nothing was done; make the call again",
-                shorten(given)
-            )))
-        }
+    let effects = match &plan.effects {
+        Effects::Paths(paths) => paths.as_slice(),
+        Effects::None | Effects::Unknown | Effects::UserCommands => &[],
+    };
+    match effects.iter().find(|effect| effect.path == path) {
+        Some(effect) => Ok(AllowedPath { path, planned: effect.planned.clone() }),
+        None => Err(ToolError::Model(explain(given, &AllowedPath::moved()))),
+    }
+}
+
+/// Finds out where a call leads that is only planned. What is wrong with a path in the workspace is said at once; what is
+/// wrong with another one would tell of files for which nobody gave permission yet, so it is said when the call runs.
+async fn destination(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
+    let (given, workspace) = (given.to_owned(), ctx.workspace.clone());
+    let work = move || planned_path(&given, &workspace);
+    blocking_until_cancelled(ctx, work).await?.map_err(ToolError::Model)
+}
+
+/// Returns the path on which a call of a file tool is decided, as the tools plan it. Blocks.
+///
+/// Fails with what is wrong with the path, as far as the model may be told that before the call is allowed.
+pub fn planned_path(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
+    let absolute = checked(given, workspace)?;
+    match follow(&absolute, workspace) {
+        (path, Some(error)) if workspace.contains(&path) => Err(explain_unresolved(given, &error)),
+        (path, _) => Ok(path),
     }
 }
 
@@ -92,6 +213,22 @@ pub(crate) async fn resolve(given: &str, ctx: &ToolContext) -> Result<PathBuf, T
 }
 
 fn resolve_now(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
+    match follow(&checked(given, workspace)?, workspace) {
+        (path, None) => Ok(path),
+        (_, Some(error)) => Err(explain_unresolved(given, &error)),
+    }
+}
+
+/// Says why a path cannot be resolved.
+fn explain_unresolved(given: &str, error: &io::Error) -> String {
+    if crow_fs::is_link_error(error) {
+        return format!("{} cannot be accessed: its links lead in a circle", shorten(given));
+    }
+    explain(given, error)
+}
+
+/// Makes a path absolute that can be one.
+fn checked(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     if given.is_empty() {
         return Err("the path is empty; give the path of a file or folder".to_owned());
     }
@@ -101,46 +238,58 @@ fn resolve_now(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     if given.len() > MAX_BYTES {
         return Err(explain(given, &io::ErrorKind::InvalidFilename.into()));
     }
-    let absolute = workspace.resolve(given);
-    if is_home(given) && !absolute.exists() {
+    // Whether there is a folder `~` says nothing of what it may lead to.
+    if is_home(given) && fs::symlink_metadata(workspace.resolve("~")).is_err() {
         return Err(format!("{}: `~` is not expanded; give an absolute path", shorten(given)));
     }
-    follow(&absolute, workspace).map_err(|error| explain(given, &error))
+    Ok(workspace.resolve(given))
 }
 
 fn is_home(given: &str) -> bool {
     given.strip_prefix('~').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Resolves what exists of `path`; a link to nowhere is followed too, because a write would create its target.
-fn follow(path: &Path, workspace: &Workspace) -> io::Result<PathBuf> {
+/// Resolves what exists of `path`; a link to nowhere is followed too, because a write would create its target. Where
+/// something is in the way, the rest of the path is left as it is written, and the error is returned as well.
+fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
     let mut current = path.to_owned();
     let mut missing: Vec<OsString> = Vec::new();
     let mut links = 0;
+    let mut obstacle = None;
     loop {
-        match fs::canonicalize(&current) {
-            Ok(real) => return Ok(missing.iter().rev().fold(real, |path, name| path.join(name))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if let Ok(target) = fs::read_link(&current) {
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return Err(error);
-                    }
-                    let parent = current.parent().map(fs::canonicalize).transpose()?;
-                    current = workspace.resolve(parent.unwrap_or_default().join(target));
-                } else {
-                    let Some(name) = current.file_name() else { return Err(error) };
-                    missing.push(name.to_owned());
-                    current.pop();
-                }
+        let error = match fs::canonicalize(&current) {
+            Ok(real) => {
+                let whole = missing.iter().rev().fold(real, |path, name| path.join(name));
+                return (whole, obstacle);
             }
-            Err(error) => return Err(error),
+            Err(error) => error,
+        };
+        let target =
+            fs::read_link(&current).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
+        if let Some(target) = target
+            && let Some(Ok(parent)) = current.parent().map(fs::canonicalize)
+            && links < MAX_LINKS
+        {
+            links += 1;
+            current = workspace.resolve(parent.join(target));
+            continue;
         }
+        if error.kind() != io::ErrorKind::NotFound || links == MAX_LINKS {
+            obstacle.get_or_insert(error);
+        }
+        let Some(name) = current.file_name() else {
+            return (path.to_owned(), obstacle.or(Some(io::ErrorKind::NotFound.into())));
+        };
+        missing.push(name.to_owned());
+        current.pop();
     }
 }
 
 /// Says what is wrong with a path, and what to do where that is known.
 pub(crate) fn explain(given: &str, error: &io::Error) -> String {
+    if crow_fs::is_link_error(error) {
+        return format!("{} {MOVED}", shorten(given));
+    }
     let known = REASONS.iter().find(|(kind, _)| *kind == error.kind());
     let reason = known
         .map_or_else(|| format!("cannot be accessed: {error}"), |(_, reason)| (*reason).to_owned());

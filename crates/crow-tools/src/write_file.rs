@@ -1,7 +1,5 @@
 //! `write_file`: a whole file, new or in place of one that the session knows.
 
-use std::path::Path;
-
 use async_trait::async_trait;
 use crow_core::{
     file_views::FileViews,
@@ -17,7 +15,7 @@ use serde_json::{Map, json};
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
     file::{Current, Seen, Text, file_diff, lock, save, unloadable, written},
-    paths::{self, shown},
+    paths::{self, AllowedPath, shown},
 };
 
 /// Writes whole files.
@@ -96,7 +94,7 @@ struct Draft {
     remarks: Vec<String>,
 }
 
-fn write(path: &Path, content: String, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
     if ctx.should_abort() {
         return Err(ToolError::Cancelled);
     }
@@ -107,7 +105,7 @@ fn write(path: &Path, content: String, ctx: &ToolContext) -> Result<ToolResult, 
             "{name} was changed after this call was allowed, so nothing was written; read it again and repeat the call"
         )));
     }
-    if draft.current.exists() && draft.current.bytes() == draft.content {
+    if draft.current.is_present() && draft.current.bytes() == draft.content {
         let mut result = ToolResult::success(format!(
             "{name} already has exactly this content; nothing was written."
         ));
@@ -115,7 +113,7 @@ fn write(path: &Path, content: String, ctx: &ToolContext) -> Result<ToolResult, 
         return Ok(result);
     }
     let change = save(&draft.current, &draft.content, Seen::Current, ctx)?;
-    let output = if draft.current.exists() {
+    let output = if draft.current.is_present() {
         format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
     } else {
         format!("Created {name}: {} lines.", change.diff.additions)
@@ -126,8 +124,9 @@ fn write(path: &Path, content: String, ctx: &ToolContext) -> Result<ToolResult, 
 }
 
 /// Works out what to write, or says why nothing may be written.
-fn draft(path: &Path, content: String, ctx: &ToolContext) -> Result<Draft, ToolError> {
-    let current = Current::load(path).map_err(|error| unloadable(path, &error, ctx))?;
+fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<Draft, ToolError> {
+    let current =
+        Current::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
     let mut remarks = Vec::new();
     let content = in_form_of(&current, content, &mut remarks);
     let name = shown(path, ctx);

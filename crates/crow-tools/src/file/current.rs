@@ -1,13 +1,18 @@
 //! A file as it is right now, for a tool that is about to change it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crow_core::{
     file_views::{ContentHash, FileViews},
     tool::Preview,
 };
+use crow_fs::{Directory, EntryName};
 
-use super::{LoadError, load};
+use super::{
+    LoadError,
+    load::{load_opened, open_entry},
+};
+use crate::paths::AllowedPath;
 
 /// Whether the session knows what a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,25 +25,42 @@ pub(crate) enum Seen {
     Never,
 }
 
-/// The content of a file, or that there is none.
+/// The content of a file, or that there is none. The directory that it is in is held from then on, so that a change is
+/// stored in that one and no other.
 #[derive(Debug)]
 pub(crate) struct Current {
-    path: PathBuf,
+    path: AllowedPath,
+    /// The nearest directory above the file that exists.
+    nearest: Directory,
+    /// The directories between that one and the file, which are missing.
+    missing: Vec<EntryName>,
+    name: EntryName,
     content: Option<(Vec<u8>, ContentHash)>,
 }
 
 impl Current {
-    /// Loads the file at a resolved path. A file that is missing is no error.
-    pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
-        let content = match load(path) {
-            Ok(bytes) => {
+    /// Loads the file that a call may change. A file that is missing is no error.
+    pub(crate) fn load(path: &AllowedPath, views: &FileViews) -> Result<Self, LoadError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(LoadError::Folder);
+        };
+        let (nearest, missing) = Directory::open_nearest(parent)?;
+        let name = EntryName::new(name)?;
+        let opened =
+            if missing.is_empty() { open_entry(&nearest, &name) } else { Err(LoadError::Missing) };
+        let content = match opened {
+            Ok(open) => {
+                let bytes = load_opened(path, open, views)?;
                 let hash = ContentHash::of(&bytes);
                 Some((bytes, hash))
             }
-            Err(LoadError::Missing) => None,
+            Err(LoadError::Missing) => {
+                path.check_missing()?;
+                None
+            }
             Err(error) => return Err(error),
         };
-        Ok(Self { path: path.to_owned(), content })
+        Ok(Self { path: path.clone(), nearest, missing, name, content })
     }
 
     /// Returns where it is.
@@ -46,8 +68,23 @@ impl Current {
         &self.path
     }
 
+    /// Returns the nearest directory above it that existed when it was loaded.
+    pub(super) fn nearest(&self) -> &Directory {
+        &self.nearest
+    }
+
+    /// Returns the directories below the nearest one that were missing, the outermost first.
+    pub(super) fn missing(&self) -> &[EntryName] {
+        &self.missing
+    }
+
+    /// Returns its name in its directory.
+    pub(super) fn name(&self) -> &EntryName {
+        &self.name
+    }
+
     /// Returns whether there is a file.
-    pub(crate) fn exists(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.content.is_some()
     }
 
@@ -76,7 +113,7 @@ impl Current {
             preview
                 .basis
                 .iter()
-                .filter(|(path, _)| *path == self.path)
+                .filter(|(path, _)| **path == *self.path)
                 .all(|(_, hash)| hash.as_ref() == self.hash())
         })
     }

@@ -1,13 +1,14 @@
 //! Opening and loading of regular files. Nothing else is ever opened: a pipe or device could block for ever.
 
 use std::{
-    fs::{File, FileType, Metadata, OpenOptions},
+    fs::File,
     io::{self, Read as _},
-    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
-    path::Path,
 };
 
-use rustix::fs::OFlags;
+use crow_core::file_views::{ContentHash, FileViews};
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
+
+use crate::paths::AllowedPath;
 
 /// Files up to this size are loaded whole.
 pub(crate) const MAX_WHOLE: u64 = 16 * 1024 * 1024;
@@ -27,29 +28,69 @@ pub(crate) enum LoadError {
     Io(#[from] io::Error),
 }
 
-/// Opens a regular file by its resolved path.
-pub(crate) fn open(path: &Path) -> Result<(File, Metadata), LoadError> {
-    // Looking first keeps devices from being opened at all; looking again catches what was put there in between.
-    check(&std::fs::symlink_metadata(path).map_err(missing)?)?;
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .map_err(missing)?;
-    let metadata = file.metadata()?;
-    check(&metadata)?;
-    Ok((file, metadata))
+/// A regular file that is open for reading.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    pub(crate) metadata: EntryMetadata,
 }
 
-/// Loads a regular file by its resolved path.
-pub(crate) fn load(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let (file, metadata) = open(path)?;
-    if metadata.len() > MAX_WHOLE {
+/// Opens the file that a call may read. Fails if another one is there than when the call was planned.
+pub(crate) fn open(path: &AllowedPath) -> Result<OpenFile, LoadError> {
+    let open = open_any(path)?;
+    path.check(open.metadata.identity)?;
+    Ok(open)
+}
+
+/// Opens the file at a path, also if it is another one than when the call was planned: for [`load_opened`].
+pub(crate) fn open_any(path: &AllowedPath) -> Result<OpenFile, LoadError> {
+    if path.file_name().is_none() {
+        return Err(LoadError::Folder);
+    }
+    let opened = Directory::open_parent(path)
+        .map_err(missing)
+        .and_then(|(directory, name)| open_entry(&directory, &name));
+    if matches!(opened, Err(LoadError::Missing)) {
+        path.check_missing()?;
+    }
+    opened
+}
+
+/// Opens a regular file in a directory.
+pub(crate) fn open_entry(directory: &Directory, name: &EntryName) -> Result<OpenFile, LoadError> {
+    // Looking first keeps devices from being opened at all; looking again catches what was put there in between.
+    check(&directory.metadata(name).map_err(missing)?)?;
+    let file = directory.open_file(name).map_err(missing)?;
+    let metadata = EntryMetadata::of_file(&file)?;
+    check(&metadata)?;
+    Ok(OpenFile { file, metadata })
+}
+
+/// Loads what [`open_any`] opened. Another file than when the call was planned is accepted only with the content that the
+/// session knows: an earlier call of the same reply may have replaced it.
+pub(crate) fn load_opened(
+    path: &AllowedPath,
+    open: OpenFile,
+    views: &FileViews,
+) -> Result<Vec<u8>, LoadError> {
+    let identity = open.metadata.identity;
+    let bytes = read_whole(open)?;
+    let is_known = || views.get(path).is_some_and(|view| view.hash == ContentHash::of(&bytes));
+    if path.is_planned(identity) || is_known() {
+        Ok(bytes)
+    } else {
+        Err(AllowedPath::moved().into())
+    }
+}
+
+/// Reads an open file.
+pub(crate) fn read_whole(open: OpenFile) -> Result<Vec<u8>, LoadError> {
+    let OpenFile { file, metadata } = open;
+    if metadata.size > MAX_WHOLE {
         return Err(LoadError::TooLarge);
     }
     // Files of /proc say 0 and a file may grow: the size is only a hint.
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.size).unwrap_or_default());
     file.take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_WHOLE { Err(LoadError::TooLarge) } else { Ok(bytes) }
 }
@@ -58,25 +99,11 @@ fn missing(error: io::Error) -> LoadError {
     if error.kind() == io::ErrorKind::NotFound { LoadError::Missing } else { LoadError::Io(error) }
 }
 
-fn check(metadata: &Metadata) -> Result<(), LoadError> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        Ok(())
-    } else if kind.is_dir() {
-        Err(LoadError::Folder)
-    } else {
-        Err(LoadError::Special(special(kind)))
-    }
-}
-
-fn special(kind: FileType) -> &'static str {
-    if kind.is_fifo() {
-        "a named pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else if kind.is_symlink() {
-        "a symbolic link that was just put there"
-    } else {
-        "a device"
+fn check(metadata: &EntryMetadata) -> Result<(), LoadError> {
+    match metadata.kind {
+        EntryKind::File => Ok(()),
+        EntryKind::Directory => Err(LoadError::Folder),
+        EntryKind::Symlink => Err(LoadError::Io(AllowedPath::moved())),
+        EntryKind::Special => Err(LoadError::Special(metadata.describe_kind())),
     }
 }

@@ -1,11 +1,9 @@
 //! What a missing file may have been meant to be.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use crow_core::tool::ToolContext;
+use crow_fs::Directory;
 use strsim::normalized_damerau_levenshtein;
 
 use crate::paths::shown;
@@ -20,12 +18,14 @@ const ALIKE: f64 = 0.5;
 /// Says that a file is missing, and which ones there are instead.
 pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
     let name = shown(path, ctx);
-    let similar: Vec<String> = similar_names(path).iter().map(|path| shown(path, ctx)).collect();
+    // Outside, permission was given for this path and not for the names beside it.
+    let similar = if ctx.workspace.contains(path) { similar_names(path) } else { Vec::new() };
+    let similar: Vec<String> = similar.iter().map(|path| shown(path, ctx)).collect();
     match path.parent() {
         _ if !similar.is_empty() => {
             format!("{name} does not exist; did you mean {}?", similar.join(", "))
         }
-        Some(folder) if !folder.is_dir() => {
+        Some(folder) if Directory::open(folder).is_err() => {
             format!("{name} does not exist, nor does its folder; find it with glob")
         }
         _ => format!("{name} does not exist; find it with glob or list_directory"),
@@ -35,17 +35,17 @@ pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
 /// Returns the paths of up to three files with a similar name in the folder where `path` should be.
 fn similar_names(path: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = Directory::open(folder).and_then(|held| held.entries(MAX_LOOKED_AT));
+    let Ok(entries) = entries else { return Vec::new() };
     let wanted = name.to_string_lossy().to_lowercase();
     let stem = stem(&wanted);
     let mut alike: Vec<(f64, PathBuf)> = entries
-        .take(MAX_LOOKED_AT)
-        .filter_map(Result::ok)
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().to_lowercase();
+        .into_iter()
+        .filter_map(|(entry, _)| {
+            let name = entry.as_os_str().to_string_lossy().to_lowercase();
             let same_stem = if self::stem(&name) == stem { 1.0 } else { 0.0 };
             let score = normalized_damerau_levenshtein(&wanted, &name).max(same_stem);
-            (score >= ALIKE).then(|| (score, entry.path()))
+            (score >= ALIKE).then(|| (score, folder.join(entry.as_os_str())))
         })
         .collect();
     alike.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
@@ -58,6 +58,8 @@ fn stem(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -66,7 +68,7 @@ mod tests {
         for name in ["main.rs", "Main.java", "mian.rs", "other.txt", "maine.rs"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let names: Vec<_> = similar_names(&folder.path().join("main.ts"))
+        let names: Vec<_> = similar_names(&folder.path().canonicalize().unwrap().join("main.ts"))
             .iter()
             .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
             .collect();

@@ -11,7 +11,7 @@ mod text;
 
 pub(crate) use current::{Current, Seen};
 pub(crate) use diff::file_diff;
-pub(crate) use load::{LoadError, MAX_WHOLE, load, open};
+pub(crate) use load::{LoadError, MAX_WHOLE, OpenFile, load_opened, open, open_any, open_entry};
 pub(crate) use lock::lock;
 pub(crate) use missing::missing;
 pub(crate) use save::{Change, save, unloadable, written};

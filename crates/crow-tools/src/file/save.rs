@@ -93,6 +93,9 @@ fn refusal(path: &Path, error: &StoreError, ctx: &ToolContext) -> ToolError {
         StoreError::Protected => format!(
             "{name} {error} (no write permission for anyone), so nothing was written; if it should be changed, make it writable with chmod first"
         ),
+        StoreError::Linked(_) => format!(
+            "{name} {error}, so nothing was written; write the new content to another file, or change it with a command in bash"
+        ),
         StoreError::Damaged(_) => format!("{name} {error}; look at it with read_file"),
         StoreError::Io(error) => explain(&name, error),
     })

@@ -1,16 +1,23 @@
 //! Replacing the content of a file in one go: whoever reads it sees the old content or the new one.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions, Permissions},
-    io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown},
-    path::Path,
+    fs::{File, Permissions},
+    io,
+    os::unix::fs::{FileExt as _, PermissionsExt as _, fchown},
 };
 
-use rustix::fs::OFlags;
-use tempfile::NamedTempFile;
+use crow_fs::{EntryKind, EntryMetadata, FileIdentity, NewFile, RenameMode};
 
-use super::{Current, LoadError};
+use super::{
+    Current, LoadError,
+    load::{open_entry, read_whole},
+};
+use crate::paths::AllowedPath;
+
+/// The modes of new files and folders, of which the umask takes its part.
+const NEW_FILE_MODE: u32 = 0o666;
+const NEW_FOLDER_MODE: u32 = 0o777;
+const WRITE_BITS: u32 = 0o222;
 
 /// Why a file was not stored. It then holds what it held before, except for `Damaged`.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +26,10 @@ pub(crate) enum StoreError {
     Changed,
     #[error("is write-protected")]
     Protected,
+    #[error(
+        "can only be written in place, and has {0} other hard link(s), which would change with it"
+    )]
+    Linked(u64),
     #[error("could be written only in part and not be restored: {0}")]
     Damaged(#[source] io::Error),
     #[error(transparent)]
@@ -34,37 +45,38 @@ pub(crate) struct Stored {
 
 /// Puts `content` in the place of what the file holds, if it still holds that.
 pub(crate) fn store(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
-    if current.exists() { replace(current, content) } else { create(current, content) }
+    if current.is_present() { replace(current, content) } else { create(current, content) }
 }
 
 fn create(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
-    let folder = folder_of(current.path())?;
-    fs::create_dir_all(folder)?;
-    let file = temporary(folder, content)?;
-    match file.persist_noclobber(current.path()) {
-        Ok(_) => Ok(Stored::default()),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(StoreError::Changed)
-        }
-        Err(error) => Err(error.error.into()),
+    let directory = current.nearest().create_directories(current.missing(), NEW_FOLDER_MODE)?;
+    let mut file = NewFile::create(&directory, NEW_FILE_MODE)?;
+    file.write(content)?;
+    match file.persist(current.name(), RenameMode::Keep) {
+        Ok(()) => Ok(Stored::default()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Changed),
+        Err(error) => Err(error.into()),
     }
 }
 
 fn replace(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
-    let path = current.path();
-    let before = fs::symlink_metadata(path)?;
-    if before.permissions().readonly() {
+    let (directory, name) = (current.nearest(), current.name());
+    let before = directory.metadata(name)?;
+    if before.kind == EntryKind::Symlink {
+        return Err(AllowedPath::moved().into());
+    }
+    if before.mode & WRITE_BITS == 0 {
         return Err(StoreError::Protected);
     }
     // A rename asks nobody whether the file itself may be written.
-    open_for_writing(path)?;
-    match prepare(path, &before, content) {
+    directory.open_for_writing(name)?;
+    match prepare(current, &before, content) {
         Ok(file) => {
-            still(current)?;
-            match file.persist(path) {
-                Ok(_) => Ok(Stored { other_links: before.nlink().saturating_sub(1) }),
-                Err(error) if is_pinned(&error.error) => overwrite(current, content),
-                Err(error) => Err(error.error.into()),
+            check_unchanged(current)?;
+            match file.persist(name, RenameMode::Replace) {
+                Ok(()) => Ok(Stored { other_links: before.links.saturating_sub(1) }),
+                Err(error) if is_pinned(&error) => overwrite(current, content),
+                Err(error) => Err(error.into()),
             }
         }
         Err(error) if is_pinned(&error) => overwrite(current, content),
@@ -79,30 +91,32 @@ fn is_pinned(error: &io::Error) -> bool {
 }
 
 /// Writes the new content beside the old file, with its owner and mode.
-fn prepare(path: &Path, before: &Metadata, content: &[u8]) -> io::Result<NamedTempFile> {
-    let file = temporary(folder_of(path)?, content)?;
-    let after = file.as_file().metadata()?;
-    if (after.uid(), after.gid()) != (before.uid(), before.gid()) {
-        fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+fn prepare<'a>(
+    current: &'a Current,
+    before: &EntryMetadata,
+    content: &[u8],
+) -> io::Result<NewFile<'a>> {
+    let mut file = NewFile::create(current.nearest(), NEW_FILE_MODE)?;
+    file.write(content)?;
+    let after = EntryMetadata::of_file(file.file())?;
+    if (after.user, after.group) != (before.user, before.group) {
+        fchown(file.file(), Some(before.user), Some(before.group))?;
     }
-    file.as_file().set_permissions(before.permissions())?;
+    file.file().set_permissions(Permissions::from_mode(before.mode))?;
     Ok(file)
 }
 
-/// The mode is that of any new file: what the umask leaves of it.
-fn temporary(folder: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new()
-        .prefix(".crow-")
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
-    file.write_all(content)?;
-    Ok(file)
-}
-
+/// Writes into the file itself. Its other names would change with it, and nobody allowed that: they may lie anywhere.
 fn overwrite(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
-    still(current)?;
-    let file = open_for_writing(current.path())?;
+    let identity = check_unchanged(current)?;
+    let file = current.nearest().open_for_writing(current.name())?;
+    let opened = EntryMetadata::of_file(&file)?;
+    if opened.identity != identity {
+        return Err(StoreError::Changed);
+    }
+    if opened.links > 1 {
+        return Err(StoreError::Linked(opened.links.saturating_sub(1)));
+    }
     rewrite(&file, content).map_err(|error| {
         // The old content is shorter or was there before: it nearly always fits again.
         match rewrite(&file, current.bytes()) {
@@ -114,70 +128,124 @@ fn overwrite(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
 }
 
 fn rewrite(file: &File, content: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::FileExt as _;
     file.write_all_at(content, 0)?;
     file.set_len(content.len() as u64)
 }
 
-fn open_for_writing(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)
+/// Fails if the file no longer holds what it held when it was loaded. Returns which file it is.
+fn check_unchanged(current: &Current) -> Result<FileIdentity, StoreError> {
+    let open = match open_entry(current.nearest(), current.name()) {
+        Ok(open) => open,
+        Err(error) => return Err(changed_or(error)),
+    };
+    let identity = open.metadata.identity;
+    let bytes = read_whole(open).map_err(changed_or)?;
+    if bytes == current.bytes() { Ok(identity) } else { Err(StoreError::Changed) }
 }
 
-/// Fails if the file no longer holds what it held when it was loaded.
-fn still(current: &Current) -> Result<(), StoreError> {
-    match Current::load(current.path()) {
-        Ok(now) if now.hash() == current.hash() => Ok(()),
-        Err(LoadError::Io(error)) => Err(error.into()),
-        Ok(_)
-        | Err(
-            LoadError::Missing | LoadError::Folder | LoadError::Special(_) | LoadError::TooLarge,
-        ) => Err(StoreError::Changed),
+fn changed_or(error: LoadError) -> StoreError {
+    match error {
+        LoadError::Io(error) => error.into(),
+        LoadError::Missing | LoadError::Folder | LoadError::Special(_) | LoadError::TooLarge => {
+            StoreError::Changed
+        }
     }
-}
-
-fn folder_of(path: &Path) -> io::Result<&Path> {
-    path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+
+    use crow_core::file_views::FileViews;
+
     use super::*;
+
+    fn loaded(path: &Path) -> Current {
+        Current::load(&AllowedPath::any(path), &FileViews::default()).unwrap()
+    }
+
+    fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
 
     #[test]
     fn a_file_that_appeared_or_changed_meanwhile_is_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        let absent = Current::load(&path).unwrap();
+        let (_folder, root) = folder();
+        let path = root.join("a");
+        let absent = loaded(&path);
         fs::write(&path, "theirs").unwrap();
         assert!(matches!(store(&absent, b"ours"), Err(StoreError::Changed)));
-        let present = Current::load(&path).unwrap();
+        let present = loaded(&path);
         fs::write(&path, "theirs again").unwrap();
         assert!(matches!(store(&present, b"ours"), Err(StoreError::Changed)));
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs again");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(root).unwrap().count(), 1);
     }
 
     #[test]
     fn a_file_that_vanished_meanwhile_is_not_made_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
+        let (_folder, root) = folder();
+        let path = root.join("a");
         fs::write(&path, "x").unwrap();
-        let present = Current::load(&path).unwrap();
+        let present = loaded(&path);
         fs::remove_file(&path).unwrap();
         assert!(matches!(store(&present, b"y"), Err(StoreError::Io(_))));
         assert!(!path.exists());
     }
 
     #[test]
+    fn a_pinned_file_with_another_name_is_not_written_in_place() {
+        let (_folder, root) = folder();
+        let (hook, path) = (root.join("hook"), root.join("notes"));
+        fs::write(&hook, "theirs").unwrap();
+        fs::hard_link(&hook, &path).unwrap();
+        let current = loaded(&path);
+        assert!(matches!(overwrite(&current, b"ours"), Err(StoreError::Linked(1))));
+        assert_eq!(fs::read_to_string(&hook).unwrap(), "theirs");
+        store(&current, b"ours").unwrap();
+        assert_eq!(fs::read_to_string(&hook).unwrap(), "theirs");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours");
+    }
+
+    #[test]
     fn a_pinned_file_is_written_in_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
+        let (_folder, root) = folder();
+        let path = root.join("a");
         fs::write(&path, "a longer text").unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
-        let current = Current::load(&path).unwrap();
+        let current = loaded(&path);
         overwrite(&current, b"short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
         assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+    }
+
+    #[test]
+    fn a_file_with_other_names_is_not_written_in_place() {
+        let (_folder, root) = folder();
+        let path = root.join("a");
+        fs::write(&path, "old").unwrap();
+        fs::hard_link(&path, root.join("b")).unwrap();
+        assert!(matches!(overwrite(&loaded(&path), b"new"), Err(StoreError::Linked(1))));
+        assert_eq!(fs::read(root.join("b")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_change_is_stored_in_the_folder_that_was_loaded_from_wherever_that_is_now() {
+        let (_folder, root) = folder();
+        fs::create_dir_all(root.join("d")).unwrap();
+        fs::create_dir_all(root.join("out")).unwrap();
+        fs::write(root.join("d/a"), "old").unwrap();
+        fs::write(root.join("out/a"), "old").unwrap();
+        let (present, absent) = (loaded(&root.join("d/a")), loaded(&root.join("d/x/new")));
+        fs::rename(root.join("d"), root.join("moved")).unwrap();
+        std::os::unix::fs::symlink("out", root.join("d")).unwrap();
+        store(&present, b"new").unwrap();
+        store(&absent, b"new").unwrap();
+        assert_eq!(fs::read(root.join("moved/a")).unwrap(), b"new");
+        assert_eq!(fs::read(root.join("moved/x/new")).unwrap(), b"new");
+        assert_eq!(fs::read(root.join("out/a")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(root.join("out")).unwrap().count(), 1);
     }
 }

@@ -4,16 +4,17 @@ use std::{
     collections::{HashSet, VecDeque},
     ffi::OsString,
     fmt::Write as _,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use crow_core::tool::{ToolContext, ToolResult};
+use crow_fs::{Directory, EntryKind};
 
 use crate::{
     file::missing,
-    paths::{escape, explain, shown},
-    search::walker,
+    paths::{AllowedPath, escape, explain, open_folder, shown},
+    search::{WithheldFiles, walker},
 };
 
 /// How many entries are shown.
@@ -40,6 +41,7 @@ struct Entry {
 /// A folder and the entries of it that are shown.
 #[derive(Debug)]
 struct Folder {
+    /// Below the folder that is listed.
     path: PathBuf,
     depth: usize,
     /// How many entries it has, or the error of looking.
@@ -54,18 +56,20 @@ struct Shown {
     folder: Option<usize>,
 }
 
-/// Lists the folder at a resolved path.
-pub(crate) fn list(path: &Path, depth: usize, ctx: &ToolContext) -> ToolResult {
+/// Lists the folder that a call may read.
+pub(crate) fn list(path: &AllowedPath, depth: usize, ctx: &ToolContext) -> ToolResult {
     let name = shown(path, ctx);
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => return ToolResult::failure(format!("{name} is a file; use read_file")),
+    let root = match open_folder(path) {
+        Ok(root) => root,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return ToolResult::failure(format!("{name} is a file; use read_file"));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return ToolResult::failure(missing(path, ctx));
         }
         Err(error) => return ToolResult::failure(explain(&name, &error)),
-    }
-    match tree(path, depth, ctx) {
+    };
+    match tree(&root, path, depth, ctx) {
         Some(folders) => {
             let mut output = String::new();
             if let Some(root) = folders.first() {
@@ -79,9 +83,10 @@ pub(crate) fn list(path: &Path, depth: usize, ctx: &ToolContext) -> ToolResult {
 }
 
 /// Opens folders level by level until enough entries are found. Nothing is returned if the call is cancelled.
-fn tree(path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
+fn tree(root: &Directory, path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
     let folder = |path: PathBuf, depth| Folder { path, depth, total: Ok(0), shown: Vec::new() };
-    let mut folders = vec![folder(path.to_owned(), 1)];
+    let mut folders = vec![folder(PathBuf::from("."), 1)];
+    let withheld = WithheldFiles::below(path, ctx);
     let mut waiting = VecDeque::from([0]);
     let mut left = MAX_ENTRIES;
     while let Some(index) = waiting.pop_front() {
@@ -90,12 +95,14 @@ fn tree(path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
         }
         let next = folders.len();
         let Some(current) = folders.get_mut(index) else { break };
+        let held = root.open_beneath(&current.path);
         if current.depth > depth || left == 0 {
-            let entries = fs::read_dir(&current.path).map(|it| it.take(MAX_LOOKED_AT).count());
-            current.total = entries.map_err(|error| explain("it", &error));
+            let entries = held.and_then(|held| held.entries(MAX_LOOKED_AT));
+            current.total = entries.map(|entries| entries.len()).map_err(|e| explain("it", &e));
             continue;
         }
-        let entries = match entries(&current.path) {
+        let entries = held.and_then(|held| entries(&held, &path.join(&current.path), &withheld));
+        let entries = match entries {
             Ok(entries) => entries,
             Err(error) => {
                 current.total = Err(explain("it", &error));
@@ -119,41 +126,34 @@ fn tree(path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
     Some(folders)
 }
 
-/// The entries of a folder, folders first, each kind in order of name.
-fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
-    let visible: HashSet<OsString> = walker(folder)
+/// The entries of a folder, folders first, each kind in order of name. By its path it is only asked which are ignored.
+fn entries(folder: &Directory, path: &Path, withheld: &WithheldFiles) -> io::Result<Vec<Entry>> {
+    let visible: HashSet<OsString> = walker(path, withheld)
         .max_depth(Some(1))
         .build()
         .filter_map(Result::ok)
         .take(MAX_LOOKED_AT + 1)
         .map(|entry| entry.file_name().to_owned())
         .collect();
-    // What vanishes meanwhile is left out.
-    let mut entries: Vec<Entry> = fs::read_dir(folder)?
-        .take(MAX_LOOKED_AT)
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let (name, kind) = (entry.file_name(), kind(&entry).ok()?);
-            Some(Entry { is_ignored: !visible.contains(&name), name, kind })
-        })
-        .collect();
+    let mut entries = Vec::new();
+    for (name, kind) in folder.entries(MAX_LOOKED_AT)? {
+        let kind = match kind {
+            EntryKind::Directory => Kind::Folder,
+            EntryKind::File => Kind::File,
+            EntryKind::Special => Kind::Special,
+            EntryKind::Symlink => match folder.read_link(&name) {
+                Ok(target) => Kind::Link(target),
+                // It vanished meanwhile.
+                Err(_) => continue,
+            },
+        };
+        let name = name.as_os_str().to_owned();
+        entries.push(Entry { is_ignored: !visible.contains(&name), name, kind });
+    }
     let rank = |entry: &Entry| entry.kind != Kind::Folder;
     entries
         .sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(&other.name)));
     Ok(entries)
-}
-
-fn kind(entry: &fs::DirEntry) -> io::Result<Kind> {
-    let kind = entry.file_type()?;
-    Ok(if kind.is_dir() {
-        Kind::Folder
-    } else if kind.is_file() {
-        Kind::File
-    } else if kind.is_symlink() {
-        Kind::Link(fs::read_link(entry.path())?)
-    } else {
-        Kind::Special
-    })
 }
 
 fn write_folder(output: &mut String, folders: &[Folder], index: usize, indent: usize) {

@@ -25,9 +25,9 @@ use super::{
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::{LoadError, MAX_WHOLE, Text, load, missing, open},
+    file::{LoadError, MAX_WHOLE, OpenFile, Text, load_opened, missing, open_any},
     list_directory,
-    paths::{self, explain, shown},
+    paths::{self, AllowedPath, explain, shown},
 };
 
 /// How a PDF file begins.
@@ -107,12 +107,15 @@ fn wanted(input: &Input) -> Result<Wanted, String> {
     }
 }
 
-fn read(path: &Path, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
-    match open(path) {
-        Ok((file, metadata)) if metadata.len() > MAX_WHOLE => {
-            read_large(path, file, metadata.len(), wanted, ctx)
+fn read(path: &AllowedPath, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+    match open_any(path) {
+        Ok(OpenFile { file, metadata }) if metadata.size > MAX_WHOLE => {
+            match path.check(metadata.identity) {
+                Ok(()) => read_large(path, file, metadata.size, wanted, ctx),
+                Err(error) => unreadable(path, &error.into(), ctx),
+            }
         }
-        Ok(_) => match load(path) {
+        Ok(open) => match load_opened(path, open, &ctx.file_views) {
             Ok(bytes) => read_whole(path, &bytes, wanted, ctx),
             Err(error) => unreadable(path, &error, ctx),
         },

@@ -4,8 +4,9 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     fmt::Write as _,
+    io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -19,12 +20,13 @@ use serde::Deserialize;
 use super::{
     files::Pattern,
     stop::Stop,
-    walk::{Ignored, files, first_ignored},
+    walk::{HeldRoot, Ignored, files, first_ignored},
+    withheld::WithheldFiles,
 };
 use crate::{
     blocking::blocking_until_cancelled,
     file::missing,
-    paths::{self, here, shown},
+    paths::{self, AllowedPath, explain, here, open_folder, shown},
 };
 
 /// How many files are listed.
@@ -102,27 +104,26 @@ async fn find_planned(
 }
 
 /// The newest files first; of the same time, in order of path.
-type Found = (SystemTime, Reverse<PathBuf>);
+type Found = ((i64, i64), Reverse<PathBuf>);
 
-fn find(root: &Path, pattern: &Pattern, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
-    if !root.is_dir() {
-        return Err(ToolError::Model(if root.exists() {
-            format!("{} is a file; give a folder", shown(root, ctx))
-        } else {
-            missing(root, ctx)
-        }));
-    }
+fn find(root: &AllowedPath, pattern: &Pattern, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+    let mut held = match open_folder(root) {
+        Ok(held) => HeldRoot::new(root, held),
+        Err(error) => return Err(ToolError::Model(unsearchable(root, &error, ctx))),
+    };
     let matches = |entry: &DirEntry| {
         entry.path().strip_prefix(root).is_ok_and(|relative| pattern.matches(relative))
     };
     let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
     let mut newest: BinaryHeap<Reverse<Found>> = BinaryHeap::new();
     let mut total = 0_usize;
-    for entry in files(root, Ignored::Left, &stop).filter(matches) {
+    let withheld = WithheldFiles::below(root, ctx);
+    for entry in files(root, &withheld, Ignored::Left, &stop).filter(matches) {
+        let path = entry.into_path();
+        // The walk lists by name: what is not in the folder without a link on the way was put there meanwhile.
+        let Ok(metadata) = held.metadata(&path) else { continue };
         total += 1;
-        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-        let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
-        newest.push(Reverse((modified, Reverse(entry.into_path()))));
+        newest.push(Reverse((metadata.modified, Reverse(path))));
         if newest.len() > MAX_FILES {
             newest.pop();
         }
@@ -147,14 +148,32 @@ fn find(root: &Path, pattern: &Pattern, ctx: &ToolContext) -> Result<ToolResult,
             TIME_LIMIT.as_secs()
         );
     } else if total == 0 {
-        output = nothing(root, matches, ctx);
+        let mut is_in_folder = |entry: &DirEntry| held.metadata(entry.path()).is_ok();
+        let matches = |entry: &DirEntry| matches(entry) && is_in_folder(entry);
+        output = nothing(root, &withheld, matches, ctx);
     }
     Ok(ToolResult::success(output))
 }
 
-fn nothing(root: &Path, matches: impl FnMut(&DirEntry) -> bool, ctx: &ToolContext) -> String {
+fn unsearchable(root: &AllowedPath, error: &io::Error, ctx: &ToolContext) -> String {
+    let name = shown(root, ctx);
+    if error.kind() == io::ErrorKind::NotADirectory {
+        format!("{name} is a file; give a folder")
+    } else if error.kind() == io::ErrorKind::NotFound {
+        missing(root, ctx)
+    } else {
+        explain(&name, error)
+    }
+}
+
+fn nothing(
+    root: &Path,
+    withheld: &WithheldFiles,
+    matches: impl FnMut(&DirEntry) -> bool,
+    ctx: &ToolContext,
+) -> String {
     let stop = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
-    match first_ignored(root, &stop, matches) {
+    match first_ignored(root, withheld, &stop, matches) {
         Some(path) => format!(
             "No files match, except ignored ones such as {}; begin the pattern with their folder to find them.",
             shown(&path, ctx)

@@ -5,7 +5,9 @@ mod glob;
 mod grep;
 mod stop;
 mod walk;
+mod withheld;
 
 pub(crate) use glob::Glob;
 pub(crate) use grep::Grep;
 pub(crate) use walk::walker;
+pub(crate) use withheld::WithheldFiles;

@@ -1,10 +1,14 @@
 //! The one way in which tools walk through folders.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
+use crow_fs::{Directory, EntryMetadata, EntryName};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::stop::Stop;
+use super::{stop::Stop, withheld::WithheldFiles};
 
 /// How many files are looked at to find out whether only ignored ones match.
 const MAX_IGNORED: usize = 20_000;
@@ -18,10 +22,46 @@ pub(super) enum Ignored {
     Found,
 }
 
+/// The root of a walk, held by descriptor. The walk itself goes by path, so a folder that is exchanged meanwhile can lead it
+/// astray; everything that it finds is looked up beneath this descriptor, without following a link.
+#[derive(Debug)]
+pub(super) struct HeldRoot {
+    path: PathBuf,
+    directory: Directory,
+    /// The folder of the last file: a walk goes through folder after folder.
+    last: Option<(PathBuf, Directory)>,
+}
+
+impl HeldRoot {
+    pub(super) fn new(path: &Path, directory: Directory) -> Self {
+        Self { path: path.to_owned(), directory, last: None }
+    }
+
+    /// Returns what is at a path that the walk found.
+    pub(super) fn metadata(&mut self, path: &Path) -> io::Result<EntryMetadata> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let name = EntryName::new(name)?;
+        if let Some((folder, directory)) = &self.last
+            && folder == parent
+        {
+            return directory.metadata(&name);
+        }
+        let relative = parent.strip_prefix(&self.path).map_err(io::Error::other)?;
+        let directory = self.directory.open_beneath(&Path::new(".").join(relative))?;
+        let metadata = directory.metadata(&name)?;
+        self.last = Some((parent.to_owned(), directory));
+        Ok(metadata)
+    }
+}
+
 /// Prepares a walk: hidden files too, ignored ones not (with or without git), never into `.git`, never through
-/// symbolic links, always in the same order. A folder that is named itself is walked even if it is ignored.
-pub(crate) fn walker(root: &Path) -> WalkBuilder {
+/// symbolic links, never into what is hidden from commands, always in the same order. A folder that is named itself is
+/// walked even if it is ignored.
+pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
     let mut walker = WalkBuilder::new(root);
+    let withheld = withheld.clone();
     walker
         .hidden(false)
         .require_git(false)
@@ -29,17 +69,20 @@ pub(crate) fn walker(root: &Path) -> WalkBuilder {
         .git_global(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
-        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+        .filter_entry(move |entry| {
+            entry.depth() == 0 || entry.file_name() != ".git" && !withheld.is_hidden(entry.path())
+        });
     walker
 }
 
 /// Walks through the files below `root`, until it is time to stop.
 pub(super) fn files<'a>(
     root: &Path,
+    withheld: &WithheldFiles,
     ignored: Ignored,
     stop: &'a Stop,
-) -> impl Iterator<Item = DirEntry> + 'a {
-    let mut walker = walker(root);
+) -> impl Iterator<Item = DirEntry> + use<'a> {
+    let mut walker = walker(root, withheld);
     if ignored == Ignored::Found {
         walker.ignore(false).git_ignore(false).git_exclude(false).parents(false);
     }
@@ -53,12 +96,13 @@ pub(super) fn files<'a>(
 /// Finds the first ignored file that matches, for a search that found nothing else.
 pub(super) fn first_ignored(
     root: &Path,
+    withheld: &WithheldFiles,
     stop: &Stop,
     mut matches: impl FnMut(&DirEntry) -> bool,
 ) -> Option<PathBuf> {
     // Both walks have the same order, so what only the wider one comes across is ignored.
-    let mut left = files(root, Ignored::Left, stop).peekable();
-    files(root, Ignored::Found, stop)
+    let mut left = files(root, withheld, Ignored::Left, stop).peekable();
+    files(root, withheld, Ignored::Found, stop)
         .filter(|entry| left.next_if(|other| other.path() == entry.path()).is_none())
         .take(MAX_IGNORED)
         .find(|entry| matches(entry))

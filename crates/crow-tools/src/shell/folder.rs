@@ -64,10 +64,16 @@ impl Start {
     }
 }
 
+/// How long what a shell wrote may be: a path and a line end.
+const MAX_WRITTEN: u64 = 8 * 1024;
+
 /// Where a command's shell writes the folder it ends in.
 #[derive(Debug)]
 pub(super) struct Keeper {
     file: PathBuf,
+    /// The same with its folder resolved. Commands write there, too: what they put in its place is neither followed nor
+    /// waited for.
+    resolved: PathBuf,
 }
 
 impl Keeper {
@@ -78,13 +84,14 @@ impl Keeper {
         ctx: &ToolContext,
     ) -> Option<Self> {
         let file = file.filter(|_| line.may_change_folder())?;
-        let folder = file.parent()?.to_owned();
+        let (folder, name) = (file.parent()?.to_owned(), file.file_name()?.to_owned());
         let work = move || {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(&folder)?;
+            let resolved = fs::canonicalize(folder)?.join(name);
             // A call before this one may have had its id, and have been cut off before this was read.
-            match fs::remove_file(&file) {
+            match crow_fs::remove_file(&resolved) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                Ok(()) | Err(_) => Ok(Self { file }),
+                Ok(()) | Err(_) => Ok(Self { file, resolved }),
             }
         };
         blocking_until_cancelled(ctx, work).await.ok()?.ok()
@@ -99,8 +106,9 @@ impl Keeper {
     /// Returns the folder that the command ended in, if it is known and is still there.
     pub(super) async fn take(self, ctx: &ToolContext) -> Option<PathBuf> {
         let work = move || -> io::Result<PathBuf> {
-            let text = fs::read_to_string(&self.file)?;
-            fs::remove_file(&self.file)?;
+            let written = crow_fs::read_bounded(&self.resolved, MAX_WRITTEN);
+            crow_fs::remove_file(&self.resolved)?;
+            let text = String::from_utf8(written?).map_err(io::Error::other)?;
             let path = Path::new(text.strip_suffix('\n').unwrap_or(&text)).canonicalize()?;
             if path.is_dir() { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
         };

@@ -25,6 +25,9 @@ const SIGNS: [&str; 9] = [
 const HINT: &str = "\n[if the sandbox was in the way: commands change files of the project and of /tmp alone, not those \
      that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
      loopback; tell the user what you need]";
+/// How protected files are changed all the same.
+const ASKED: &str =
+    "a call of write_file for it is asked about, and refused where nobody can be asked";
 /// How many hosts that a command could not reach are named.
 const TOLD_HOSTS: usize = 5;
 
@@ -71,7 +74,7 @@ fn told_of(PutAside { path, kept, original }: &PutAside, ctx: &ToolContext) -> S
     let path = shown(path, ctx);
     match (original, kept) {
         (Original::Absent, Some(kept)) => format!(
-            "\n[{path} can start programs, so the sandbox moved it away, to {}; use write_file for it, which asks the user]",
+            "\n[{path} can start programs, so the sandbox moved it away, to {}; {ASKED}]",
             kept.display()
         ),
         (Original::Absent, None) => format!(
@@ -81,7 +84,7 @@ fn told_of(PutAside { path, kept, original }: &PutAside, ctx: &ToolContext) -> S
             let kept = kept.as_ref();
             let kept = kept.map(|kept| format!("; what it became is in {}", kept.display()));
             format!(
-                "\n[{path} can start programs, so the sandbox put it back as it was{}; use write_file for it, which asks the user]",
+                "\n[{path} can start programs, so the sandbox put it back as it was{}; {ASKED}]",
                 kept.unwrap_or_default()
             )
         }

@@ -73,6 +73,7 @@ impl Bench {
             workspace: Workspace::new(root),
             scratch: Some(folder.path().join("scratch")),
             temp: None,
+            places: std::sync::Arc::default(),
             file_views: FileViews::default(),
             todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,

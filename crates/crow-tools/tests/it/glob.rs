@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crow_core::tool::{Access, Effects, PathEffect};
+use crow_core::tool::Subject;
 use serde_json::json;
 
 use crate::bench::Bench;
@@ -79,8 +79,7 @@ async fn the_plan_names_the_folder_where_the_search_begins() {
     std::fs::create_dir(&root).unwrap();
     for pattern in [format!("{}/**/*.rs", root.display()), "../other/*.rs".to_owned()] {
         let plan = bench.plan("glob", &json!({"pattern": pattern})).await.unwrap();
-        let effect = PathEffect { path: root.clone(), access: Access::Read };
-        assert_eq!(plan.effects, Effects::Paths(vec![effect]), "{pattern}");
+        assert_eq!(plan.subject, Subject::Path(root.clone()), "{pattern}");
         assert_eq!(plan.title, format!("glob {pattern}"));
     }
 }

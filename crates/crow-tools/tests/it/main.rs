@@ -7,20 +7,26 @@ mod bash;
 mod bench;
 mod corpus;
 mod definitions;
+mod denials;
 mod edit_file;
 mod fuzz_corpus;
 mod glob;
+mod grants;
 mod grep;
 mod hostile;
 mod jobs;
 mod list_directory;
+mod outside;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod permission;
 #[cfg(feature = "pictures")]
 mod pictures;
 mod project;
+mod race;
 mod read_file;
+mod secrets;
 mod session;
 mod shell_folder;
+mod withheld;
 mod write_file;

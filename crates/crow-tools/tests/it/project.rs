@@ -87,6 +87,8 @@ impl Project {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x\n").unwrap();
         }
+        // As most projects have it, so that searches that heed it pass by the secrets.
+        fs::write(root.join(".gitignore"), ".env*\n!.env.example\n/certs/\n").unwrap();
         let workspace = Workspace::new(root.clone());
         Self { _folder: folder, root, workspace }
     }

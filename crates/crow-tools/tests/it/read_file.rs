@@ -177,7 +177,7 @@ async fn the_plan_names_the_real_path() {
     let plan = bench.plan("read_file", &json!({"path": "link/../link/a.txt"})).await.unwrap();
     assert_eq!(plan.title, "read link/../link/a.txt -> real/a.txt");
     assert_eq!(plan.subject, Subject::Path(path.clone()));
-    assert_eq!(plan.effects, Effects::Paths(vec![PathEffect { path, access: Access::Read }]));
+    assert_eq!(plan.effects, Effects::Paths(vec![PathEffect::new(path, Access::Read)]));
 }
 
 #[tokio::test]

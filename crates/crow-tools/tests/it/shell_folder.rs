@@ -1,6 +1,6 @@
 //! `bash`: the folder that a command ends in is where the next one starts. These run a real shell.
 
-use std::{fs, sync::atomic::Ordering};
+use std::{fs, sync::atomic::Ordering, time::Duration};
 
 use crow_core::{tool::ToolStatus, workspace::ShellFolder};
 use serde_json::json;
@@ -116,4 +116,17 @@ async fn a_command_that_cannot_move_is_run_as_it_is() {
     assert_eq!(specs[0].argv, ["bash", "-c", "true; ls"]);
     assert_eq!(specs[1].argv[4], "cd sub");
     assert_eq!(fs::read_dir(bench.ctx.scratch.as_ref().unwrap()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_command_puts_in_place_of_its_folder_file_is_neither_followed_nor_waited_for() {
+    let bench = bench();
+    let private = bench.outside("private");
+    fs::write(&private, format!("{}\n", bench.path("sub").display())).unwrap();
+    for place in ["ln -s \"$private\" \"$__crow_folder\"", "mkfifo \"$__crow_folder\""] {
+        let command = format!("cd sub; private='{}'; trap - EXIT; {place}", private.display());
+        let run = tokio::time::timeout(Duration::from_secs(30), output(&bench, &command));
+        assert_eq!(run.await.unwrap(), "(no output)\n[exit code 0]", "{place}");
+    }
+    assert!(private.exists());
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
 };
 
-use crow_core::tool::{Access, Effects, PathEffect, ToolStatus};
+use crow_core::tool::{Access, Effects, PathEffect, Subject, ToolStatus};
 use serde_json::json;
 
 use crate::bench::Bench;
@@ -91,7 +91,7 @@ async fn a_link_stays_a_link_and_its_target_is_written() {
     symlink("real.txt", bench.path("link.txt")).unwrap();
     let input = json!({"path": "link.txt", "content": "new"});
     let plan = bench.plan("write_file", &input).await.unwrap();
-    let effect = PathEffect { path: target, access: Access::Write };
+    let effect = PathEffect::new(target, Access::Write);
     assert_eq!(plan.effects, Effects::Paths(vec![effect]));
     bench.ok("read_file", json!({"path": "link.txt"})).await;
     bench.ok("write_file", input).await;
@@ -105,8 +105,7 @@ async fn a_link_to_nowhere_is_planned_and_written_at_its_target() {
     symlink("../out/new.txt", bench.path("link.txt")).unwrap();
     let input = json!({"path": "link.txt", "content": "new"});
     let plan = bench.plan("write_file", &input).await.unwrap();
-    let effect = PathEffect { path: bench.outside("out/new.txt"), access: Access::Write };
-    assert_eq!(plan.effects, Effects::Paths(vec![effect]));
+    assert_eq!(plan.subject, Subject::Path(bench.outside("out/new.txt")));
     bench.ok("write_file", input).await;
     assert_eq!(fs::read_to_string(bench.outside("out/new.txt")).unwrap(), "new");
     assert!(bench.path("link.txt").is_symlink());

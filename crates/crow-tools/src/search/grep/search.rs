@@ -1,6 +1,8 @@
 //! Searching many files: in the order of their paths, several at a time, no further than needed.
 
 use std::{
+    cell::RefCell,
+    io,
     num::NonZero,
     path::{Path, PathBuf},
     sync::{
@@ -10,6 +12,7 @@ use std::{
     thread,
 };
 
+use crow_fs::Directory;
 use grep_searcher::Searcher;
 use ignore::types::Types;
 
@@ -18,11 +21,15 @@ use super::{
         files::NameFilter,
         stop::{Stop, StoppableReader},
         walk::{Ignored, files},
+        withheld::WithheldFiles,
     },
     collect::{Collector, Hits, Wanted},
     query::Query,
 };
-use crate::file::open;
+use crate::{
+    file::{LoadError, OpenFile, open, open_entry},
+    paths::AllowedPath,
+};
 
 /// How many files are searched before it is asked whether there is enough: at least and at most this many, and fewer
 /// the more lines each of them may have.
@@ -37,12 +44,27 @@ const MAX_THREADS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Scope {
     /// A folder, or one file.
-    pub(super) root: PathBuf,
+    pub(super) root: AllowedPath,
+    /// The folder. The walk through it goes by path; what it finds is opened beneath this descriptor.
+    pub(super) folder: Option<Directory>,
     pub(super) names: NameFilter,
     pub(super) types: Option<Types>,
+    pub(super) withheld: WithheldFiles,
 }
 
 impl Scope {
+    /// Opens a file that the walk found.
+    fn open(&self, path: &Path) -> Result<OpenFile, LoadError> {
+        let relative = path.strip_prefix(&self.root).map_err(io::Error::other)?;
+        match &self.folder {
+            Some(folder) if !relative.as_os_str().is_empty() => {
+                let (directory, name) = folder.open_parent_beneath(relative)?;
+                open_entry(&directory, &name)
+            }
+            Some(_) | None => open(&self.root),
+        }
+    }
+
     /// Returns whether a file below the root is searched.
     pub(super) fn includes(&self, path: &Path) -> bool {
         let relative = path.strip_prefix(&self.root).unwrap_or(path);
@@ -63,6 +85,8 @@ pub(super) struct Found {
     pub(super) hits: Vec<Hits>,
     pub(super) binary: usize,
     pub(super) unreadable: usize,
+    /// Files that were not searched, because their names say that they hold keys.
+    pub(super) withheld: Vec<PathBuf>,
 }
 
 /// What came of one file.
@@ -82,14 +106,22 @@ pub(super) fn search(
     is_enough: impl Fn(&[Hits]) -> bool,
 ) -> Found {
     let mut found = Found::default();
-    let mut paths = files(&scope.root, Ignored::Left, stop)
+    let withheld = RefCell::new(Vec::new());
+    let mut paths = files(&scope.root, &scope.withheld, Ignored::Left, stop)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
         .map(ignore::DirEntry::into_path)
-        .filter(|path| scope.includes(path));
+        .filter(|path| scope.includes(path))
+        .filter(|path| {
+            let is_secret = scope.withheld.is_secret(path);
+            if is_secret {
+                withheld.borrow_mut().push(path.clone());
+            }
+            !is_secret
+        });
     let size = chunk_size(wanted);
     loop {
         let chunk: Vec<PathBuf> = paths.by_ref().take(size).collect();
-        for outcome in search_chunk(&chunk, query, wanted, stop) {
+        for outcome in search_chunk(scope, &chunk, query, wanted, stop) {
             match outcome {
                 Outcome::Hits(hits) => found.hits.push(hits),
                 Outcome::Binary => found.binary += 1,
@@ -98,6 +130,7 @@ pub(super) fn search(
             }
         }
         if chunk.len() < size || is_enough(&found.hits) || stop.is_due() {
+            found.withheld = withheld.take();
             return found;
         }
     }
@@ -112,12 +145,18 @@ fn chunk_size(wanted: Wanted) -> usize {
 }
 
 /// Returns whether a file has a match.
-pub(super) fn has_match(path: &Path, query: &Query, stop: &Stop) -> bool {
-    let outcome = search_file(&mut query.searcher(), path, query, Wanted::Whether, stop);
+pub(super) fn has_match(scope: &Scope, path: &Path, query: &Query, stop: &Stop) -> bool {
+    let outcome = search_file(&mut query.searcher(), scope, path, query, Wanted::Whether, stop);
     matches!(outcome, Outcome::Hits(_))
 }
 
-fn search_chunk(chunk: &[PathBuf], query: &Query, wanted: Wanted, stop: &Stop) -> Vec<Outcome> {
+fn search_chunk(
+    scope: &Scope,
+    chunk: &[PathBuf],
+    query: &Query,
+    wanted: Wanted,
+    stop: &Stop,
+) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::with_capacity(chunk.len()));
     let work = || {
@@ -126,15 +165,15 @@ fn search_chunk(chunk: &[PathBuf], query: &Query, wanted: Wanted, stop: &Stop) -
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = chunk.get(index) else { break };
-            own.push((index, search_file(&mut searcher, path, query, wanted, stop)));
+            own.push((index, search_file(&mut searcher, scope, path, query, wanted, stop)));
         }
         outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = threads.min(MAX_THREADS).min(chunk.len() / WORTH_A_THREAD);
-    thread::scope(|scope| {
+    thread::scope(|threads_of_chunk| {
         for _ in 1..threads {
-            scope.spawn(work);
+            threads_of_chunk.spawn(work);
         }
         work();
     });
@@ -145,12 +184,13 @@ fn search_chunk(chunk: &[PathBuf], query: &Query, wanted: Wanted, stop: &Stop) -
 
 fn search_file(
     searcher: &mut Searcher,
+    scope: &Scope,
     path: &Path,
     query: &Query,
     wanted: Wanted,
     stop: &Stop,
 ) -> Outcome {
-    let Ok((reader, _)) = open(path) else { return Outcome::Unreadable };
+    let Ok(OpenFile { file: reader, .. }) = scope.open(path) else { return Outcome::Unreadable };
     let mut collector = Collector::new(&query.matcher, wanted);
     let reader = StoppableReader { reader, stop };
     if searcher.search_reader(&query.matcher, reader, &mut collector).is_err() {

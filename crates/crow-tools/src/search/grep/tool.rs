@@ -1,17 +1,18 @@
 //! The tool `grep`.
 
-use std::{fmt::Write as _, path::Path, time::Duration};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::tool::{
     Access, CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool,
 };
+use crow_fs::Directory;
 use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::{files::NameFilter, stop::Stop, walk::first_ignored},
+    super::{files::NameFilter, stop::Stop, walk::first_ignored, withheld::WithheldFiles},
     collect::Wanted,
     query::{Options, Query},
     render::{self, Page},
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     blocking::blocking_until_cancelled,
     file::{LoadError, missing, open},
-    paths::{self, here, shown},
+    paths::{self, AllowedPath, here, open_folder, shown},
 };
 
 /// How many lines are shown without a limit.
@@ -33,6 +34,8 @@ const MAX_LIMIT: usize = 2000;
 const MAX_OFFSET: usize = 10_000;
 /// How many lines around a match can be asked for.
 const MAX_CONTEXT: usize = 50;
+/// How many files are named that were not searched.
+const MAX_WITHHELD: usize = 5;
 /// How long a search may take.
 const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// How long the look at ignored files may take.
@@ -177,13 +180,17 @@ async fn grep_planned(
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
     let root = paths::planned(&input.path, plan, ctx).await?;
-    let scope = Scope { root, names: input.names()?, types: input.types()? };
+    let withheld = WithheldFiles::below(&root, ctx);
+    let (names, types) = (input.names()?, input.types()?);
     let session = ctx.clone();
-    blocking_until_cancelled(ctx, move || grep(&input, &scope, &session)).await?
+    let work = move || {
+        let folder = open_root(&root, &session)?;
+        grep(&input, &Scope { root, folder, names, types, withheld }, &session)
+    };
+    blocking_until_cancelled(ctx, work).await?
 }
 
 fn grep(input: &Input, scope: &Scope, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
-    refuse_unsearchable(&scope.root, ctx)?;
     let (query, page) = (input.query()?, input.page());
     let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
     let needed = page.needed();
@@ -215,6 +222,9 @@ fn grep(input: &Input, scope: &Scope, ctx: &ToolContext) -> Result<ToolResult, T
             "[stopped after {seconds} s: not everything was searched; give a smaller folder]"
         );
     }
+    if !found.withheld.is_empty() {
+        let _ = writeln!(text, "{}", not_searched(&found.withheld, ctx));
+    }
     if found.unreadable > 0 {
         let _ = writeln!(text, "[{} files could not be searched]", found.unreadable);
     }
@@ -224,10 +234,28 @@ fn grep(input: &Input, scope: &Scope, ctx: &ToolContext) -> Result<ToolResult, T
     Ok(ToolResult::success(text))
 }
 
-fn refuse_unsearchable(root: &Path, ctx: &ToolContext) -> Result<(), ToolError> {
+/// Says which files were not searched because of their names, and how they are.
+fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
+    let mut names: Vec<String> =
+        withheld.iter().take(MAX_WITHHELD).map(|path| shown(path, ctx)).collect();
+    if withheld.len() > names.len() {
+        names.push(format!("{} more", withheld.len() - names.len()));
+    }
+    format!(
+        "[not searched, because their names say that they hold keys: {}; the path of one as `path` searches it, which may be asked about]",
+        names.join(", ")
+    )
+}
+
+/// Opens the folder that is searched; none if it is a file.
+fn open_root(root: &AllowedPath, ctx: &ToolContext) -> Result<Option<Directory>, ToolError> {
     let name = shown(root, ctx);
     match open(root) {
-        Ok(_) | Err(LoadError::Folder) => Ok(()),
+        Ok(_) => Ok(None),
+        Err(LoadError::Folder) => match open_folder(root) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) => Err(ToolError::Model(paths::explain(&name, &error))),
+        },
         Err(LoadError::Missing) => Err(ToolError::Model(missing(root, ctx))),
         Err(LoadError::Io(error)) => Err(ToolError::Model(paths::explain(&name, &error))),
         Err(error @ (LoadError::Special(_) | LoadError::TooLarge)) => {
@@ -246,11 +274,12 @@ fn nothing(scope: &Scope, query: &Query, found: &Found, stop: &Stop, ctx: &ToolC
         let _ = write!(text, " {} binary files were left out.", found.binary);
     }
     let hint = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
-    let ignored = (!stop.is_due() && scope.root.is_dir()).then(|| {
-        first_ignored(&scope.root, &hint, |entry| {
+    let ignored = (!stop.is_due() && scope.folder.is_some()).then(|| {
+        first_ignored(&scope.root, &scope.withheld, &hint, |entry| {
             entry.file_type().is_some_and(|kind| kind.is_file())
                 && scope.includes(entry.path())
-                && has_match(entry.path(), query, &hint)
+                && !scope.withheld.is_secret(entry.path())
+                && has_match(scope, entry.path(), query, &hint)
         })
     });
     if let Some(Some(path)) = ignored {

@@ -3,10 +3,17 @@
 //! Settings of a repository can name programs that even `git status` starts. So none of these commands is a read by
 //! itself: only where the kernel keeps what it starts from changing anything.
 
-use crow_core::tool::{Access, Depth, Extent, Touch};
+use std::path::Path;
+
+use crow_core::{
+    permission::is_secret_file,
+    tool::{Access, Depth, Extent, Touch, Word},
+};
 
 use super::{
     arguments::Argument,
+    git_options,
+    grants::{git_subcommand, is_harmless_git},
     line::Known,
     scene::{Follow, Scene},
 };
@@ -65,7 +72,13 @@ const IS_MORE: [&str; 16] = [
 ];
 
 /// Returns what git reads, if that is all it does.
-pub(super) fn git(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> Option<Known> {
+    let (at, subcommand) = git_subcommand(words.get(1..)?)?;
+    // Commands without a list of options have one of whole words.
+    let is_listed = git_options::table(subcommand).is_some();
+    if is_listed && !is_harmless_git(subcommand, words.get(at + 2..)?, scene) {
+        return None;
+    }
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let mut touches: Vec<Touch> = scene.touch(".", Access::Read, Depth::Below, Follow::Yes)?;
     let mut rest = words.as_slice();
@@ -88,7 +101,8 @@ pub(super) fn git(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
         let leads_out = word.split(['=', ':']).any(|part| part.starts_with(['/', '~']));
         let climbs = word.split(['/', ':', '=']).any(|part| part == "..");
         let is_script = *command == "grep" && (word.starts_with("-O") || word.starts_with("-f"));
-        is_option || word.starts_with("-O") || leads_out || climbs || is_script
+        let is_secret = word.split(['=', ':']).any(|part| is_secret_file(Path::new(part)));
+        is_option || word.starts_with("-O") || leads_out || climbs || is_script || is_secret
     };
     (!rest.iter().any(is_more) && only_reads(command, rest))
         .then_some(Known { touches, extent: Extent::HeldReads })

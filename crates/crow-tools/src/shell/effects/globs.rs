@@ -144,7 +144,7 @@ fn simple(pattern: &str) -> Option<Vec<char>> {
 }
 
 /// Matches with `*` and `?`, in time that is bounded by the product of the lengths.
-fn is_match(pattern: &[char], name: &[char]) -> bool {
+pub(super) fn is_match(pattern: &[char], name: &[char]) -> bool {
     let mut reached = vec![false; name.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;

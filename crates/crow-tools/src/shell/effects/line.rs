@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crow_core::{
+    permission::is_secret_file,
     tool::{CommandLine, CommandMeaning, Depth, Extent, SimpleCommand, Touch, Word},
     workspace::Workspace,
 };
@@ -11,9 +12,10 @@ use super::{
     arguments::{Argument, arguments},
     filters, find,
     folders::Folders,
-    git, readers,
+    git,
+    grants::{OptionsOf, options_of},
+    readers,
     scene::{Budget, Follow, Scene},
-    secrets::is_secret,
     switches, versions, writers,
 };
 use crate::shell::parse::{Notes, read_with_notes};
@@ -86,12 +88,12 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         };
         command.touches = known.touches;
         command.extent = known.extent;
-        let names_secret = command.touches.iter().any(|touch| is_secret(&touch.path))
+        let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
             || command
                 .redirects
                 .iter()
                 .filter_map(|redirect| redirect.path.as_ref())
-                .any(|path| is_secret(path));
+                .any(|path| is_secret_file(path));
         let is_wrapped = command
             .wrappers
             .iter()
@@ -146,7 +148,7 @@ fn of_program(
     let known = versions::version(name, arguments)
         .or_else(|| match name {
             "find" => find::find(arguments, scene),
-            "git" => git::git(arguments, scene),
+            "git" => git::git(arguments, &command.words, scene),
             _ => readers::read(name, arguments, &command.words, scene),
         })
         .or_else(|| {
@@ -158,11 +160,27 @@ fn of_program(
             }
         });
     let mut known = known.unwrap_or_else(|| {
-        // A program that reads what it is given reads anything if that is not known.
-        if readers::is_reader(name) && arguments.contains(&Argument::Unknown) {
-            Known::hidden()
-        } else {
-            switches::unknown(name, arguments, scene)
+        let words = command.words.get(1..).unwrap_or_default();
+        let is_reader = readers::is_reader(name);
+        if readers::has_wider_filter(name, arguments) {
+            return Known::hidden();
+        }
+        match options_of(name, words, scene) {
+            OptionsOf::Unknown => Known::hidden(),
+            // What a program reads that reads what it is given is not known.
+            OptionsOf::Harmless(_) | OptionsOf::Unlisted
+                if is_reader && arguments.contains(&Argument::Unknown) =>
+            {
+                Known::hidden()
+            }
+            OptionsOf::Harmless(written) => {
+                let mut known = switches::unknown(name, arguments, scene);
+                known.touches.extend(written);
+                known
+            }
+            // One of the options of a program that else only reads is not known: it may write or start something.
+            OptionsOf::Unlisted if is_reader => Known::hidden(),
+            OptionsOf::Unlisted => switches::unknown(name, arguments, scene),
         }
     });
     if program.contains('/') {

@@ -129,7 +129,7 @@ pub(super) const READERS: [Reader; 51] = [
     reader("tac", Operands::Files, "br", "s", ""),
     reader("rev", Operands::Files, "", "", ""),
     reader("paste", Operands::Files, "sz", "d", "--serial --delimiters"),
-    reader("column", Operands::Files, "tx", "s", "--table --separator"),
+    reader("column", Operands::Files, "tx", "so", "--table --separator --output-separator"),
     reader("fold", Operands::Files, "bs", "w", "--width --spaces"),
     reader("fmt", Operands::Files, "cstu", "w", "--width"),
     reader("expand", Operands::Files, "i", "t", "--tabs"),
@@ -238,14 +238,14 @@ pub(super) const READERS: [Reader; 51] = [
     reader("numfmt", Operands::OneFile, "z", "d", "--to --from --field --suffix --format --header"),
 ];
 
-const GREP_LONG: &str = "--after-context --basic-regexp --before-context --binary-files --byte-offset --color \
+pub(super) const GREP_LONG: &str = "--after-context --basic-regexp --before-context --binary-files --byte-offset --color \
 --colour --context --count --exclude --exclude-dir --extended-regexp \
 --files-with-matches --files-without-match --fixed-strings --ignore-case --include \
 --invert-match --label --line-buffered --line-number --line-regexp --max-count \
 --no-filename --no-ignore-case --no-messages --null --only-matching --perl-regexp \
 --quiet --recursive --regexp --silent --text --with-filename --word-regexp";
 
-const RG_LONG: &str = "--after-context --before-context --case-sensitive --color --colors --column \
+pub(super) const RG_LONG: &str = "--after-context --before-context --case-sensitive --color --colors --column \
 --context --count --count-matches --encoding --files --files-with-matches \
 --files-without-match --fixed-strings --glob --heading --hidden --iglob \
 --ignore-case --invert-match --json --line-number --line-regexp --max-columns \

@@ -8,6 +8,8 @@ use super::{
     options::Given,
     reader_table::{INERT, Operands, READERS},
     scene::{Follow, Scene},
+    scripts::Language,
+    secret_search::add_secret,
 };
 
 /// Returns what a program reads, if that is all it does.
@@ -25,12 +27,20 @@ pub(super) fn read(
     }
     let reader = READERS.iter().find(|reader| reader.name == name)?;
     let given = reader.options.read(arguments)?;
-    files(reader.operands, &given, scene).map(Known::reads)
+    let mut touches = files(reader.operands, &given, scene)?;
+    add_secret(name, &given, &mut touches, scene)?;
+    Some(Known::reads(touches))
 }
 
 /// Returns whether a program reads the files that it is given.
 pub(super) fn is_reader(name: &str) -> bool {
-    name == "find" || READERS.iter().any(|reader| reader.name == name)
+    matches!(name, "find" | "date" | "hostname") || READERS.iter().any(|reader| reader.name == name)
+}
+
+/// Returns whether a filter of jq among the arguments shows the environment or takes in other files.
+pub(super) fn has_wider_filter(name: &str, arguments: &[Argument]) -> bool {
+    let mut texts = arguments.iter().filter_map(Argument::as_known);
+    name == "jq" && texts.any(|text| !Language::Jq.only_reads(text))
 }
 
 /// Those of which single words decide.

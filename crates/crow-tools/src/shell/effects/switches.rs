@@ -9,12 +9,11 @@ use super::{
     scene::{Follow, Scene},
 };
 
-/// Options that name programs, settings or code, by the programs that have them.
-const SWITCHES: [(&[&str], &[&str]); 13] = [
-    (&["cargo"], &["--config", "-Z"]),
-    (&["make", "gmake", "ninja"], &["--eval", "-E"]),
+/// Options that name programs, settings or code, by the programs that have them and no [table](super::option_table) of
+/// those that are harmless.
+const SWITCHES: [(&[&str], &[&str]); 4] = [
     (
-        &["npm", "pnpm", "yarn", "npx", "bun", "bunx"],
+        &["npx", "bunx"],
         &[
             "--script-shell",
             "--node-options",
@@ -24,20 +23,6 @@ const SWITCHES: [(&[&str], &[&str]); 13] = [
             "--userconfig",
             "--globalconfig",
             "--node-arg",
-        ],
-    ),
-    (&["pytest", "py.test"], &["-p", "--override-ini", "-o", "--pyargs", "--import-mode"]),
-    (
-        &["go"],
-        &[
-            "-exec",
-            "--exec",
-            "-toolexec",
-            "--toolexec",
-            "-vettool",
-            "--vettool",
-            "-overlay",
-            "--overlay",
         ],
     ),
     (
@@ -60,21 +45,6 @@ const SWITCHES: [(&[&str], &[&str]); 13] = [
             "-x",
         ],
     ),
-    (&["rg"], &["--pre", "--hostname-bin", "-z", "--search-zip"]),
-    (&["fd"], &["-x", "-X", "--exec", "--exec-batch"]),
-    (&["sort"], &["--compress-program", "-o", "--output", "--files0-from", "-T"]),
-    (
-        &["tar", "bsdtar"],
-        &[
-            "--to-command",
-            "--checkpoint-action",
-            "-I",
-            "--use-compress-program",
-            "-F",
-            "--info-script",
-            "--rsh-command",
-        ],
-    ),
     (
         &["node", "deno"],
         &[
@@ -87,20 +57,6 @@ const SWITCHES: [(&[&str], &[&str]); 13] = [
             "--eval",
             "-p",
             "--print",
-        ],
-    ),
-    (
-        &["tsc", "jest", "vitest", "eslint", "mocha", "prettier", "webpack", "vite"],
-        &[
-            "--rulesdir",
-            "--resolve-plugins-relative-to",
-            "--plugin",
-            "--require",
-            "-r",
-            "--globalSetup",
-            "--setupFiles",
-            "--runner",
-            "--testRunner",
         ],
     ),
     (&["rsync"], &["-e", "--rsh", "--rsync-path"]),
@@ -172,9 +128,6 @@ fn starts_another(name: &str, arguments: &[Argument]) -> bool {
     if matches!(name, "npx" | "bunx") {
         let at = own.iter().position(|word| !word.starts_with('-'));
         own.truncate(at.unwrap_or(own.len()));
-    }
-    if name == "cargo" && own.first().is_some_and(|word| word.starts_with('+')) {
-        return true;
     }
     if name == "git" {
         // Settings before the command were judged when the line was read, and `-c` after it means other things.

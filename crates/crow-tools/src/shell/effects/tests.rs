@@ -115,8 +115,10 @@ fn what_a_line_touches_is_resolved() {
         ("sed -i 's/a/b/w x' a.txt", "hidden"),
         ("sort -o s.txt a.txt", "w s.txt, r a.txt, anything"),
         ("dd if=a.txt of=link/x", "r a.txt, w ../out/x, anything"),
-        ("make -C link", "r ../out, anything"),
-        ("cargo test --manifest-path=../out/Cargo.toml", "r ../out/Cargo.toml, anything"),
+        ("make -C link", "hidden"),
+        ("make all -j4", "anything"),
+        ("cargo test --manifest-path=../out/Cargo.toml", "hidden"),
+        ("cargo test --target-dir=../out/t", "r ../out/t, w+ ../out/t, anything"),
         ("cargo test --config x", "hidden"),
         ("git status", "r+ ., held"),
         ("git -C link log", "r+ ../out, held"),
@@ -147,10 +149,10 @@ fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
         ("cd inner && cd ../.. && ls", "r sub/deep, r ../, r ., r ../, r ., r sub/deep"),
         ("cd -P inner && ls", "r sub/deep, r sub/deep"),
         ("cd ..; cat x", "r ../, r ../x"),
-        ("cd $X; cat a.txt", "hidden, anything"),
-        ("cd; cat a.txt", "hidden, anything"),
-        ("cd -; cat a.txt", "hidden, anything"),
-        ("for x in 1 2; do cat a.txt; cd ..; done", "anything, hidden"),
+        ("cd $X; cat a.txt", "hidden, hidden"),
+        ("cd; cat a.txt", "hidden, hidden"),
+        ("cd -; cat a.txt", "hidden, hidden"),
+        ("for x in 1 2; do cat a.txt; cd ..; done", "hidden, hidden"),
         ("sh -c 'cd sub'; cat ../a.txt", "anything, r sub, r a.txt, r ../a.txt"),
         ("pushd sub && cat b.txt", "r sub, anything, r sub/b.txt"),
         ("for f in a.txt sub/b.txt; do cat \"$f\"; done", "r a.txt, r sub/b.txt"),
@@ -187,4 +189,33 @@ fn a_line_that_leads_elsewhere_by_the_time_it_runs_is_noticed() {
     symlink("../out/secret", place.root.join("a.txt")).unwrap();
     symlink("../out/new", place.root.join("new.txt")).unwrap();
     assert_eq!(widened(), [true, true, true, false, false]);
+}
+
+#[test]
+fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
+    let place = place();
+    let outside = place.root.parent().unwrap().join("living");
+    for name in ["1", "2", "3"] {
+        fs::create_dir_all(outside.join(name)).unwrap();
+        fs::write(outside.join(name).join("state"), "").unwrap();
+    }
+    let plan = |text: &str| plan_command_line(text, &place.root, &place.workspace);
+    let (read, written) = (
+        format!("cat {}/*/state", outside.display()),
+        format!("touch {}/*/state", outside.display()),
+    );
+    let before = [plan(&read), plan(&written)];
+    let widened = || {
+        let now = [plan(&read), plan(&written)];
+        [0, 1].map(|at| is_widened(&before[at], &now[at], &place.workspace))
+    };
+    // One ends, another begins.
+    fs::remove_dir_all(outside.join("2")).unwrap();
+    fs::create_dir(outside.join("4")).unwrap();
+    fs::write(outside.join("4/state"), "").unwrap();
+    assert_eq!(widened(), [false, true]);
+    // A link that leads out of the folder is another file.
+    fs::create_dir(outside.join("5")).unwrap();
+    symlink("../../out/secret", outside.join("5/state")).unwrap();
+    assert_eq!(widened(), [true, true]);
 }

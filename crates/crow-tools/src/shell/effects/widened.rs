@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crow_core::{
-    tool::{Access, CommandLine, CommandMeaning, Extent, SimpleCommand},
+    tool::{Access, CommandLine, CommandMeaning, Extent, SimpleCommand, Word},
     workspace::Workspace,
 };
 
@@ -25,7 +25,10 @@ pub(in crate::shell) fn is_widened(
                         || places(now).any(|(access, path)| {
                             let is_known = places(before)
                                 .any(|(known, place)| known == access && path.starts_with(place));
-                            !(is_known || access == Access::Read && workspace.contains(path))
+                            let is_read = access == Access::Read;
+                            !(is_known
+                                || is_read && workspace.contains(path)
+                                || is_read && matches_again(before, path))
                         })
                 })
         }
@@ -33,6 +36,27 @@ pub(in crate::shell) fn is_widened(
         (CommandMeaning::Unclear(_), CommandMeaning::Commands(_))
         | (CommandMeaning::Commands(_), CommandMeaning::Unclear(_)) => true,
     }
+}
+
+/// Returns whether a file lies in a folder whose files a pattern of the command named before: in folders such as `/proc`
+/// files come and go all the time. What a link leads to lies elsewhere, and is not one of them.
+fn matches_again(before: &SimpleCommand, path: &Path) -> bool {
+    let patterns = before.words.iter().filter_map(|word| match word {
+        Word::Computed(text) => Some(text.as_str()),
+        Word::Literal(_) => None,
+    });
+    let folders = patterns.filter_map(|text| {
+        let (start, _) = text.split_at_checked(text.find(['*', '?', '['])?)?;
+        let (folder, _) = start.rsplit_once('/')?;
+        let is_plain =
+            !folder.is_empty() && !folder.contains(['$', '`', '"', '\'', '\\', '{', '~']);
+        (is_plain && folder.starts_with('/')).then(|| Path::new(folder))
+    });
+    folders.into_iter().any(|folder| {
+        let was_read = |place: &Path| place.starts_with(folder);
+        path.starts_with(folder)
+            && places(before).any(|(access, place)| access == Access::Read && was_read(place))
+    })
 }
 
 fn places(command: &SimpleCommand) -> impl Iterator<Item = (Access, &Path)> {

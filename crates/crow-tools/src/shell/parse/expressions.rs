@@ -6,28 +6,32 @@ use tree_sitter::Node;
 use super::{
     builtins,
     line::Unclear,
+    parameter::{Nodes, Operator, parameter_expansion},
     variables::{Reach, reach},
     walk::{Place, Walk, children, is_number},
 };
 
 impl Walk<'_, '_> {
+    /// The grammar is believed only where it ends an expansion at the place where the shells do.
     pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), Unclear> {
-        let body = self.text_of(node).trim_start_matches("${").trim_end_matches('}');
-        let kinds: Vec<&str> = children(node).iter().map(Node::kind).collect();
-        if body.starts_with('!') || kinds.contains(&"@") {
+        let start = node.start_byte();
+        let is_twice = |part: &Node<'_>| part.kind() == "@";
+        if self.text_of(node).starts_with("${!") || children(node).iter().any(is_twice) {
             return Err("a variable that is evaluated twice".into());
         }
-        let is_cut = |char: char| char.is_ascii_digit() || matches!(char, ':' | ' ' | '-');
-        if kinds.contains(&":")
-            && !body.split_once(':').is_some_and(|(_, cut)| cut.chars().all(is_cut))
-        {
-            return Err("arithmetic on more than numbers".into());
+        let inner: Nodes = substitutions(node)
+            .into_iter()
+            .map(|inner| (inner.start_byte() - start, inner.end_byte() - start))
+            .collect();
+        let expansion = parameter_expansion(self.text_from(start), &inner)
+            .ok_or("an expansion that shells may read in several ways")?;
+        if start + expansion.end != node.end_byte() {
+            return Err("an expansion whose end is not clear".into());
         }
-        if kinds.contains(&"=") || kinds.contains(&":=") {
-            let name = body.split(['=', ':']).next().unwrap_or_default();
-            return self.set(name);
+        match expansion.operator {
+            Operator::Value => Ok(()),
+            Operator::Assign => self.set(expansion.name),
         }
-        Ok(())
     }
 
     /// Notes that a variable is set for what comes after.
@@ -174,4 +178,17 @@ impl Walk<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The outermost substitutions and expansions in an expansion.
+fn substitutions(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut found = Vec::new();
+    let mut rest = children(node);
+    while let Some(part) = rest.pop() {
+        match part.kind() {
+            "command_substitution" | "expansion" | "arithmetic_expansion" => found.push(part),
+            _ => rest.extend(children(part)),
+        }
+    }
+    found
 }

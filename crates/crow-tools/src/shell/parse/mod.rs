@@ -7,12 +7,16 @@
 mod builtins;
 mod expressions;
 mod line;
+mod node_kinds;
 mod opaque;
+mod parameter;
 mod portable;
 mod redirects;
+mod shell_options;
 mod variables;
 mod walk;
 mod words;
+mod wrapper_table;
 mod wrappers;
 
 pub(crate) use line::{Notes, read_with_notes};

@@ -7,6 +7,7 @@ use tree_sitter::Node;
 
 use super::{
     line::{Reading, Unclear},
+    node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
     opaque, redirects,
     words::{is_whole_ansi_string, read_word},
     wrappers,
@@ -14,84 +15,6 @@ use super::{
 
 /// How deep substitutions and strings may lie in each other.
 const MAX_DEPTH: usize = 24;
-
-/// Kinds that only hold other nodes.
-const PLAIN: [&str; 31] = [
-    "program",
-    "list",
-    "pipeline",
-    "subshell",
-    "do_group",
-    "if_statement",
-    "elif_clause",
-    "else_clause",
-    "while_statement",
-    "case_statement",
-    "case_item",
-    "negated_command",
-    "variable_assignments",
-    "command_name",
-    "concatenation",
-    "string",
-    "number",
-    "simple_expansion",
-    "special_variable_name",
-    "variable_name",
-    "process_substitution",
-    "brace_expression",
-    "array",
-    "ternary_expression",
-    "postfix_expression",
-    "test_operator",
-    "heredoc_start",
-    "heredoc_end",
-    "file_descriptor",
-    "herestring_redirect",
-    "file_redirect",
-];
-
-/// Kinds that are one word of a command.
-const WORDS: [&str; 12] = [
-    "word",
-    "concatenation",
-    "string",
-    "raw_string",
-    "ansi_c_string",
-    "number",
-    "expansion",
-    "simple_expansion",
-    "command_substitution",
-    "process_substitution",
-    "arithmetic_expansion",
-    "brace_expression",
-];
-
-/// Kinds that may stand in arithmetic: a variable there is evaluated in its turn, and may run commands.
-const ARITHMETIC: [&str; 6] = [
-    "number",
-    "unary_expression",
-    "binary_expression",
-    "ternary_expression",
-    "parenthesized_expression",
-    "arithmetic_expansion",
-];
-
-/// Kinds in which a comment may stand between statements.
-const COMMENTED: [&str; 13] = [
-    "program",
-    "list",
-    "pipeline",
-    "subshell",
-    "compound_statement",
-    "do_group",
-    "if_statement",
-    "elif_clause",
-    "else_clause",
-    "while_statement",
-    "for_statement",
-    "case_statement",
-    "case_item",
-];
 
 /// What a node lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +96,10 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         self.text.get(start..end).unwrap_or_default()
     }
 
+    pub(super) fn text_from(&self, start: usize) -> &'text str {
+        self.slice(start, self.text.len())
+    }
+
     pub(super) fn text_of(&self, node: Node<'_>) -> &'text str {
         self.slice(node.start_byte(), node.end_byte())
     }
@@ -212,7 +139,8 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             "file_descriptor" => is_number(text),
             "heredoc_body" => self.is_raw(node) || opaque::is_inert(text),
             _ if !node.is_named() => true,
-            _ => opaque::is_inert(text),
+            kind if TEXTS.contains(&kind) => opaque::is_inert(text),
+            _ => false,
         };
         if is_understood { Ok(()) } else { Err("a piece of text that may hide a command".into()) }
     }

@@ -6,148 +6,10 @@ use super::{
     builtins::{git, printf, set, sets_variables, test, wait},
     line::{Reading, Unclear},
     portable::needs_bash,
+    shell_options::{ShellScript, shell_script, sourced},
     variables::{Reach, reach},
+    wrapper_table::{ENV, OPAQUE, Options, RESERVED, SSH, STARTERS, SUDO, TRANSPARENT, XARGS},
 };
-
-/// How a command that starts another one takes its options.
-struct Options {
-    /// Options of one letter without a value.
-    flags: &'static str,
-    /// Options of one letter with a value.
-    valued: &'static str,
-    /// Long options without a value or with one after `=`.
-    long: &'static [&'static str],
-}
-
-/// A command that becomes another one, which is all that is to be judged.
-struct Transparent {
-    name: &'static str,
-    options: Options,
-    /// Words between the options and the command.
-    operands: usize,
-}
-
-const fn transparent(
-    name: &'static str,
-    flags: &'static str,
-    valued: &'static str,
-    long: &'static [&'static str],
-    operands: usize,
-) -> Transparent {
-    Transparent { name, options: Options { flags, valued, long }, operands }
-}
-
-const TRANSPARENT: [Transparent; 10] = [
-    transparent("command", "p", "", &[], 0),
-    transparent("builtin", "", "", &[], 0),
-    transparent("exec", "cl", "a", &[], 0),
-    transparent("time", "p", "", &[], 0),
-    transparent("nohup", "", "", &[], 0),
-    transparent("setsid", "cfw", "", &["--ctty", "--fork", "--wait"], 0),
-    transparent("nice", "0123456789", "n", &["--adjustment"], 0),
-    transparent("ionice", "t", "cn", &["--class", "--classdata", "--ignore"], 0),
-    transparent(
-        "timeout",
-        "v",
-        "ks",
-        &["--preserve-status", "--foreground", "--verbose", "--kill-after", "--signal"],
-        1,
-    ),
-    transparent("stdbuf", "", "ioe", &["--input", "--output", "--error"], 0),
-];
-
-const ENV: Options =
-    Options { flags: "i0", valued: "u", long: &["--ignore-environment", "--unset", "--null"] };
-const SUDO: Options = Options {
-    flags: "AbEHknPSN",
-    valued: "ugpCT",
-    long: &["--non-interactive", "--preserve-env", "--set-home", "--user", "--group"],
-};
-const XARGS: Options = Options {
-    flags: "0rtpxo",
-    valued: "adELnPsI",
-    long: &[
-        "--null",
-        "--no-run-if-empty",
-        "--verbose",
-        "--interactive",
-        "--max-args",
-        "--max-procs",
-        "--max-lines",
-        "--max-chars",
-        "--delimiter",
-        "--arg-file",
-        "--replace",
-        "--exit",
-    ],
-};
-const SSH: Options = Options { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
-const SHELL: Options = Options {
-    flags: "euxlvf",
-    valued: "",
-    long: &["--login", "--norc", "--noprofile", "--posix", "--version", "--help"],
-};
-
-/// Commands that change what later words mean, or that start others in ways that are not read.
-const OPAQUE: [&str; 45] = [
-    "alias",
-    "unalias",
-    "shopt",
-    "enable",
-    "hash",
-    "coproc",
-    "let",
-    "declare",
-    "typeset",
-    "export",
-    "readonly",
-    "local",
-    "complete",
-    "compgen",
-    "bind",
-    "fc",
-    "parallel",
-    "watch",
-    "entr",
-    "su",
-    "script",
-    "flock",
-    "strace",
-    "ltrace",
-    "unshare",
-    "nsenter",
-    "chroot",
-    "busybox",
-    "toybox",
-    "setarch",
-    "chrt",
-    "taskset",
-    "unbuffer",
-    "runuser",
-    "pkexec",
-    "systemd-run",
-    "at",
-    "batch",
-    "unset",
-    "zsh",
-    "fish",
-    "csh",
-    "tcsh",
-    "mksh",
-    "yash",
-];
-
-/// Words that are grammar where a command begins.
-const RESERVED: [&str; 19] = [
-    "!", "{", "}", "[[", "]]", "if", "then", "elif", "else", "fi", "do", "done", "case", "esac",
-    "while", "until", "for", "select", "function",
-];
-
-/// Commands that start others also where their file is not the system's: a denial looks for what they start.
-const STARTERS: [&str; 18] = [
-    "env", "nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "sudo", "doas",
-    "xargs", "find", "ssh", "sh", "bash", "dash", "ksh", "ash",
-];
 
 /// The most wrappers around one command.
 const MAX_WRAPPERS: usize = 16;
@@ -164,7 +26,7 @@ pub(super) fn unwrap(command: SimpleCommand, reading: &mut Reading) -> Result<()
         if is_own && !program.starts_with('/') && !STARTERS.contains(&name.as_str()) {
             return reading.push(command);
         }
-        if OPAQUE.contains(&name.as_str()) {
+        if OPAQUE.contains(&name.as_str()) || name.starts_with("ld-linux") {
             return Err(Unclear(format!("{name} is not understood")));
         }
         if is_own && !STARTERS.contains(&name.as_str()) {
@@ -300,6 +162,14 @@ fn needs_next(name: &str, word: &str) -> bool {
 /// Reads `env [options] [NAME=value …] command`: where the command begins, and the names.
 fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), Unclear> {
     let mut at = skip_options(&command.words, &ENV)?;
+    // The same as `-i`, and other options may follow.
+    if command.words.get(at).and_then(Word::as_literal) == Some("-") {
+        at += 1;
+        let is_option = |word: &str| word.starts_with('-');
+        if command.words.get(at).and_then(Word::as_literal).is_some_and(is_option) {
+            return Err("the options of env are not understood".into());
+        }
+    }
     let mut assignments = Vec::new();
     while let Some(word) = command.words.get(at) {
         let text = word.as_literal().ok_or("options that are not known")?;
@@ -335,6 +205,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
             line(words.get(at..).unwrap_or_default(), reading)
         }
         "sh" | "bash" | "dash" | "ksh" | "ash" => shell(name, &words, reading),
+        "source" | "." => sourced(words.get(1..).unwrap_or_default()),
         "eval" => line(words.get(1..).unwrap_or_default(), reading),
         "trap" => {
             reading.repeat();
@@ -448,33 +319,12 @@ fn line(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
 }
 
 fn shell(name: &str, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
-    let mut at = 1;
-    let mut takes_line = false;
-    while let Some(Word::Literal(word)) = words.get(at) {
-        if let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
-            takes_line |= letters.contains('c');
-            if letters.is_empty()
-                || !letters.chars().all(|letter| letter == 'c' || SHELL.flags.contains(letter))
-            {
-                return Err("the options of a shell are not understood".into());
-            }
-        } else if SHELL.long.contains(&word.as_str()) {
-            if matches!(word.as_str(), "--version" | "--help") {
-                return Ok(());
-            }
-        } else {
-            break;
-        }
-        at += 1;
-    }
-    match (takes_line, words.get(at)) {
-        (true, Some(Word::Literal(text))) if name != "bash" && needs_bash(text) => {
+    match shell_script(words.get(1..).unwrap_or_default())? {
+        ShellScript::Line(Word::Literal(text)) if name != "bash" && needs_bash(text) => {
             Err("another shell than bash may read its line in another way".into())
         }
-        (true, Some(text)) => line(std::slice::from_ref(text), reading),
-        (false, Some(Word::Literal(_))) => Ok(()),
-        (_, Some(Word::Computed(_))) => Err("the options of a shell are not known".into()),
-        (_, None) => Err("a shell that reads its commands from its input".into()),
+        ShellScript::Line(text) => line(std::slice::from_ref(text), reading),
+        ShellScript::File | ShellScript::Nothing => Ok(()),
     }
 }
 

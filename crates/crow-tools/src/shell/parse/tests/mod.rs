@@ -1,5 +1,8 @@
+mod construct_ends;
 mod differential;
+mod nested_expansions;
 mod properties;
+mod shells;
 
 use std::fmt::Write as _;
 

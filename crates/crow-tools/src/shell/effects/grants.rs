@@ -1,0 +1,314 @@
+//! Whether a command does what a permission for its first words says.
+
+use crow_core::tool::{Access, Depth, Touch, Word};
+
+use super::{
+    arguments::{Argument, arguments},
+    git_options,
+    option_table::{AfterDashes, OptionStyle, OptionTable, TABLES},
+    scene::{Follow, Scene},
+};
+
+/// Programs that read options from a file that is named after `@`.
+const RESPONSE_FILES: [&str; 5] = ["gcc", "rustc", "pytest", "terraform", "tsc"];
+
+/// What the options of a command make of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OptionsOf {
+    /// A program without a table.
+    Unlisted,
+    /// All are known. These files are written because of them.
+    Harmless(Vec<Touch>),
+    /// One is not known, or may start a program, write a file or read settings from elsewhere.
+    Unknown,
+}
+
+/// A word as the program gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Given {
+    Known(String),
+    /// One word, which is known only when the line runs. Its beginning is known, and is no dash.
+    Operand,
+    /// One word of which nothing is known: a value, but nothing else.
+    OneWord,
+    /// A pipe from a command of the same line.
+    Pipe,
+}
+
+/// Reads the options of a program, and of the program that it starts.
+pub(super) fn options_of(name: &str, words: &[Word], scene: &Scene<'_>) -> OptionsOf {
+    let Some(table_of) = tables_of(name, words) else { return OptionsOf::Unlisted };
+    let (table, rest) = table_of;
+    let Some(given) = given(rest, scene) else { return OptionsOf::Unknown };
+    match Reader::new(&table, &given).read() {
+        Some(outputs) => {
+            let written = outputs
+                .iter()
+                .map(|name| scene.touch(name, Access::Write, Depth::Below, Follow::Yes))
+                .collect::<Option<Vec<_>>>();
+            written.map_or(OptionsOf::Unknown, |touches| OptionsOf::Harmless(touches.concat()))
+        }
+        None => OptionsOf::Unknown,
+    }
+}
+
+/// Returns whether options of a subcommand of git, and what follows them, are harmless.
+pub(super) fn is_harmless_git(subcommand: &str, words: &[Word], scene: &Scene<'_>) -> bool {
+    let Some(table) = git_options::table(subcommand) else { return false };
+    given(words, scene).is_some_and(|given| Reader::new(table, &given).read().is_some())
+}
+
+/// The table of a command and the words that it is about.
+fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, &'words [Word])> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if let Some(inner) = inner_program(name, words) {
+        let (program, rest) = words.get(inner..)?.split_first()?;
+        return tables_of(program.as_literal()?, rest);
+    }
+    if name == "git" {
+        let (at, subcommand) = git_subcommand(words)?;
+        return Some((*git_options::table(subcommand)?, words.get(at + 1..)?));
+    }
+    let first = words.first().and_then(Word::as_literal);
+    let fits = |table: &&OptionTable| {
+        table.names.contains(&name)
+            && (table.subcommands.is_empty()
+                || first.is_some_and(|first| table.subcommands.contains(&first)))
+    };
+    TABLES.iter().find(fits).map(|table| (*table, words))
+}
+
+/// The place of the program that a runner starts, among the runner's arguments.
+fn inner_program(name: &str, words: &[Word]) -> Option<usize> {
+    let first = words.first().and_then(Word::as_literal)?;
+    match (name, first) {
+        ("npx" | "bunx" | "uvx", first) if !first.starts_with('-') => Some(0),
+        ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "pipx" | "hatch", "run")
+        | ("bundle", "exec")
+        | ("yarn" | "pnpm", "dlx" | "exec")
+        | ("python" | "python3", "-m") => Some(1),
+        _ => None,
+    }
+}
+
+/// The place and name of git's command. The options before it were judged when the line was read.
+pub(super) fn git_subcommand(words: &[Word]) -> Option<(usize, &str)> {
+    let mut at = 0;
+    loop {
+        match words.get(at)?.as_literal()? {
+            "-C" | "-c" => at += 2,
+            word if word.starts_with('-') => at += 1,
+            word => return Some((at, word)),
+        }
+    }
+}
+
+/// The words as the program gets them. None if one may become several, or an option.
+fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<Given>> {
+    let mut given = Vec::new();
+    for word in words {
+        for argument in arguments(std::slice::from_ref(word), scene) {
+            given.push(match argument {
+                Argument::Known(text) => Given::Known(text),
+                Argument::Pipe => Given::Pipe,
+                Argument::Unknown => unknown(word, scene)?,
+            });
+        }
+    }
+    Some(given)
+}
+
+/// What is known of a word that is computed: a variable of the environment, whose value the line did not choose, or a
+/// word in double quotes, which stays one word.
+fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
+    let Word::Computed(text) = word else { return None };
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let inner = quoted.unwrap_or(text);
+    let name = inner
+        .strip_prefix('$')
+        .map(|name| name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name));
+    let is_name = |name: &str| {
+        name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+    };
+    if name.is_some_and(|name| is_name(name) && !scene.notes.variables.contains_key(name)) {
+        return Some(Given::Operand);
+    }
+    // `"$@"` and `"${a[@]}"` are several words.
+    if quoted.is_none() || inner.contains(['"', '@']) {
+        return None;
+    }
+    let is_plain = |char: char| !matches!(char, '-' | '$' | '`' | '\\' | '+');
+    Some(if inner.starts_with(is_plain) { Given::Operand } else { Given::OneWord })
+}
+
+/// The way through the words of a command.
+struct Reader<'a> {
+    table: &'a OptionTable,
+    rest: &'a [Given],
+    outputs: Vec<&'a str>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(table: &'a OptionTable, given: &'a [Given]) -> Self {
+        Self { table, rest: given, outputs: Vec::new() }
+    }
+
+    /// Returns the files that options name for output. None if an option is not known.
+    fn read(mut self) -> Option<Vec<&'a str>> {
+        let mut is_first = true;
+        while let Some(given) = self.next() {
+            match given {
+                Given::OneWord => return None,
+                Given::Operand | Given::Pipe => {}
+                Given::Known(text) if text == "--" => {
+                    return self.is_harmless_behind().then_some(self.outputs);
+                }
+                Given::Known(text) if is_in(text, self.table.words) => {}
+                Given::Known(text) => self.word(text, is_first)?,
+            }
+            is_first = false;
+        }
+        Some(self.outputs)
+    }
+
+    fn next(&mut self) -> Option<&'a Given> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    fn word(&mut self, text: &'a str, is_first: bool) -> Option<()> {
+        let dashed = text.strip_prefix('-').filter(|rest| !rest.is_empty());
+        match (self.table.style, dashed) {
+            (OptionStyle::Tar, None) if is_first => self.letters(text),
+            // `+toolchain` names another program, `@file` holds more options.
+            (_, None) => {
+                let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
+                let is_more = text.starts_with('+') || takes_file && text.starts_with('@');
+                (!is_more).then_some(())
+            }
+            (OptionStyle::Compiler, Some(_)) => self.compiler(text),
+            (OptionStyle::SingleDash, Some(name)) => {
+                self.long(text, name.strip_prefix('-').unwrap_or(name))
+            }
+            (OptionStyle::Gnu | OptionStyle::Tar, Some(rest)) if rest.starts_with('-') => {
+                self.long(text, text)
+            }
+            (OptionStyle::Gnu | OptionStyle::Tar, Some(letters)) => self.letters(letters),
+        }
+    }
+
+    /// A long option. Names that are cut short are not looked for: they may mean another one.
+    fn long(&mut self, text: &'a str, name: &'a str) -> Option<()> {
+        let (name, value) =
+            name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        if is_in(name, self.table.long_valued) {
+            let dashed = text.split('=').next().unwrap_or(text);
+            return self.value(dashed, value);
+        }
+        is_in(name, self.table.long).then_some(())
+    }
+
+    fn letters(&mut self, letters: &'a str) -> Option<()> {
+        for (at, letter) in letters.char_indices() {
+            if self.table.valued.contains(letter) {
+                let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+                // In the old style of tar the values come after all letters.
+                let is_old = self.table.style == OptionStyle::Tar
+                    && rest.chars().all(|letter| self.table.flags.contains(letter));
+                if is_old && !rest.is_empty() {
+                    self.value(&dashed(letter), None)?;
+                    continue;
+                }
+                return self.value(&dashed(letter), (!rest.is_empty()).then_some(rest));
+            }
+            if !self.table.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// Takes the value of an option, from the same word or the next one.
+    fn value(&mut self, option: &str, attached: Option<&'a str>) -> Option<()> {
+        let value = match attached {
+            Some(value) => Some(value),
+            None => match self.next()? {
+                Given::Known(value) => Some(value.as_str()),
+                Given::Operand | Given::OneWord | Given::Pipe => None,
+            },
+        };
+        if is_in(option, self.table.outputs)
+            || is_in(option.trim_start_matches('-'), self.table.outputs)
+        {
+            self.outputs.push(value?);
+        }
+        Some(())
+    }
+
+    /// An option of a compiler. `-wrapper`, `-B`, `-specs=`, `-fplugin=`, `-Wl,…` and the like start or load others.
+    fn compiler(&mut self, text: &'a str) -> Option<()> {
+        const WHOLE: [&str; 20] = [
+            "-c",
+            "-E",
+            "-S",
+            "-M",
+            "-MM",
+            "-MD",
+            "-MMD",
+            "-MP",
+            "-shared",
+            "-static",
+            "-pthread",
+            "-pipe",
+            "-pedantic",
+            "-pedantic-errors",
+            "-v",
+            "-w",
+            "-ansi",
+            "-rdynamic",
+            "--version",
+            "-s",
+        ];
+        const BEGINNINGS: [&str; 9] = ["-O", "-g", "-std=", "-D", "-U", "-I", "-L", "-l", "-m"];
+        let is_warning = text.starts_with("-W") && !text.contains([',', '=']);
+        let is_feature = text.starts_with("-f") && !text.contains(['=', ',']);
+        if let Some(rest) = text.strip_prefix("-o") {
+            return self.value("-o", (!rest.is_empty()).then_some(rest));
+        }
+        let is_separate = matches!(text, "-D" | "-U" | "-I" | "-L" | "-l");
+        if is_separate {
+            return self.value(text, None);
+        }
+        let is_known = WHOLE.contains(&text)
+            || is_warning
+            || is_feature
+            || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning));
+        is_known.then_some(())
+    }
+
+    /// What stands behind `--`.
+    fn is_harmless_behind(&self) -> bool {
+        match self.table.after_dashes {
+            AfterDashes::Operands | AfterDashes::Anything => true,
+            AfterDashes::Options(known) => self.rest.iter().all(|given| match given {
+                Given::OneWord => false,
+                Given::Operand | Given::Pipe => true,
+                Given::Known(text) => {
+                    !text.starts_with('-')
+                        || is_in(text.split('=').next().unwrap_or_default(), known)
+                }
+            }),
+        }
+    }
+}
+
+fn dashed(letter: char) -> String {
+    format!("-{letter}")
+}
+
+/// Whether a name is one of a list that is divided by blanks.
+fn is_in(name: &str, list: &str) -> bool {
+    !name.is_empty() && list.split(' ').any(|known| known == name)
+}

@@ -1,0 +1,212 @@
+//! Files with secrets that a search through folders would read.
+//!
+//! `grep -r TOKEN .` names no file, and prints what is in `.env` all the same. So the folders are walked as the search
+//! would walk them, and the first file is looked for that [`is_secret_file`] knows and that the search would not leave
+//! out. The walk is bounded: of a tree that is larger nothing is said, and the search is asked about. Where the name is
+//! a weak sign and the file is small enough to look at, its content decides.
+
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use crow_core::{
+    permission::is_secret_file,
+    tool::{Access, Depth, Touch},
+};
+use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
+
+use super::{
+    globs,
+    options::Given,
+    scene::{Follow, Scene},
+};
+
+/// The most entries of folders that are looked at for one search.
+const MOST_ENTRIES: usize = 200_000;
+/// How much of a file is looked at.
+const MOST_BYTES: u64 = 64 * 1024;
+/// Folders of a project in which not every file is a secret, although those at home are.
+const MIXED_FOLDERS: [&str; 2] = [".crow-agent", ".docker"];
+/// Long options whose value may be the next word, so that it is not known which word is a folder.
+const VALUED: [&str; 24] = [
+    "--after-context",
+    "--before-context",
+    "--binary-files",
+    "--color",
+    "--colors",
+    "--context",
+    "--encoding",
+    "--exclude",
+    "--exclude-dir",
+    "--glob",
+    "--iglob",
+    "--include",
+    "--label",
+    "--max-columns",
+    "--max-count",
+    "--max-depth",
+    "--max-filesize",
+    "--regexp",
+    "--replace",
+    "--sort",
+    "--sortr",
+    "--type",
+    "--type-not",
+    "--width",
+];
+
+/// Adds the first secret file that a search would read to what it touches. None if the folders are too large to say.
+pub(super) fn add_secret(
+    name: &str,
+    given: &Given<'_>,
+    touches: &mut Vec<Touch>,
+    scene: &Scene<'_>,
+) -> Option<()> {
+    let is_recursive = match name {
+        "grep" | "egrep" | "fgrep" | "diff" => given.has('r', "--recursive"),
+        "rg" => !["--files", "--type-list"].iter().any(|it| given.long.contains(it)),
+        _ => false,
+    };
+    if !is_recursive {
+        return Some(());
+    }
+    let mut roots: Vec<PathBuf> = touches.iter().map(|touch| touch.path.clone()).collect();
+    // A value in the next word counts as an operand: then the folder may be missing among them.
+    let values = given.long.iter().filter(|option| VALUED.contains(option)).count();
+    let patterns = usize::from(name != "diff" && !given.has('e', "--regexp"));
+    if values > 0 && given.operands.len() <= values + patterns {
+        roots.extend(
+            scene
+                .touch(".", Access::Read, Depth::Below, Follow::Yes)?
+                .into_iter()
+                .map(|it| it.path),
+        );
+    }
+    let mut entries = 0;
+    for root in roots {
+        let walk = if name == "rg" { ripgrep_walk(&root, given) } else { whole_walk(&root) };
+        for entry in walk.build() {
+            entries += 1;
+            if entries > MOST_ENTRIES {
+                return None;
+            }
+            // What cannot be read is not read by the search either.
+            let Ok(entry) = entry else { continue };
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            if is_file && !is_left_out(entry.path(), &root, given) && holds_secret(entry.path()) {
+                let path = entry.into_path();
+                touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+                return Some(());
+            }
+        }
+    }
+    Some(())
+}
+
+/// All files, as grep and diff read them.
+fn whole_walk(root: &Path) -> WalkBuilder {
+    let mut walk = WalkBuilder::new(root);
+    walk.standard_filters(false).follow_links(false);
+    walk
+}
+
+/// The files that ripgrep reads: hidden and ignored ones are left out unless it is told otherwise. The user's own ignore
+/// file is not looked at, so that there may be more here than ripgrep reads.
+fn ripgrep_walk(root: &Path, given: &Given<'_>) -> WalkBuilder {
+    let has = |name: &str| given.long.iter().any(|option| option.split('=').next() == Some(name));
+    let unrestricted = given.letters.matches('u').count()
+        + given.long.iter().filter(|option| **option == "--unrestricted").count();
+    let takes_ignored = unrestricted > 0 || has("--no-ignore") || has("--no-ignore-vcs");
+    let mut walk = whole_walk(root);
+    walk.hidden(!(unrestricted > 1 || has("--hidden") || given.letters.contains('.')));
+    if !takes_ignored {
+        walk.ignore(true).git_ignore(true).git_exclude(true).parents(true);
+        walk.add_custom_ignore_filename(".rgignore");
+    }
+    let values = |letter: char, names: &[&str]| -> Vec<String> {
+        let short = given.values.iter().filter(|(it, _)| *it == letter).map(|(_, value)| *value);
+        let long = given.long.iter().filter_map(|option| {
+            option.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value)
+        });
+        short.chain(long).map(str::to_owned).collect()
+    };
+    // A filter that cannot be built leaves nothing out.
+    let mut globs = OverrideBuilder::new(root);
+    let is_built = values('g', &["--glob", "--iglob"]).iter().all(|glob| globs.add(glob).is_ok());
+    if let (true, Ok(globs)) = (is_built, globs.build()) {
+        walk.overrides(globs);
+    }
+    let types = values('t', &["--type"]);
+    if !types.is_empty() {
+        let mut builder = TypesBuilder::new();
+        builder.add_defaults();
+        for name in types {
+            builder.select(&name);
+        }
+        if let Ok(types) = builder.build() {
+            walk.types(types);
+        }
+    }
+    walk
+}
+
+/// Whether grep leaves a file out, by `--include`, `--exclude` and `--exclude-dir`. In its patterns only `*` and `?` are
+/// understood.
+fn is_left_out(path: &Path, root: &Path, given: &Given<'_>) -> bool {
+    let values = |name: &str| -> Vec<&str> {
+        let options = given.long.iter().filter_map(|option| option.split_once('='));
+        options.filter(|(it, _)| *it == name).map(|(_, value)| value).collect()
+    };
+    let is_understood = |pattern: &&str| !pattern.contains(['[', '\\', '/']);
+    let is_match = |pattern: &str, name: &str| {
+        let letters = |text: &str| text.chars().collect::<Vec<char>>();
+        globs::is_match(&letters(pattern), &letters(name))
+    };
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let includes = values("--include");
+    let is_included = includes.is_empty()
+        || !includes.iter().all(is_understood)
+        || includes.iter().any(|pattern| is_match(pattern, name))
+        // The value of another one is not known.
+        || given.long.contains(&"--include");
+    let is_excluded =
+        values("--exclude").iter().filter(|it| is_understood(it)).any(|it| is_match(it, name));
+    let below = path.parent().and_then(|folder| folder.strip_prefix(root).ok());
+    let mut folders = below.into_iter().flatten().filter_map(|name| name.to_str());
+    let excluded = values("--exclude-dir");
+    let lies_in_excluded = folders.any(|folder| {
+        excluded.iter().filter(|it| is_understood(it)).any(|it| is_match(it, folder))
+    });
+    !is_included || is_excluded || lies_in_excluded
+}
+
+/// Whether a file that a search comes across may hold secrets.
+fn holds_secret(path: &Path) -> bool {
+    let in_mixed = path
+        .components()
+        .any(|part| part.as_os_str().to_str().is_some_and(|name| MIXED_FOLDERS.contains(&name)));
+    let judged = if in_mixed { path.file_name().map(Path::new) } else { Some(path) };
+    if !judged.is_some_and(is_secret_file) {
+        return false;
+    }
+    match content(path) {
+        // Certificates have the same ending as keys, and most settings of git hold no token.
+        Some(content) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("pem")) => {
+            content.contains("PRIVATE KEY")
+        }
+        Some(content) if path.file_name().is_some_and(|name| name == "config") => {
+            let holds = |mark: &str| content.to_ascii_lowercase().contains(mark);
+            content.lines().any(|line| line.contains("://") && line.contains('@'))
+                || ["extraheader", "password", "token"].into_iter().any(holds)
+        }
+        Some(_) | None => true,
+    }
+}
+
+/// The text of a small file.
+fn content(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    let read = crow_fs::open_file(path).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (u64::try_from(read).ok()? <= MOST_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}

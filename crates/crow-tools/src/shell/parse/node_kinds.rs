@@ -1,0 +1,96 @@
+//! The kinds of nodes of the grammar, by what may be done with them.
+
+/// Kinds that only hold other nodes.
+pub(super) const PLAIN: [&str; 31] = [
+    "program",
+    "list",
+    "pipeline",
+    "subshell",
+    "do_group",
+    "if_statement",
+    "elif_clause",
+    "else_clause",
+    "while_statement",
+    "case_statement",
+    "case_item",
+    "negated_command",
+    "variable_assignments",
+    "command_name",
+    "concatenation",
+    "string",
+    "number",
+    "simple_expansion",
+    "special_variable_name",
+    "variable_name",
+    "process_substitution",
+    "brace_expression",
+    "array",
+    "ternary_expression",
+    "postfix_expression",
+    "test_operator",
+    "heredoc_start",
+    "heredoc_end",
+    "file_descriptor",
+    "herestring_redirect",
+    "file_redirect",
+];
+
+/// Kinds that are one word of a command.
+pub(super) const WORDS: [&str; 12] = [
+    "word",
+    "concatenation",
+    "string",
+    "raw_string",
+    "ansi_c_string",
+    "number",
+    "expansion",
+    "simple_expansion",
+    "command_substitution",
+    "process_substitution",
+    "arithmetic_expansion",
+    "brace_expression",
+];
+
+/// Kinds that may stand in arithmetic: a variable there is evaluated in its turn, and may run commands.
+pub(super) const ARITHMETIC: [&str; 6] = [
+    "number",
+    "unary_expression",
+    "binary_expression",
+    "ternary_expression",
+    "parenthesized_expression",
+    "arithmetic_expansion",
+];
+
+/// Kinds of leaves that are mere text.
+pub(super) const TEXTS: [&str; 13] = [
+    "word",
+    "number",
+    "variable_name",
+    "special_variable_name",
+    "string_content",
+    "heredoc_content",
+    "regex",
+    "extglob_pattern",
+    "test_operator",
+    "brace_expression",
+    "array",
+    "string",
+    "command_name",
+];
+
+/// Kinds in which a comment may stand between statements.
+pub(super) const COMMENTED: [&str; 13] = [
+    "program",
+    "list",
+    "pipeline",
+    "subshell",
+    "compound_statement",
+    "do_group",
+    "if_statement",
+    "elif_clause",
+    "else_clause",
+    "while_statement",
+    "for_statement",
+    "case_statement",
+    "case_item",
+];

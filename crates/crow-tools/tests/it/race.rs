@@ -1,0 +1,217 @@
+//! File tools beside a sandboxed job that exchanges what lies at their paths.
+//!
+//! The permission engine decides on the path of the plan, so a call whose plan leads outside of the workspace is left out
+//! here: it would have been asked about.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use crow_core::tool::{Effects, ToolStatus};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+/// What stands in every file outside of the workspace, and in the names of some.
+const SECRET: &str = "outside";
+
+/// How often each tool runs beside the exchange. `CROW_RACE_ROUNDS` sets another number.
+#[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
+fn rounds() -> usize {
+    std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+/// A workspace with a folder `d`, a file `f` and a file `g`, and what each is exchanged for: a link to a folder outside, a
+/// link to a file outside, a hard link of a file outside.
+struct Scene {
+    bench: Bench,
+    out: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let bench = Bench::new();
+        let out = bench.outside("out");
+        for (folder, text) in [(bench.path("d/sub"), "inside"), (out.join("sub"), SECRET)] {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("file"), text).unwrap();
+            fs::write(folder.join(format!("{text}-name")), text).unwrap();
+        }
+        fs::write(out.join("hard"), SECRET).unwrap();
+        bench.write("f", "inside");
+        bench.write("g", "inside");
+        symlink("../out", bench.path("link-d")).unwrap();
+        symlink("../out/sub/file", bench.path("link-f")).unwrap();
+        fs::hard_link(out.join("hard"), bench.path("hard-g")).unwrap();
+        Self { bench, out }
+    }
+
+    /// Runs calls while `one` and `other` change places as fast as they can.
+    async fn race(
+        &self,
+        one: &str,
+        other: &str,
+        calls: impl Fn(usize) -> (&'static str, Value),
+    ) -> Outcomes {
+        let (one, other) = (self.bench.path(one), self.bench.path(other));
+        let is_done = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&is_done);
+        let exchange = thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                // What a tool just replaces may be missing for a moment.
+                let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            }
+        });
+        let mut outcomes = Outcomes::default();
+        for round in 0..rounds() {
+            let (tool, input) = calls(round);
+            self.call(tool, input, &mut outcomes).await;
+        }
+        is_done.store(true, Ordering::Relaxed);
+        exchange.join().unwrap();
+        outcomes
+    }
+
+    /// Makes a call as the runtime does, if its plan stays in the workspace.
+    async fn call(&self, tool: &str, input: Value, outcomes: &mut Outcomes) {
+        let ctx = &self.bench.ctx;
+        let tool = self.bench.tool(tool);
+        let Ok(plan) = tool.plan(&input, ctx).await else { return };
+        let Effects::Paths(paths) = &plan.effects else { return };
+        if !paths.iter().all(|effect| ctx.workspace.contains(&effect.path)) {
+            return;
+        }
+        if let Ok(Some(preview)) = tool.preview(&input, &plan, ctx).await {
+            outcomes.shown.push(format!("{:?}", preview.patch));
+        }
+        let result = tool.execute(input, &plan, ctx).await;
+        outcomes.succeeded += usize::from(result.status == ToolStatus::Success);
+        outcomes.shown.push(result.output);
+    }
+
+    fn assert_outside_is_untouched(&self) {
+        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        for folder in [&self.out, &self.out.join("sub")] {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    found.push((path.clone(), fs::read_to_string(&path).unwrap()));
+                } else {
+                    assert_eq!(path, self.out.join("sub"));
+                }
+            }
+        }
+        found.sort();
+        let expected = ["hard", "sub/file", "sub/outside-name"];
+        let expected: Vec<_> =
+            expected.iter().map(|name| (self.out.join(name), SECRET.to_owned())).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// What came of the calls of one race.
+#[derive(Debug, Default)]
+struct Outcomes {
+    succeeded: usize,
+    /// Everything that a model or a user would have seen.
+    shown: Vec<String>,
+}
+
+impl Outcomes {
+    fn assert_some_succeeded_and_none_showed_outside(&self, call: &str) {
+        // Where the links of the workspace lead is its own.
+        let leaked = self.shown.iter().filter(|text| text.replace("../out", "").contains(SECRET));
+        let leaked: Vec<_> = leaked.collect();
+        assert!(
+            leaked.is_empty(),
+            "{call} showed {} times: {}",
+            leaked.len(),
+            leaked.first().unwrap()
+        );
+        assert!(self.succeeded > 0, "{call} never succeeded: the race shows nothing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_reads_or_lists_what_a_folder_was_exchanged_for() {
+    let calls: [(&'static str, Value); 6] = [
+        ("read_file", json!({ "path": "d/sub/file", "limit": 5 })),
+        ("read_file", json!({ "path": "d/sub" })),
+        ("grep", json!({ "pattern": "side", "path": "d" })),
+        ("grep", json!({ "pattern": "side", "path": "d/sub/file" })),
+        ("glob", json!({ "pattern": "**/*", "path": "d/sub" })),
+        ("list_directory", json!({ "path": "d", "depth": 3 })),
+    ];
+    for (tool, input) in calls {
+        let scene = Scene::new();
+        let outcomes = scene.race("d", "link-d", |_| (tool, input.clone())).await;
+        outcomes.assert_some_succeeded_and_none_showed_outside(&format!("{tool} {input}"));
+        scene.assert_outside_is_untouched();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_file_suggests_no_names_of_what_its_folder_was_exchanged_for() {
+    let scene = Scene::new();
+    let outcomes = scene
+        .race("d", "link-d", |round| match round % 2 {
+            0 => ("read_file", json!({ "path": "d/sub/-name" })),
+            _ => ("list_directory", json!({ "path": "d/sub" })),
+        })
+        .await;
+    outcomes.assert_some_succeeded_and_none_showed_outside("a missing file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_reads_what_a_file_was_exchanged_for() {
+    for (tool, input) in [
+        ("read_file", json!({ "path": "f", "limit": 5 })),
+        ("grep", json!({ "pattern": "side", "path": "f" })),
+        ("grep", json!({ "pattern": "side", "glob": "{f,link-f}" })),
+    ] {
+        let scene = Scene::new();
+        let outcomes = scene.race("f", "link-f", |_| (tool, input.clone())).await;
+        outcomes.assert_some_succeeded_and_none_showed_outside(&format!("{tool} {input}"));
+        scene.assert_outside_is_untouched();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_writes_outside_while_folders_and_files_are_exchanged() {
+    for (one, other, path) in [
+        ("d", "link-d", "d/sub/file"),
+        ("d", "link-d", "d/sub/new"),
+        ("d", "link-d", "d/sub/deep/new"),
+        ("f", "link-f", "f"),
+        ("g", "hard-g", "g"),
+    ] {
+        let scene = Scene::new();
+        let write = |round: usize| {
+            if path.ends_with("new") {
+                let path = format!("{path}-{round}");
+                return ("write_file", json!({ "path": path, "content": "ours" }));
+            }
+            match round % 4 {
+                0 => ("edit_file", json!({ "path": path, "old_string": "in", "new_string": "IN" })),
+                1 => ("edit_file", json!({ "path": path, "old_string": "IN", "new_string": "in" })),
+                2 => ("read_file", json!({ "path": path })),
+                _ => ("write_file", json!({ "path": path, "content": "inside" })),
+            }
+        };
+        let outcomes = scene.race(one, other, write).await;
+        scene.assert_outside_is_untouched();
+        assert!(outcomes.succeeded > 0, "nothing was written to {path}: the race shows nothing");
+        // A hard link in the workspace is a file of the workspace.
+        if other != "hard-g" {
+            outcomes.assert_some_succeeded_and_none_showed_outside(path);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What file tools leave out, and what they do not tell before a call is allowed.
+
+use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
+
+use crow_core::{
+    permission::SandboxPlaces,
+    tool::{Effects, ToolError},
+};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+/// A workspace in which commands cannot see some folders.
+fn with_hidden(names: &[&str]) -> Bench {
+    let mut bench = Bench::new();
+    let hidden = names.iter().map(|name| bench.path(name)).collect();
+    let places = SandboxPlaces { hidden, ..SandboxPlaces::default() };
+    Arc::get_mut(&mut bench.ctx.agent).unwrap().places = Arc::new(places);
+    bench
+}
+
+/// A bench with files that hold `needle`, some of them named like files with keys.
+fn with_keys() -> Bench {
+    let bench = Bench::new();
+    for name in ["src/a.rs", ".env", "sub/prod.env", "sub/.env.example", ".ssh/config"] {
+        bench.write(name, format!("needle in {name}\n"));
+    }
+    bench
+}
+
+#[tokio::test]
+async fn a_search_leaves_out_files_with_keys_and_says_which() {
+    let bench = with_keys();
+    let found = bench.ok("grep", json!({"pattern": "needle"})).await;
+    assert_eq!(
+        found,
+        "src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n\
+         [not searched, because their names say that they hold keys: .env, .ssh/config, sub/prod.env; \
+         the path of one as `path` searches it, which may be asked about]\n"
+    );
+    for mode in ["files_with_matches", "count"] {
+        let found = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
+        assert!(!found.contains("prod.env:") && found.contains("[not searched"), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_finds_nothing_says_which_files_it_left_out() {
+    let bench = with_keys();
+    let found = bench.ok("grep", json!({"pattern": "in .env$"})).await;
+    assert!(found.starts_with("No matches.") && found.contains(": .env, "), "{found}");
+    let found = bench.ok("grep", json!({"pattern": "needle", "glob": "*.rs"})).await;
+    assert!(!found.contains("not searched"), "they were not meant: {found}");
+    bench.write(".gitignore", ".env\n");
+    let found = bench.ok("grep", json!({"pattern": "in .env$"})).await;
+    assert!(!found.contains("Ignored files do match"), "{found}");
+}
+
+#[tokio::test]
+async fn a_file_or_folder_with_keys_is_searched_when_it_is_named() {
+    let bench = with_keys();
+    for (path, wanted) in
+        [(".env", ".env\n1:needle in .env\n"), (".ssh", ".ssh/config\n1:needle in .ssh/config\n")]
+    {
+        let input = json!({"pattern": "needle", "path": path});
+        assert_eq!(bench.ok("grep", input).await, wanted);
+    }
+}
+
+#[tokio::test]
+async fn more_files_with_keys_than_are_named_are_counted() {
+    let bench = Bench::new();
+    for number in 0..9 {
+        bench.write(&format!("{number}.pem"), "needle\n");
+    }
+    let found = bench.ok("grep", json!({"pattern": "needle"})).await;
+    assert!(found.contains("0.pem, 1.pem, 2.pem, 3.pem, 4.pem, 4 more;"), "{found}");
+}
+
+#[tokio::test]
+async fn no_walk_enters_a_hidden_place_below_the_folder_that_was_named() {
+    let bench = with_hidden(&["home/.keys", "file"]);
+    for name in ["home/a", "home/.keys/deep/id", "file"] {
+        bench.write(name, "needle\n");
+    }
+    assert_eq!(bench.ok("grep", json!({"pattern": "needle"})).await, "home/a\n1:needle\n");
+    assert_eq!(bench.ok("glob", json!({"pattern": "**/*"})).await, "home/a\n");
+    assert!(bench.ok("glob", json!({"pattern": "id"})).await.starts_with("No files match"));
+    let listed = bench.ok("list_directory", json!({"path": ".", "depth": 9})).await;
+    assert!(listed.contains(".keys/") && !listed.contains("deep"), "{listed}");
+    let named = json!({"pattern": "needle", "path": "home/.keys"});
+    assert_eq!(bench.ok("grep", named).await, "home/.keys/deep/id\n1:needle\n");
+}
+
+/// Calls of all tools that take a path.
+fn calls(path: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("read_file", json!({"path": path})),
+        ("write_file", json!({"path": path, "content": "x"})),
+        ("edit_file", json!({"path": path, "old_string": "a", "new_string": "b"})),
+        ("list_directory", json!({"path": path})),
+        ("glob", json!({"pattern": "*", "path": path})),
+        ("grep", json!({"pattern": "x", "path": path})),
+    ]
+}
+
+#[tokio::test]
+async fn a_plan_tells_nothing_of_what_is_outside() {
+    let bench = Bench::new();
+    let outside = bench.outside("out");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file"), "x").unwrap();
+    symlink("loop", outside.join("loop")).unwrap();
+    symlink(&outside, bench.path("way")).unwrap();
+    symlink(&outside, bench.path("~")).unwrap();
+    let long = "n".repeat(300);
+    let names = ["file", "none", "file/below", "none/below", "loop", "loop/below", &long];
+    for name in names {
+        let absolute = outside.join(name).display().to_string();
+        for path in [absolute, format!("way/{name}"), format!("~/{name}")] {
+            for (tool, input) in calls(&path) {
+                let plan = bench.plan(tool, &input).await;
+                let Ok(plan) = plan else { panic!("{tool} {path}: {plan:?}") };
+                let Effects::Paths(touched) = plan.effects else { panic!("{tool}: no path") };
+                let planned: Vec<PathBuf> = touched.into_iter().map(|it| it.path).collect();
+                assert_eq!(planned, [outside.join(name)], "{tool} {path}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_inside_is_said_with_the_plan_and_outside_with_the_call() {
+    let bench = Bench::new();
+    bench.write("file", "x");
+    let inside = bench.plan("write_file", &json!({"path": "file/a", "content": "x"})).await;
+    assert!(matches!(inside, Err(ToolError::Model(text)) if text.contains("is a file")));
+    fs::write(bench.outside("file"), "x").unwrap();
+    let path = bench.outside("file/a").display().to_string();
+    let said = bench.fails("write_file", json!({"path": path, "content": "x"})).await;
+    assert!(said.contains("is a file"), "{said}");
+}
+
+#[tokio::test]
+async fn names_beside_a_missing_file_are_suggested_in_the_project_alone() {
+    let bench = Bench::new();
+    bench.write("main.rs", "");
+    fs::write(bench.outside("main.rs"), "").unwrap();
+    let said = bench.fails("read_file", json!({"path": "main.ts"})).await;
+    assert!(said.contains("did you mean main.rs"), "{said}");
+    let path = bench.outside("main.ts").display().to_string();
+    let said = bench.fails("read_file", json!({"path": path})).await;
+    assert!(!said.contains("main.rs"), "{said}");
+}
