@@ -11,9 +11,11 @@ use crow_core::{
 ///
 /// Calls are decided upon by the paths that they lead to, so a rule about `/tmp/x` would never speak of what lies in
 /// `/private/tmp/x`. What a rule allows in the workspace is not widened by a link that leads out of it: an agent could
-/// have made that link itself.
+/// have made that link itself. The places of the sandbox are resolved, too.
 #[must_use]
 pub fn resolve_rules(policy: PermissionPolicy, workspace: &Workspace) -> PermissionPolicy {
+    let places = policy.places().clone().resolved(resolve_path);
+    let policy = policy.with_places(places);
     let further: Vec<RuleSet> =
         policy.rules().flat_map(|rule| resolved_forms(rule, workspace)).collect();
     further.into_iter().fold(policy, PermissionPolicy::with_rules)

@@ -29,6 +29,8 @@ pub(crate) struct Tree {
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Whether the user was told what holds processes.
     pub(crate) told_of_sandbox: AtomicBool,
+    /// Whether was looked for what killed sessions left.
+    pub(crate) has_recovered: AtomicBool,
     /// Where its agents take tools from beside their own.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
     policy: RwLock<PermissionPolicy>,
@@ -80,6 +82,7 @@ impl Tree {
             undone: Notify::new(),
             sandbox,
             told_of_sandbox: AtomicBool::new(false),
+            has_recovered: AtomicBool::new(false),
             tool_source: OnceLock::new(),
             policy: RwLock::new(policy),
             spent: Mutex::new(spent),

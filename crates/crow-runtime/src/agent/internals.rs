@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    path::Path,
     sync::{Arc, Weak},
 };
 
@@ -12,6 +13,7 @@ use crow_core::{
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelRef},
+    permission::SandboxPlaces,
     tool::{AgentContext, CurrentModel, ToolResult},
 };
 use serde_json::Value;
@@ -92,6 +94,15 @@ pub struct RunGuard {
     pub cancel: CancellationToken,
 }
 
+/// Adds the temporary folder of the session's commands to the places that its tools may use, and returns all of them.
+fn with_temp(shared: &Shared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
+    shared.tree.change_policy(|policy| {
+        let writable = temp.map(Path::to_path_buf).into_iter().collect();
+        policy.add_places(SandboxPlaces { writable, ..SandboxPlaces::default() });
+        Arc::new(policy.places().clone())
+    })
+}
+
 impl AgentInternals {
     pub(super) fn new(parts: Parts) -> Self {
         let metadata = parts.shared.metadata().clone();
@@ -104,6 +115,7 @@ impl AgentInternals {
         }
         let sandbox = parts.shared.tree.sandbox.clone();
         let temp = sandbox.as_ref().map(|sandbox| sandbox.temp());
+        let places = with_temp(&parts.shared, temp.as_deref());
         if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
             sandbox.show(folder);
         }
@@ -143,6 +155,7 @@ impl AgentInternals {
             workspace: crow.workspace(),
             scratch,
             temp,
+            places,
             file_views,
             todo,
             snapshots: snapshots.map(|snapshots| Arc::new(snapshots) as _),
@@ -229,6 +242,7 @@ impl AgentInternals {
             }
             self.tell_undone(true).await?;
             self.look_at_jobs().await?;
+            self.tell_moved_files().await?;
         }
     }
 
@@ -252,12 +266,15 @@ impl AgentInternals {
         self.look_at_jobs().await?;
         self.recorder.reset_rounds();
         self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
+        self.recover_from_killed_sessions().await?;
+        self.tell_moved_files().await?;
         Ok(RunGuard { id, cancel })
     }
 
     /// Ends a run, brings the header up to date and makes the log outlive a power cut.
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
         self.look_at_jobs().await?;
+        self.tell_moved_files().await?;
         self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
         self.save_metadata()?;
         self.sync().await

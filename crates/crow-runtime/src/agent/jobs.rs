@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crow_core::{
     capability::{BackgroundChild, JobInfo, Jobs as _},
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
     history::History,
     ids::{CallId, JobId, SessionId},
     message::{Block, Message},
@@ -18,6 +19,7 @@ use crate::{
     SnapshotStoreError, SnapshotStores,
     changes::{Leases, WatchedJob},
     events::Recorder,
+    pipeline::describe_moved,
     process::job_number,
 };
 
@@ -63,6 +65,19 @@ impl JobLook {
             if let Err(error) = recorder.record(event, &shared.session_token).await {
                 tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not told");
             }
+        }
+    }
+}
+
+/// Tells the user what was found when the jobs of an agent ended with it.
+pub(super) async fn tell_last_moved_files(shared: &Shared, recorder: &Recorder) {
+    let Some(sandbox) = &shared.tree.sandbox else { return };
+    for moved in sandbox.take_untold() {
+        let text = describe_moved("while a command ran", &moved);
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        let event = recorder.redacted(AgentEvent::Notice { level, audience, text });
+        if let Err(error) = recorder.record(event, &shared.session_token).await {
+            tracing::warn!(session = %shared.id, %error, "a file that was moved aside is not told");
         }
     }
 }

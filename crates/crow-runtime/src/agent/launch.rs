@@ -19,6 +19,7 @@ use super::{
     children::{Parent, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
     internals::Parts,
+    jobs::tell_last_moved_files,
     panic::panic_message,
     runtime::Inner,
     shared::{self, Outcome, Shared},
@@ -132,6 +133,7 @@ impl Launch {
                 if let Some(look) = look {
                     look.last(&shared, &recorder).await;
                 }
+                tell_last_moved_files(&shared, &recorder).await;
                 seal(&shared, recorder, result).await
             };
             let sealed = AssertUnwindSafe(sealing).catch_unwind().await;

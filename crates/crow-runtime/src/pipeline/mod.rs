@@ -8,3 +8,4 @@ mod run;
 mod sandbox;
 
 pub use call::ExecutedCall;
+pub(crate) use sandbox::describe_moved;

@@ -7,7 +7,7 @@ use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
-    permission::{Ask, CallFacts, Decision, Denial, PermissionMode, Permit},
+    permission::{Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit},
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
@@ -166,6 +166,9 @@ impl AgentInternals {
         };
         let preview = match guarded(cancel, tool.preview(&resolved.input, plan, ctx)).await {
             Ok(preview) => preview,
+            // What it found would tell the model of a file that it may not read: the user is asked first, and the call then
+            // fails by itself.
+            Err(ToolError::Model(_)) if ask.disclosure == Disclosure::AfterYes => None,
             Err(error) => return Ok(Err(Refused::Tool(error))),
         };
         self.announce(resolved, plan, ctx, preview.as_ref()).await?;
@@ -208,6 +211,7 @@ impl AgentInternals {
             subject: plan.subject.clone(),
             reason: ask.reason.clone(),
             offers: ask.offers.clone(),
+            passes_in: ask.passes_in,
             preview: ctx.preview.clone(),
         };
         self.config.redactor.redact_request(&mut request);

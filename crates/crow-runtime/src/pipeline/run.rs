@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
+    path::PathBuf,
     pin::Pin,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -11,7 +12,7 @@ use std::{
 use crow_core::{
     event::{AgentEvent, AgentState},
     ids::{CallId, ReplyId},
-    tool::{Progress, ToolRegistry, ToolResult},
+    tool::{Access, Effects, Progress, ToolRegistry, ToolResult},
     turn::Validity,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
@@ -30,6 +31,17 @@ use crate::{AgentError, AgentInternals, agent::panic_message};
 const PROGRESS_QUEUE: usize = 64;
 /// How long a call may take to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
+
+/// Returns the paths that a call may write to.
+fn written_paths(effects: &Effects) -> Vec<PathBuf> {
+    match effects {
+        Effects::Paths(paths) => {
+            let written = paths.iter().filter(|effect| effect.access == Access::Write);
+            written.map(|effect| effect.path.clone()).collect()
+        }
+        Effects::None | Effects::Unknown | Effects::UserCommands => Vec::new(),
+    }
+}
 
 /// What a running call says of itself.
 type Report = (CallId, String);
@@ -102,6 +114,7 @@ impl AgentInternals {
                 self.finish(reply_id, call, Some(held)).await?;
             }
         }
+        self.tell_moved_files().await?;
         Ok(executed)
     }
 
@@ -160,11 +173,17 @@ impl AgentInternals {
         });
         let clock = std::sync::Arc::clone(&self.config.clock);
         let scratch = self.context.scratch.clone();
+        let written = written_paths(&plan.effects);
+        let sandbox = self.shared.tree.sandbox.clone().filter(|_| !written.is_empty());
         Box::pin(async move {
             let begun = clock.monotonic();
             let name = resolved.tool.name().to_owned();
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
             let caught = AssertUnwindSafe(work).catch_unwind().await;
+            if let Some(sandbox) = sandbox {
+                // It was permitted: commands that run beside it are not to blame.
+                sandbox.adopt(&written);
+            }
             let mut result = caught.unwrap_or_else(|panic| {
                 ToolResult::failure(format!(
                     "the tool {name} broke down: {}",

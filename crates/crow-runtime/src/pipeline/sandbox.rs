@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use crow_core::{
-    capability::Containment,
+    capability::{Containment, Original, PutAside},
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     permission::PermissionMode,
 };
@@ -11,6 +11,36 @@ use crow_core::{
 use crate::{AgentError, AgentInternals, Reach, SandboxProfile};
 
 impl AgentInternals {
+    /// Tells the user which files were moved aside or put back because a command may have planted them: whoever made one
+    /// himself finds it again.
+    pub(crate) async fn tell_moved_files(&mut self) -> Result<(), AgentError> {
+        let Some(sandbox) = &self.shared.tree.sandbox else { return Ok(()) };
+        for moved in sandbox.take_untold() {
+            self.tell_user(describe_moved("while a command ran", &moved)).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
+    pub(crate) async fn recover_from_killed_sessions(&mut self) -> Result<(), AgentError> {
+        let tree = Arc::clone(&self.shared.tree);
+        let Some(sandbox) = tree.sandbox.clone() else { return Ok(()) };
+        if tree.has_recovered.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
+        for moved in recovered.unwrap_or_default() {
+            let text = describe_moved("while a command of a session ran that was killed", &moved);
+            self.tell_user(text).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
+        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
+        self.emit(AgentEvent::Notice { level, audience, text }).await
+    }
+
     /// Tells the policy what holds commands, the user once if something is missing, and the sandbox how far this agent
     /// may go.
     pub(super) async fn look_at_sandbox(&mut self) -> Result<(), AgentError> {
@@ -41,7 +71,29 @@ impl AgentInternals {
                 format!("commands run in a sandbox that lacks some layers: {reason}")
             }
         };
-        let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
-        self.emit(AgentEvent::Notice { level, audience, text }).await
+        self.tell_user(text).await
+    }
+}
+
+/// Says what was moved aside or put back, and where it is.
+pub(crate) fn describe_moved(when: &str, PutAside { path, kept, original }: &PutAside) -> String {
+    let path = path.display();
+    let kept = kept.as_ref().map(|kept| kept.display());
+    match (original, kept) {
+        (Original::Absent, Some(kept)) => format!(
+            "{path} appeared {when}, and can start programs: it was moved to {kept}; if you made it yourself, move it back"
+        ),
+        (Original::Absent, None) => format!(
+            "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
+        ),
+        (Original::PutBack, Some(kept)) => format!(
+            "{path} was changed {when}, and can start programs: it is as it was before; what it had become is in {kept}; if you changed it yourself, take it from there"
+        ),
+        (Original::PutBack, None) => {
+            format!("{path} was changed {when}, and can start programs: it is as it was before")
+        }
+        (Original::Lost, _) => format!(
+            "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"
+        ),
     }
 }

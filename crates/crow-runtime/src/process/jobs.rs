@@ -22,7 +22,7 @@ use super::{
     job::{Job, JobEnd, JobSink},
     runner,
 };
-use crate::sandbox::Confined;
+use crate::sandbox::{CommandKind, Confined};
 
 /// What stands before the number of a job in its id.
 const NAME: &str = "job-";
@@ -142,7 +142,7 @@ impl Jobs for AgentJobs {
         title: String,
         cancellation: &CancellationToken,
     ) -> Result<JobId, ProcessError> {
-        let prepared = self.runner.prepare(&spec, cancellation).await?;
+        let prepared = self.runner.prepare(&spec, CommandKind::Background, cancellation).await?;
         let mut known = self.known();
         if self.token.is_cancelled() {
             return Err(ProcessError::Closed);

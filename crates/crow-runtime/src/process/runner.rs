@@ -27,7 +27,7 @@ use super::{
     output::OutputBuffer,
     running::{Parts, Running, Sink},
 };
-use crate::sandbox::{Confined, Launch, Program, Sandbox, SandboxProfile};
+use crate::sandbox::{CommandKind, Confined, Launch, Program, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -70,12 +70,13 @@ impl ProcessRunner {
     pub(super) async fn prepare(
         &self,
         spec: &ProcessSpec,
+        kind: CommandKind,
         cancellation: &CancellationToken,
     ) -> Result<Prepared, ProcessError> {
         let prepare = async {
             let env = self.env.variables().await;
             let confined = match &self.sandbox {
-                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile(spec)).await?),
+                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile(spec), kind).await?),
                 None => None,
             };
             Ok(Prepared { env, confined })
@@ -93,10 +94,7 @@ impl Processes for ProcessRunner {
         cancellation: CancellationToken,
     ) -> Result<ProcessOutcome, ProcessError> {
         let started = Instant::now();
-        let mut prepared = self.prepare(&spec, &cancellation).await?;
-        if let Some(confined) = &mut prepared.confined {
-            confined.watch();
-        }
+        let prepared = self.prepare(&spec, CommandKind::Foreground, &cancellation).await?;
         let buffer = OutputBuffer::new(spec.output.clone());
         let running = start(prepared, spec, buffer)?;
         let ended = running.end(&cancellation).await?;

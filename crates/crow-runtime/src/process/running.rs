@@ -11,7 +11,7 @@ use crow_core::{
 };
 use tokio::{
     net::unix::pipe,
-    time::{sleep, sleep_until, timeout},
+    time::{MissedTickBehavior, interval_at, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,8 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_millis(200);
 /// How often output is reported while a process runs.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// How often is looked, while a process runs, for files that it should not have made.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// How much is read at once.
 const CHUNK: usize = 16 * 1024;
 /// The signal that cannot be caught.
@@ -69,6 +71,8 @@ pub(super) struct Running<S> {
     /// Until when what was asked to end may take its time.
     grace: Option<Instant>,
     confined: Option<Confined>,
+    /// What was moved aside or put back while it ran.
+    put_aside: Vec<PutAside>,
 }
 
 /// What a process under way is made of.
@@ -110,6 +114,7 @@ impl<S: Sink> Running<S> {
             timeout,
             grace: None,
             confined,
+            put_aside: Vec::new(),
         }
     }
 
@@ -128,7 +133,7 @@ impl<S: Sink> Running<S> {
             detached,
             sink: self.sink,
             containment: Containment::None,
-            put_aside: Vec::new(),
+            put_aside: self.put_aside,
             refused_hosts: Vec::new(),
         };
         if let Some(confined) = self.confined.take() {
@@ -140,11 +145,14 @@ impl<S: Sink> Running<S> {
     async fn wait(&mut self, cancellation: &CancellationToken) -> Result<ProcessEnd, ProcessError> {
         let deadline = sleep(self.timeout);
         tokio::pin!(deadline);
+        let mut checks = interval_at((Instant::now() + CHECK_EVERY).into(), CHECK_EVERY);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
+                _ = checks.tick(), if self.confined.is_some() => self.check(),
                 read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
@@ -152,6 +160,13 @@ impl<S: Sink> Running<S> {
                     return Ok(end_of(status));
                 }
             }
+        }
+    }
+
+    /// Looks for files that start programs, which it should not have made. Takes some tenths of a millisecond.
+    fn check(&mut self) {
+        if let Some(confined) = &self.confined {
+            self.put_aside.extend(confined.check());
         }
     }
 
@@ -253,7 +268,7 @@ impl<S> Ended<S> {
             self.end = told.map_or(ProcessEnd::Signaled(KILLED), |told| told.end);
         }
         self.left_running |= told.is_some_and(|told| told.was_left);
-        self.put_aside = confined.put_aside();
+        self.put_aside.extend(confined.put_aside());
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
     }

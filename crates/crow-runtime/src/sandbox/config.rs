@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::hosts::AllowedHosts;
+use crow_core::permission::SandboxPlaces;
+
+use super::{hosts::AllowedHosts, system};
 
 /// What the sandboxes of a runtime are made of.
 #[derive(Debug, Clone)]
@@ -17,6 +19,10 @@ pub struct SandboxConfig {
     pub hidden: Vec<PathBuf>,
     /// Protected paths, relative to a root of the workspace, that may be changed all the same: `.github`, `.git/config`.
     pub unprotected: Vec<PathBuf>,
+    /// Absolute paths of further files and links of the workspace that start programs outside of the sandbox, as scripts of a
+    /// trusted project's tool servers: commands cannot change, replace or remove them. Those that `unprotected` names may be
+    /// changed all the same.
+    pub protected_files: Vec<PathBuf>,
     /// Bounds of what a command starts.
     pub limits: ProcessLimits,
 }
@@ -68,7 +74,21 @@ impl SandboxConfig {
             writable: Vec::new(),
             hidden: Vec::new(),
             unprotected: Vec::new(),
+            protected_files: Vec::new(),
             limits: ProcessLimits::default(),
+        }
+    }
+
+    /// Returns the places that commands have beside the workspace, for the policy: file tools, which run outside of the
+    /// sandbox, keep to them.
+    pub fn places(&self) -> SandboxPlaces {
+        SandboxPlaces {
+            writable: self.writable.clone(),
+            readable: Vec::new(),
+            visible: system::kept(),
+            hidden: system::covered().into_iter().chain(self.hidden.iter().cloned()).collect(),
+            protected: self.protected_files.clone(),
+            unprotected: self.unprotected.clone(),
         }
     }
 }

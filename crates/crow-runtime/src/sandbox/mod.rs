@@ -4,21 +4,18 @@
 //! each system, and all of them have a ground and a confinement with the same methods: `lay`, `containment`, `confine` and so
 //! on. The one for macOS is also that of systems without any: it finds nothing there, and says so.
 
+mod autorun;
 mod config;
-mod git;
 mod hosts;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(any(not(target_os = "linux"), test))]
 mod macos;
-mod nested;
 mod private;
 mod program;
-mod protected;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
-mod watched;
 
 #[cfg(target_os = "linux")]
 use linux as system;
@@ -30,4 +27,4 @@ pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 
 pub(crate) use program::Program;
-pub(crate) use sandbox::{Confined, ConfinedEnd, Launch, Refusals};
+pub(crate) use sandbox::{CommandKind, Confined, ConfinedEnd, Launch, Refusals};

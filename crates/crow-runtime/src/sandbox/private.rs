@@ -7,6 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crow_core::capability::PutAside;
+
+use super::autorun::{is_recoverable, recover};
+
 const LOCK: &str = "lock";
 const HELD: &str = "held";
 /// How many leftovers are removed at once.
@@ -55,10 +59,29 @@ impl Drop for PrivateFolder {
     }
 }
 
+/// Finds what sessions left in their projects that were killed while a command ran.
+pub(super) fn recover_leftovers(base: &Path) -> Vec<PutAside> {
+    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let folder = entry.path();
+        if is_recoverable(&folder)
+            && let Ok(lock) = File::open(folder.join(LOCK))
+            && lock.try_lock().is_ok()
+        {
+            found.extend(recover(&folder));
+        }
+    }
+    found
+}
+
 fn remove_leftovers(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let mut removed = 0;
     for entry in entries.flatten() {
+        if is_recoverable(&entry.path()) {
+            continue;
+        }
         // One without a lock is about to be made.
         let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
         if lock.try_lock().is_ok() {

@@ -6,7 +6,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crow_core::capability::{Containment, ProcessEnd, ProcessError, PutAside, RefusedHost};
@@ -15,13 +15,11 @@ use tokio::{process::Command, sync::OnceCell};
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
-    nested::NestedRepositories,
-    private::PrivateFolder,
+    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts},
+    private::{PrivateFolder, recover_leftovers},
     program::Program,
-    protected::Protected,
     proxy::{Proxy, Since},
     system::{Confinement, Ground},
-    watched::Watched,
 };
 
 /// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
@@ -39,9 +37,8 @@ struct Laid {
     /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
     proxy: Option<Proxy>,
     ground: Ground,
-    folder: PrivateFolder,
-    roots: Vec<PathBuf>,
-    unprotected: Vec<PathBuf>,
+    _folder: PrivateFolder,
+    guard: Arc<AutorunGuard>,
 }
 
 /// A command's part of a sandbox.
@@ -51,17 +48,23 @@ pub(crate) struct Confined {
     inner: Option<Confinement>,
     variables: BTreeMap<&'static str, OsString>,
     refused: Option<Since>,
-    /// What to look at before and after, where the kernel does not hold it.
-    watch: Option<Watch>,
+    guarded: Option<GuardedCommand>,
 }
 
-/// Where protected files are, and how they were.
+/// A command that the guard knows of until it has ended.
 #[derive(Debug)]
-struct Watch {
-    roots: Vec<PathBuf>,
-    unprotected: Vec<PathBuf>,
-    held: PathBuf,
-    watched: Option<Watched>,
+struct GuardedCommand {
+    guard: Arc<AutorunGuard>,
+    run: Option<GuardedRun>,
+}
+
+/// How long a command runs beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommandKind {
+    /// The agent waits for it.
+    Foreground,
+    /// A job: the user works beside it.
+    Background,
 }
 
 /// The hosts that a command is refused while it runs.
@@ -121,16 +124,38 @@ impl Sandbox {
         self.config.folder.join(&self.name).join("tmp")
     }
 
+    /// Finds what sessions left that were killed while a command ran, and moves it aside or puts it back. Blocks while it looks.
+    pub(crate) fn recover(&self) -> Vec<PutAside> {
+        recover_leftovers(&self.config.folder)
+    }
+
+    /// Returns what was moved aside or put back since this was last asked.
+    pub(crate) fn take_untold(&self) -> Vec<PutAside> {
+        match self.laid.get() {
+            Some(Ok(laid)) => laid.guard.take_untold(),
+            Some(Err(_)) | None => Vec::new(),
+        }
+    }
+
+    /// Takes what is at these paths by now as it should be: a tool changed it with permission.
+    pub(crate) fn adopt(&self, paths: &[PathBuf]) {
+        if let Some(Ok(laid)) = self.laid.get() {
+            laid.guard.adopt(paths);
+        }
+    }
+
     /// Makes ready what confines one command.
     pub(crate) async fn confine(
         &self,
         cwd: &Path,
         profile: SandboxProfile,
+        kind: CommandKind,
     ) -> Result<Confined, ProcessError> {
         let laid =
             self.laid().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        laid.confine(cwd, profile, &shown).map_err(|error| ProcessError::Sandbox(error.to_string()))
+        laid.confine(cwd, profile, kind, &shown)
+            .map_err(|error| ProcessError::Sandbox(error.to_string()))
     }
 
     async fn laid(&self) -> &Result<Laid, String> {
@@ -151,9 +176,20 @@ impl Sandbox {
 impl Laid {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
-        let unprotected = config.unprotected.clone();
-        let ground = Ground::lay(config, roots.clone(), folder.path())?;
-        Ok(Self { proxy: None, ground, folder, roots, unprotected })
+        let scope = InventoryScope {
+            roots: roots.clone(),
+            writable: config.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
+            unprotected: config.unprotected.clone(),
+            protected: config.protected_files.clone(),
+        };
+        let ground = Ground::lay(config, roots, folder.path())?;
+        let seal = match ground.containment() {
+            Containment::Full => KernelSeal::Mounts,
+            Containment::Partial { .. } | Containment::None => KernelSeal::Missing,
+        };
+        let guard = AutorunGuard::new(scope, seal, folder.held());
+        let guard = Arc::new(guard.with_journal(folder.path().to_owned()));
+        Ok(Self { proxy: None, ground, _folder: folder, guard })
     }
 
     fn open_way(&mut self, config: &SandboxConfig) -> io::Result<()> {
@@ -176,21 +212,40 @@ impl Laid {
         &self,
         cwd: &Path,
         profile: SandboxProfile,
+        kind: CommandKind,
         shown: &[PathBuf],
     ) -> io::Result<Confined> {
-        let inner = self.ground.confine(cwd, profile, shown)?;
+        let containment = self.containment();
+        let (guarded, mut sealed) = match (&containment, profile) {
+            (Containment::None, _) => (None, SealedMounts::default()),
+            (_, SandboxProfile::ReadOnly) => (None, self.guard.look()),
+            (_, SandboxProfile::Workspace) => {
+                let (run, sealed) = self.guard.begin();
+                (Some(GuardedCommand { guard: Arc::clone(&self.guard), run: Some(run) }), sealed)
+            }
+        };
+        if kind == CommandKind::Background {
+            sealed.seal_repositories();
+        }
+        let inner = self.ground.confine(cwd, profile, shown, &sealed)?;
         let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
-        let containment = self.containment();
-        let is_in_part = matches!(containment, Containment::Partial { .. });
-        let watch = is_in_part.then(|| Watch {
-            roots: self.roots.clone(),
-            unprotected: self.unprotected.clone(),
-            held: self.folder.held(),
-            watched: None,
-        });
-        Ok(Confined { containment, inner, variables, refused, watch })
+        Ok(Confined { containment, inner, variables, refused, guarded })
+    }
+}
+
+impl GuardedCommand {
+    fn end(&mut self) -> Vec<PutAside> {
+        self.run.take().map(|run| self.guard.end(run)).unwrap_or_default()
+    }
+}
+
+impl Drop for GuardedCommand {
+    fn drop(&mut self) {
+        // It was never started, or nobody waited for it: whoever ends next hears of what it did.
+        let found = self.end();
+        self.guard.tell_later(found);
     }
 }
 
@@ -256,23 +311,14 @@ impl Confined {
         self.inner.as_mut()?.end()
     }
 
-    /// Looks at protected files that the kernel does not hold, to put them back afterwards. Only for a command beside which
-    /// nothing else of the session changes files: what the user permits meanwhile must stay. Blocks while it reads them.
-    pub(crate) fn watch(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            let nested = NestedRepositories::default();
-            let protected = Protected::find(&watch.roots, &watch.unprotected, &nested);
-            watch.watched = Some(Watched::look(&protected));
-        }
+    /// Moves aside and puts back, while the command runs, what it should not have made or changed. Blocks for a moment.
+    pub(crate) fn check(&self) -> Vec<PutAside> {
+        self.guarded.as_ref().map(|guarded| guarded.guard.check()).unwrap_or_default()
     }
 
-    /// Moves aside what the command should not have made, and puts back what it should not have changed.
-    pub(crate) fn put_aside(&self) -> Vec<PutAside> {
-        let mut all = self.inner.as_ref().map(Confinement::put_aside).unwrap_or_default();
-        if let Some(Watch { held, watched: Some(watched), .. }) = &self.watch {
-            all.extend(watched.put_back(held));
-        }
-        all
+    /// The same for the last time, when the command has ended.
+    pub(crate) fn put_aside(&mut self) -> Vec<PutAside> {
+        self.guarded.as_mut().map(GuardedCommand::end).unwrap_or_default()
     }
 
     /// Notes the hosts that are refused from when the command was made ready.

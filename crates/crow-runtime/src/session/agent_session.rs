@@ -17,7 +17,9 @@ use super::{
     CrowMetadata, Family, OpenedSession, OpenedWith, RootSession, SessionError, SessionLog,
     SessionMetadata, StoredSession, ToolState,
 };
-use crate::{RuntimeConfig, resolve_rules, rule_links::add_resolved, undo::snapshots_of};
+use crate::{
+    RuntimeConfig, SandboxConfig, resolve_rules, rule_links::add_resolved, undo::snapshots_of,
+};
 
 /// What a new session is to be.
 #[derive(Debug, Clone)]
@@ -388,7 +390,8 @@ pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
 }
 
-/// The policy as it holds in the folders of a session.
+/// The policy as it holds in the folders of a session. File tools keep to the places of the sandbox.
 fn policy(config: &RuntimeConfig, crow: &CrowMetadata) -> PermissionPolicy {
-    resolve_rules(config.policy.clone(), &crow.workspace())
+    let places = config.sandbox.as_ref().map(SandboxConfig::places).unwrap_or_default();
+    resolve_rules(config.policy.clone().with_places(places), &crow.workspace())
 }

@@ -2,16 +2,15 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use crow_core::ids::SnapshotId;
-use rustix::io::Errno;
+use crow_fs::EntryKind;
 
 use super::{
     Content, Entry, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
-    entry::permission_bits,
     error::at,
     file::{ReadFile, read_file},
     now::is_absence,
@@ -61,7 +60,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, SnapshotStoreError> {
 }
 
 fn is_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    crow_fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Tells whether the folders on the way to a path are folders, or missing: behind a link lies another path.
@@ -70,11 +69,7 @@ pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreErro
     match resolve(folder) {
         Ok(resolved) => Ok(resolved == folder),
         // Behind a link that leads to itself there is nothing.
-        Err(SnapshotStoreError::Io { source, .. })
-            if Errno::from_io_error(&source) == Some(Errno::LOOP) =>
-        {
-            Ok(false)
-        }
+        Err(SnapshotStoreError::Link { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -95,19 +90,20 @@ pub(super) fn look(
     limits: &SnapshotLimits,
     keep: impl FnOnce(&[u8]) -> Result<Result<super::ContentHash, WhyNotCovered>, SnapshotStoreError>,
 ) -> Result<Entry, SnapshotStoreError> {
-    let metadata = match fs::symlink_metadata(path) {
+    let metadata = match crow_fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if is_absence(&error) => return Ok(Entry::Absent),
         Err(error) => return Err(at(path)(error)),
     };
-    if metadata.is_symlink() {
-        let target = fs::read_link(path).map_err(at(path))?.into_os_string();
-        return Ok(Entry::Link { target });
+    match metadata.kind {
+        EntryKind::Symlink => {
+            let target = crow_fs::read_link(path).map_err(at(path))?.into_os_string();
+            return Ok(Entry::Link { target });
+        }
+        EntryKind::Directory => return Ok(Entry::Folder { mode: metadata.mode }),
+        EntryKind::File | EntryKind::Special => {}
     }
-    if metadata.is_dir() {
-        return Ok(Entry::Folder { mode: permission_bits(&metadata) });
-    }
-    let stamp = FileStamp::of(&metadata);
+    let stamp = FileStamp::of_entry(&metadata);
     let not_stored = |why| Entry::File {
         mode: stamp.mode,
         size: stamp.size,

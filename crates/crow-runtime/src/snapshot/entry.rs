@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, fs::Metadata, os::unix::fs::MetadataExt as _, path::PathBuf};
 
-use rustix::fs::Stat;
+use crow_fs::EntryMetadata;
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -98,24 +98,19 @@ impl FileStamp {
         }
     }
 
-    pub(super) fn of_stat(stat: &Stat) -> Self {
+    pub(super) fn of_entry(metadata: &EntryMetadata) -> Self {
         Self {
-            mode: number::<_, u32>(stat.st_mode) & PERMISSION_BITS,
-            size: number(stat.st_size),
-            modified: nanos(stat.st_mtime, number(stat.st_mtime_nsec)),
-            changed: nanos(stat.st_ctime, number(stat.st_ctime_nsec)),
-            inode: stat.st_ino,
+            mode: metadata.mode,
+            size: metadata.size,
+            modified: nanos(metadata.modified.0, metadata.modified.1),
+            changed: nanos(metadata.changed.0, metadata.changed.1),
+            inode: metadata.identity.inode,
         }
     }
 }
 
 fn nanos(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(NANOS).saturating_add(rest)
-}
-
-/// The types of these numbers are not the same everywhere. None of them is ever negative.
-fn number<From, To: TryFrom<From> + Default>(value: From) -> To {
-    value.try_into().unwrap_or_default()
 }
 
 /// The bits that `chmod` sets.

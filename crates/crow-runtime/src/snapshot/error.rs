@@ -42,6 +42,15 @@ pub enum SnapshotStoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The path leads through a link: what lies behind it is not at the path.
+    #[error(
+        "{} leads through a link that appeared while it was used, or that leads in a circle; nothing was done there",
+        .path.display()
+    )]
+    Link {
+        /// The path.
+        path: PathBuf,
+    },
     /// An id that is not one of a snapshot of this store.
     #[error("{id} is no snapshot of this store")]
     Unknown {
@@ -111,6 +120,8 @@ pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Snapshot
     move |source| {
         if is_disk_full(&source) {
             SnapshotStoreError::DiskFull { path, source }
+        } else if crow_fs::is_link_error(&source) {
+            SnapshotStoreError::Link { path }
         } else {
             SnapshotStoreError::Io { path, source }
         }

@@ -2,65 +2,69 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, OpenOptions, Permissions},
+    fs::Permissions,
     io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::OFlags;
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 
-use super::{entry::permission_bits, now::is_absence};
+use super::{now::is_absence, place::Target};
 
 /// Copies a file or a link beside itself, under a name that was free. Nothing comes back if there is neither.
 pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
-    let metadata = match fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
+    let found = Directory::open_parent(path)
+        .and_then(|(directory, name)| Ok((directory.metadata(&name)?, directory, name)));
+    let (metadata, directory, name) = match found {
+        Ok(found) => found,
         Err(error) if is_absence(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    if metadata.is_symlink() {
-        let target = fs::read_link(path)?;
-        return under_free_name(path, |copy| symlink(&target, copy)).map(|((), copy)| Some(copy));
+    match metadata.kind {
+        EntryKind::Symlink => {
+            let target = directory.read_link(&name)?;
+            let make = |copy: &EntryName| directory.create_symlink(target.as_os_str(), copy);
+            let ((), copy) = under_free_name(&name, make)?;
+            return Ok(Some(path.with_file_name(copy.as_os_str())));
+        }
+        EntryKind::File => {}
+        EntryKind::Directory | EntryKind::Special => return Ok(None),
     }
-    if !metadata.is_file() {
+    let mut from = directory.open_file(&name)?;
+    let metadata = EntryMetadata::of_file(&from)?;
+    if metadata.kind != EntryKind::File {
         return Ok(None);
     }
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut from = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = from.metadata()?;
-    if !metadata.is_file() {
-        return Ok(None);
-    }
-    let make = |copy: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy);
-    let (mut to, copy) = under_free_name(path, make)?;
+    let (mut to, copy) = under_free_name(&name, |copy| directory.create_file(copy, 0o600))?;
     let copied = io::copy(&mut from, &mut to)
-        .and_then(|_| to.set_permissions(Permissions::from_mode(permission_bits(&metadata))));
+        .and_then(|_| to.set_permissions(Permissions::from_mode(metadata.mode)));
     if let Err(error) = copied {
-        fs::remove_file(&copy)?;
+        directory.remove_file(&copy)?;
         return Err(error);
     }
-    Ok(Some(copy))
+    Ok(Some(path.with_file_name(copy.as_os_str())))
 }
 
 /// Gives a file or a link that has no place any more a free name beside the place that it had.
-pub(super) fn put_aside(own: &Path, path: &Path) -> io::Result<()> {
-    under_free_name(path, |copy| fs::hard_link(own, copy))?;
-    fs::remove_file(own)
+pub(super) fn put_aside(target: &Target<'_>, own: &EntryName) -> io::Result<()> {
+    let directory = &target.directory;
+    under_free_name(&target.name, |copy| directory.hard_link(own, directory, copy))?;
+    directory.remove_file(own)
 }
 
 fn under_free_name<T>(
-    path: &Path,
-    make: impl Fn(&Path) -> io::Result<T>,
-) -> io::Result<(T, PathBuf)> {
+    name: &EntryName,
+    make: impl Fn(&EntryName) -> io::Result<T>,
+) -> io::Result<(T, EntryName)> {
     let mut number = 1_u32;
     loop {
-        let mut name = path.file_name().map(OsString::from).unwrap_or_default();
-        name.push(".crow-kept");
+        let mut copy = OsString::from(name.as_os_str());
+        copy.push(".crow-kept");
         if number > 1 {
-            name.push(format!("-{number}"));
+            copy.push(format!("-{number}"));
         }
-        let copy = path.with_file_name(name);
+        let copy = EntryName::new(copy)?;
         match make(&copy) {
             Ok(new) => return Ok((new, copy)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => {

@@ -1,25 +1,41 @@
 //! The moment in which a path becomes what it should be. Whoever saves a file right then does not lose it.
 
-use std::{
-    fs, io,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-};
+use std::{io, path::Path};
 
-use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
-    io::Errno,
-};
+use crow_fs::{Directory, EntryName, FileIdentity, RenameMode};
 
 use super::{Entry, SnapshotStoreError, error::at, kept::put_aside};
+
+/// A path of the project with its directory, which is held from the first step to the last: they all happen in the same
+/// one, whatever is put at the path meanwhile.
+#[derive(Debug)]
+pub(super) struct Target<'p> {
+    pub(super) path: &'p Path,
+    pub(super) directory: Directory,
+    pub(super) name: EntryName,
+}
+
+impl<'p> Target<'p> {
+    /// Takes the directory of a path, which was opened.
+    pub(super) fn new(path: &'p Path, directory: Directory) -> Result<Self, SnapshotStoreError> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput);
+        let name = name.map_err(io::Error::from).and_then(EntryName::new).map_err(at(path))?;
+        Ok(Self { path, directory, name })
+    }
+
+    /// Returns by what the file that is there is known again, if one is there.
+    pub(super) fn known(&self) -> Option<KnownFile> {
+        known(&self.directory, &self.name)
+    }
+}
 
 /// What waits to take its place.
 #[derive(Debug)]
 pub(super) enum Ready {
     /// Under another name in the same folder.
-    Beside(PathBuf),
+    Beside(EntryName),
     /// Nothing but a free name, for what has to go.
-    Away(PathBuf),
+    Away(EntryName),
     /// Nothing needs to be made first.
     InPlace,
 }
@@ -37,25 +53,21 @@ pub(super) enum Placed {
 
 /// By what a file is known again under another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    inode: u64,
+pub(super) struct KnownFile {
+    identity: FileIdentity,
     size: u64,
     modified: (i64, i64),
 }
 
-impl Identity {
-    /// Returns the identity of what is at a path, if anything.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let found = fs::symlink_metadata(path).ok()?;
-        let modified = (found.mtime(), found.mtime_nsec());
-        Some(Self { inode: found.ino(), size: found.size(), modified })
-    }
+fn known(directory: &Directory, name: &EntryName) -> Option<KnownFile> {
+    let found = directory.metadata(name).ok()?;
+    Some(KnownFile { identity: found.identity, size: found.size, modified: found.modified })
 }
 
 impl Ready {
-    pub(super) fn discard(self) -> Result<(), SnapshotStoreError> {
+    pub(super) fn discard(self, target: &Target<'_>) -> Result<(), SnapshotStoreError> {
         match self {
-            Self::Beside(own) => remove(&own),
+            Self::Beside(own) => remove(target, &own),
             Self::Away(_) | Self::InPlace => Ok(()),
         }
     }
@@ -63,153 +75,189 @@ impl Ready {
     /// Puts it into its place, where `expected` was looked at just now and `seen` right before that.
     pub(super) fn put(
         self,
-        path: &Path,
+        target: &Target<'_>,
         expected: &Entry,
         wanted: &Entry,
-        seen: Option<Identity>,
+        seen: Option<KnownFile>,
     ) -> Result<Placed, SnapshotStoreError> {
         let leaves =
             matches!(expected, Entry::Folder { .. }) && !matches!(wanted, Entry::Folder { .. });
         if leaves {
-            match fs::remove_dir(path) {
+            match target.directory.remove_directory(&target.name) {
                 Ok(()) => {}
                 Err(error) => {
-                    self.discard()?;
+                    self.discard(target)?;
                     let is_full = error.kind() == io::ErrorKind::DirectoryNotEmpty;
-                    return if is_full { Ok(Placed::NotEmpty) } else { Err(at(path)(error)) };
+                    return if is_full {
+                        Ok(Placed::NotEmpty)
+                    } else {
+                        Err(at(target.path)(error))
+                    };
                 }
             }
         }
         match self {
-            Self::Beside(own) if leaves || *expected == Entry::Absent => enter(&own, path),
-            Self::Beside(own) => exchange(&own, path, seen),
-            Self::Away(own) => leave(path, &own, seen),
+            Self::Beside(own) if leaves || *expected == Entry::Absent => enter(&own, target),
+            Self::Beside(own) => exchange(&own, target, seen),
+            Self::Away(own) => leave(target, &own, seen),
             Self::InPlace => Ok(Placed::Done),
         }
     }
 }
 
 /// Takes a place where nothing is.
-fn enter(own: &Path, path: &Path) -> Result<Placed, SnapshotStoreError> {
-    match renameat_with(CWD, own, CWD, path, RenameFlags::NOREPLACE) {
+fn enter(own: &EntryName, target: &Target<'_>) -> Result<Placed, SnapshotStoreError> {
+    match rename(own, target, &target.name, RenameMode::Keep) {
         Ok(()) => Ok(Placed::Done),
-        Err(Errno::EXIST) => {
-            remove(own)?;
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove(target, own)?;
             Ok(Placed::Changed)
         }
-        Err(Errno::INVAL | Errno::NOSYS) => rename(own, path),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => replace(own, target),
         Err(error) => {
-            remove(own)?;
-            Err(at(path)(error.into()))
+            remove(target, own)?;
+            Err(at(target.path)(error))
         }
     }
 }
 
 /// Takes the place of something, and gives it back if it is not what was seen there.
-fn exchange(own: &Path, path: &Path, seen: Option<Identity>) -> Result<Placed, SnapshotStoreError> {
-    match renameat_with(CWD, own, CWD, path, RenameFlags::EXCHANGE) {
+fn exchange(
+    own: &EntryName,
+    target: &Target<'_>,
+    seen: Option<KnownFile>,
+) -> Result<Placed, SnapshotStoreError> {
+    match rename(own, target, &target.name, RenameMode::Exchange) {
         Ok(()) => {}
         // Not every file system can.
-        Err(Errno::INVAL | Errno::NOSYS) => return rename(own, path),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => return replace(own, target),
         Err(error) => {
-            remove(own)?;
-            let is_gone = error == Errno::NOENT;
-            return if is_gone { Ok(Placed::Changed) } else { Err(at(path)(error.into())) };
+            remove(target, own)?;
+            let is_gone = error.kind() == io::ErrorKind::NotFound;
+            return if is_gone { Ok(Placed::Changed) } else { Err(at(target.path)(error)) };
         }
     }
-    if Identity::of(own) == seen {
-        remove(own)?;
+    if known(&target.directory, own) == seen {
+        remove(target, own)?;
         return Ok(Placed::Done);
     }
-    renameat_with(CWD, own, CWD, path, RenameFlags::EXCHANGE)
-        .map_err(|error| at(path)(error.into()))?;
-    remove(own)?;
+    rename(own, target, &target.name, RenameMode::Exchange).map_err(at(target.path))?;
+    remove(target, own)?;
     Ok(Placed::Changed)
 }
 
 /// Removes something, and leaves it if it is not what was seen.
-fn leave(path: &Path, own: &Path, seen: Option<Identity>) -> Result<Placed, SnapshotStoreError> {
-    match fs::rename(path, own) {
+fn leave(
+    target: &Target<'_>,
+    own: &EntryName,
+    seen: Option<KnownFile>,
+) -> Result<Placed, SnapshotStoreError> {
+    match rename(&target.name, target, own, RenameMode::Replace) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Placed::Changed),
-        Err(error) => return Err(at(path)(error)),
+        Err(error) => return Err(at(target.path)(error)),
     }
-    if Identity::of(own) == seen {
-        remove(own)?;
+    if known(&target.directory, own) == seen {
+        remove(target, own)?;
         return Ok(Placed::Done);
     }
-    match renameat_with(CWD, own, CWD, path, RenameFlags::NOREPLACE) {
+    match rename(own, target, &target.name, RenameMode::Keep) {
         Ok(()) => Ok(Placed::Changed),
-        Err(Errno::INVAL | Errno::NOSYS) => rename(own, path).map(|_| Placed::Changed),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            replace(own, target).map(|_| Placed::Changed)
+        }
         // Somebody was quicker once more: both are kept.
-        Err(_) => put_aside(own, path).map(|()| Placed::Changed).map_err(at(own)),
+        Err(_) => put_aside(target, own).map(|()| Placed::Changed).map_err(at(target.path)),
     }
 }
 
-fn rename(own: &Path, path: &Path) -> Result<Placed, SnapshotStoreError> {
-    if let Err(error) = fs::rename(own, path) {
-        remove(own)?;
-        return Err(at(path)(error));
+fn replace(own: &EntryName, target: &Target<'_>) -> Result<Placed, SnapshotStoreError> {
+    if let Err(error) = rename(own, target, &target.name, RenameMode::Replace) {
+        remove(target, own)?;
+        return Err(at(target.path)(error));
     }
     Ok(Placed::Done)
 }
 
-fn remove(own: &Path) -> Result<(), SnapshotStoreError> {
-    match fs::remove_file(own) {
+fn rename(
+    name: &EntryName,
+    target: &Target<'_>,
+    new_name: &EntryName,
+    mode: RenameMode,
+) -> io::Result<()> {
+    target.directory.rename(name, &target.directory, new_name, mode)
+}
+
+fn remove(target: &Target<'_>, own: &EntryName) -> Result<(), SnapshotStoreError> {
+    match target.directory.remove_file(own) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(at(own)(error)),
+        Err(error) => Err(at(target.path)(error)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::PathBuf};
+
     use super::*;
 
     const FILE: Entry = Entry::Link { target: std::ffi::OsString::new() };
 
-    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    /// A folder with the paths of what waits and of what is there.
+    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let (own, path) = (folder.path().join("own"), folder.path().join("path"));
-        (folder, own, path)
+        let base = folder.path().canonicalize().unwrap();
+        (folder, base.join("own"), base.join("path"))
+    }
+
+    fn target(path: &Path) -> Target<'_> {
+        Target::new(path, Directory::open(path.parent().unwrap()).unwrap()).unwrap()
+    }
+
+    fn own_name() -> EntryName {
+        EntryName::new("own").unwrap()
     }
 
     #[test]
     fn what_was_saved_after_the_last_look_stays() {
-        let (_folder, own, path) = place();
+        let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
-        let seen = Identity::of(&path);
+        let seen = target(&path).known();
         fs::write(path.with_extension("new"), "saved").unwrap();
         fs::rename(path.with_extension("new"), &path).unwrap();
         fs::write(&own, "ours").unwrap();
-        let placed = Ready::Beside(own.clone()).put(&path, &FILE, &FILE, seen).unwrap();
+        let placed = Ready::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
         assert_eq!(placed, Placed::Changed);
-        let placed = Ready::Away(own.clone()).put(&path, &FILE, &Entry::Absent, seen).unwrap();
+        let placed =
+            Ready::Away(own_name()).put(&target(&path), &FILE, &Entry::Absent, seen).unwrap();
         assert_eq!(placed, Placed::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
     }
 
     #[test]
     fn what_came_where_nothing_was_stays() {
-        let (_folder, own, path) = place();
+        let (_folder, own, path) = scene();
         fs::write(&own, "ours").unwrap();
         fs::write(&path, "saved").unwrap();
-        let placed = Ready::Beside(own.clone()).put(&path, &Entry::Absent, &FILE, None).unwrap();
+        let placed =
+            Ready::Beside(own_name()).put(&target(&path), &Entry::Absent, &FILE, None).unwrap();
         assert_eq!(placed, Placed::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
     }
 
     #[test]
     fn what_was_looked_at_is_replaced_and_removed() {
-        let (_folder, own, path) = place();
+        let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
         fs::write(&own, "ours").unwrap();
-        let seen = Identity::of(&path);
-        let placed = Ready::Beside(own.clone()).put(&path, &FILE, &FILE, seen).unwrap();
+        let seen = target(&path).known();
+        let placed = Ready::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
         assert_eq!(placed, Placed::Done);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("ours", false));
-        let seen = Identity::of(&path);
-        let placed = Ready::Away(own.clone()).put(&path, &FILE, &Entry::Absent, seen).unwrap();
+        let seen = target(&path).known();
+        let placed =
+            Ready::Away(own_name()).put(&target(&path), &FILE, &Entry::Absent, seen).unwrap();
         assert_eq!((placed, path.exists(), own.exists()), (Placed::Done, false, false));
     }
 }

@@ -2,16 +2,13 @@
 //! need not ask the file system for it again.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
 };
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{AtFlags, FileType, Mode, OFlags, open, readlinkat, statat},
-    io,
-};
+use crow_fs::{Directory, EntryKind, EntryName};
 
 use super::{
     FileStamp,
@@ -23,12 +20,6 @@ const WORTH_A_THREAD: usize = 500;
 const MOST_THREADS: usize = 4;
 /// So many folders are taken at a time.
 const PORTION: usize = 8;
-/// Opens a folder as a place for other paths to begin at, where the system knows that.
-#[cfg(target_os = "linux")]
-const ONLY_A_PLACE: OFlags = OFlags::PATH;
-#[cfg(not(target_os = "linux"))]
-const ONLY_A_PLACE: OFlags = OFlags::RDONLY;
-
 /// Whether something is still as it was. It holds for the walk that follows, and is taken by it.
 #[derive(Debug, Default)]
 pub(super) struct Proof(AtomicBool);
@@ -77,28 +68,26 @@ fn collect<'a>(path: &Path, folder: &'a Folder, folders: &mut Vec<(PathBuf, &'a 
 }
 
 fn look_into(path: &Path, folder: &Folder, device: u64) {
-    let flags = ONLY_A_PLACE | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(opened) = open(path, flags, Mode::empty()) else { return };
+    let Ok(opened) = Directory::open(path) else { return };
     for item in &folder.items {
         let proven = is_same(&opened, item, device).unwrap_or(false);
         item.proof.0.store(proven, Ordering::Relaxed);
     }
 }
 
-fn is_same(folder: &OwnedFd, item: &Item, device: u64) -> io::Result<bool> {
-    let now = statat(folder, &item.name, AtFlags::SYMLINK_NOFOLLOW)?;
-    let (stamp, kind) = (FileStamp::of_stat(&now), FileType::from_raw_mode(now.st_mode));
+fn is_same(folder: &Directory, item: &Item, device: u64) -> io::Result<bool> {
+    let now = folder.metadata_of(&item.name)?;
+    let stamp = FileStamp::of_entry(&now);
     Ok(match &item.what {
-        What::File { seen, .. } => kind == FileType::RegularFile && seen.still(&stamp),
+        What::File { seen, .. } => now.kind == EntryKind::File && seen.still(&stamp),
         What::Folder { folder, .. } => {
-            kind == FileType::Directory
-                && i128::from(now.st_dev) == i128::from(device)
+            now.kind == EntryKind::Directory
+                && now.identity.device == device
                 && folder.seen.is_some_and(|seen| seen.still(&stamp))
         }
         What::Link { target } => {
-            kind == FileType::Symlink
-                && readlinkat(folder, &item.name, Vec::new())?.as_bytes()
-                    == target.as_encoded_bytes()
+            now.kind == EntryKind::Symlink
+                && folder.read_link(&EntryName::new(&item.name)?)?.as_os_str() == target
         }
         What::New | What::LeftOut { .. } => false,
     })

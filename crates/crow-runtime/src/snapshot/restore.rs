@@ -3,17 +3,19 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    fs::{self, OpenOptions, Permissions},
+    fs::Permissions,
     io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, symlink},
+    os::unix::fs::{PermissionsExt as _, fchown},
     path::{Path, PathBuf},
 };
+
+use crow_fs::{Directory, EntryMetadata, EntryName};
 
 use super::{
     Change, Content, Entry, SnapshotStoreError, WhyNotCovered,
     error::at,
     objects::Objects,
-    place::{Identity, Placed, Ready},
+    place::{Placed, Ready, Target},
     undoing::Undoing,
     view::{View, Way},
 };
@@ -57,6 +59,8 @@ pub(super) struct Restorer<'a> {
 }
 
 const USER_MAY_ALL: u32 = 0o700;
+/// The mode of folders that are made on the way, of which the umask takes its part.
+const NEW_FOLDER_MODE: u32 = 0o777;
 
 /// Sorts changes as they can be undone: what came goes, the innermost first; then what was returns, the outermost first.
 fn in_turn(changes: &[Change]) -> Vec<&Change> {
@@ -128,15 +132,28 @@ impl Restorer<'_> {
             Ok(folder) => folder,
             Err(early) => return Ok(early),
         };
-        let ready = self.prepare(path, folder, expected, wanted)?;
-        let seen = Identity::of(path);
+        let content = match wanted {
+            Entry::File { content: Content::Stored(hash), .. }
+                if !is_only_mode(path, expected, wanted) =>
+            {
+                Some(self.objects.read(hash)?)
+            }
+            Entry::File { .. }
+            | Entry::Absent
+            | Entry::Link { .. }
+            | Entry::Folder { .. }
+            | Entry::LeftOut { .. } => None,
+        };
+        let target = Target::new(path, open_folder(folder, wanted)?)?;
+        let ready = self.prepare(&target, folder, expected, wanted, content)?;
+        let seen = target.known();
         // As late as can be: what is written in between is not lost.
         if let Some(late) = self.hindrance(path, expected, wanted)? {
-            ready.discard()?;
+            ready.discard(&target)?;
             return Ok(late);
         }
         let is_in_place = matches!(ready, Ready::InPlace);
-        match ready.put(path, expected, wanted, seen)? {
+        match ready.put(&target, expected, wanted, seen)? {
             Placed::Done => {}
             Placed::NotEmpty => return Ok(PutBack::NotEmpty),
             Placed::Changed => {
@@ -144,12 +161,15 @@ impl Restorer<'_> {
             }
         }
         match wanted {
-            Entry::File { mode, .. } if is_in_place => set_mode(path, *mode)?,
+            Entry::File { mode, .. } if is_in_place => {
+                target.directory.set_mode(&target.name, *mode).map_err(at(path))?;
+            }
             Entry::Folder { mode } => {
+                let (directory, name) = (&target.directory, &target.name);
                 if !stays_folder(expected, wanted) {
-                    fs::create_dir(path).map_err(at(path))?;
+                    directory.create_directory(name, NEW_FOLDER_MODE).map_err(at(path))?;
                 }
-                set_mode(path, mode | USER_MAY_ALL)?;
+                directory.set_mode(name, mode | USER_MAY_ALL).map_err(at(path))?;
             }
             Entry::File { .. } | Entry::Absent | Entry::Link { .. } | Entry::LeftOut { .. } => {}
         }
@@ -253,29 +273,26 @@ impl Restorer<'_> {
     /// Makes what should be there beside its place, so that it takes the place in one go.
     fn prepare(
         &self,
-        path: &Path,
+        target: &Target<'_>,
         folder: &Path,
         expected: &Entry,
         wanted: &Entry,
+        content: Option<Vec<u8>>,
     ) -> Result<Ready, SnapshotStoreError> {
+        let path = target.path;
         match wanted {
-            Entry::File { mode, content: Content::Stored(hash), .. } => {
-                if is_only_mode(path, expected, wanted) {
-                    return Ok(Ready::InPlace);
-                }
-                let bytes = self.objects.read(hash)?;
-                create_folders(folder)?;
+            Entry::File { mode, .. } => {
+                let Some(bytes) = content else { return Ok(Ready::InPlace) };
                 let own = self.undoing.beside(folder)?;
-                if let Err(error) = write(&own, *mode, &bytes, owner(path)) {
-                    Ready::Beside(own).discard()?;
+                if let Err(error) = write(target, &own, *mode, &bytes) {
+                    Ready::Beside(own).discard(target)?;
                     return Err(at(path)(error));
                 }
                 Ok(Ready::Beside(own))
             }
-            Entry::Link { target } => {
-                create_folders(folder)?;
+            Entry::Link { target: to } => {
                 let own = self.undoing.beside(folder)?;
-                symlink(target, &own).map_err(at(path))?;
+                target.directory.create_symlink(to, &own).map_err(at(path))?;
                 Ok(Ready::Beside(own))
             }
             Entry::Folder { .. } | Entry::Absent
@@ -283,13 +300,7 @@ impl Restorer<'_> {
             {
                 Ok(Ready::Away(self.undoing.beside(folder)?))
             }
-            Entry::Folder { .. } => {
-                create_folders(folder)?;
-                Ok(Ready::InPlace)
-            }
-            Entry::Absent
-            | Entry::LeftOut { .. }
-            | Entry::File { content: Content::NotStored { .. }, .. } => Ok(Ready::InPlace),
+            Entry::Folder { .. } | Entry::Absent | Entry::LeftOut { .. } => Ok(Ready::InPlace),
         }
     }
 }
@@ -342,35 +353,39 @@ fn is_only_mode(path: &Path, expected: &Entry, wanted: &Entry) -> bool {
         (
             Entry::File { content: Content::Stored(expected), .. },
             Entry::File { content: Content::Stored(wanted), .. },
-        ) => expected == wanted && fs::symlink_metadata(path).is_ok_and(|file| file.nlink() == 1),
+        ) => expected == wanted && crow_fs::metadata(path).is_ok_and(|file| file.links == 1),
         _ => false,
     }
 }
 
-/// Returns whose a file is that is about to be replaced.
-fn owner(path: &Path) -> Option<(u32, u32)> {
-    let file = fs::symlink_metadata(path).ok()?;
-    file.is_file().then(|| (file.uid(), file.gid()))
+/// Opens the folder that something is put into, or removed from. What should be there needs its folders, too.
+fn open_folder(folder: &Path, wanted: &Entry) -> Result<Directory, SnapshotStoreError> {
+    let opened = match wanted {
+        Entry::File { .. } | Entry::Link { .. } | Entry::Folder { .. } => {
+            crow_fs::create_directories(folder, NEW_FOLDER_MODE)
+        }
+        Entry::Absent | Entry::LeftOut { .. } => Directory::open(folder),
+    };
+    opened.map_err(at(folder))
 }
 
-fn write(path: &Path, mode: u32, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+/// Writes what takes the place of a file, with the owner of that one.
+fn write(target: &Target<'_>, own: &EntryName, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let before = target.directory.metadata(&target.name).ok().filter(EntryMetadata::is_file);
+    let mut file = target.directory.create_file(own, 0o600)?;
     file.write_all(bytes)?;
-    let own = file.metadata()?;
-    if let Some((user, group)) = owner.filter(|owner| *owner != (own.uid(), own.gid())) {
+    let new = EntryMetadata::of_file(&file)?;
+    if let Some(before) = before.filter(|file| (file.user, file.group) != (new.user, new.group)) {
         // Only root may give files away; for all others it is theirs, as with any editor that replaces files.
-        let given = fchown(&file, Some(user), Some(group));
+        let given = fchown(&file, Some(before.user), Some(before.group));
         if let Err(error) = given {
-            tracing::debug!(path = %path.display(), %error, "the owner of a file does not return");
+            let path = target.path.display();
+            tracing::debug!(%path, %error, "the owner of a file does not return");
         }
     }
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-fn create_folders(folder: &Path) -> Result<(), SnapshotStoreError> {
-    fs::create_dir_all(folder).map_err(at(folder))
-}
-
 fn set_mode(path: &Path, mode: u32) -> Result<(), SnapshotStoreError> {
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at(path))
+    crow_fs::set_mode(path, mode).map_err(at(path))
 }

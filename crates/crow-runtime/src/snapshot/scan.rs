@@ -487,7 +487,7 @@ impl<'a> Walk<'a> {
 }
 
 fn link(path: &Path, item: &mut Item) -> Found {
-    let Ok(target) = fs::read_link(path).map(PathBuf::into_os_string) else {
+    let Ok(target) = crow_fs::read_link(path).map(PathBuf::into_os_string) else {
         return Found::Gone;
     };
     if matches!(&item.what, What::Link { target: before } if *before == target) {

@@ -13,6 +13,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crow_fs::EntryName;
 use uuid::Uuid;
 
 use super::{
@@ -43,9 +44,10 @@ impl Undoing {
         Self { folder: store.join(UNDOING), record: Mutex::default() }
     }
 
-    /// Returns a name in a folder that nobody has, once it is written down.
-    pub(super) fn beside(&self, folder: &Path) -> Result<PathBuf, SnapshotStoreError> {
-        let own = folder.join(format!("{BEGINNING}{}", Uuid::now_v7()));
+    /// Returns a name for a folder that nobody has, once it is written down.
+    pub(super) fn beside(&self, folder: &Path) -> Result<EntryName, SnapshotStoreError> {
+        let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7())).map_err(at(folder))?;
+        let own = folder.join(name.as_os_str());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let (path, file) = match &mut *record {
             Some(record) => record,
@@ -53,7 +55,7 @@ impl Undoing {
         };
         // The end of a name is written with it: one that was cut was never used.
         file.write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
-        Ok(own)
+        Ok(name)
     }
 
     fn start(&self) -> Result<(PathBuf, File), SnapshotStoreError> {
@@ -125,7 +127,7 @@ impl Left {
         for name in &self.names {
             let is_there = |folder| matches!(view.way(folder), Ok(Way::Clear));
             if name.parent().is_some_and(is_there)
-                && let Err(error) = fs::remove_file(name)
+                && let Err(error) = crow_fs::remove_file(name)
                 && error.kind() != io::ErrorKind::NotFound
             {
                 tracing::debug!(path = %name.display(), %error, "a file of an undo stays");

@@ -1,6 +1,11 @@
 //! The version of the store's format. What was written by a newer program is left alone.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
 
 use super::{SnapshotStoreError, error::at};
 
@@ -19,7 +24,7 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     };
     match text.trim() {
         // None yet, or cut by a crash.
-        "" => fs::write(&path, format!("{FIRST}\n")).map_err(at(path)),
+        "" => write(&path, FIRST).map_err(at(path)),
         known if known.parse().is_ok_and(|version: u32| version <= VERSION) => Ok(()),
         newer => Err(SnapshotStoreError::Newer {
             path: store.to_path_buf(),
@@ -31,9 +36,33 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
 
 /// Says that there may be snapshots of several roots, which an older program would take for garbage.
 pub(super) fn raise(store: &Path) -> Result<(), SnapshotStoreError> {
-    let (path, newest) = (store.join(FILE), format!("{VERSION}\n"));
+    let path = store.join(FILE);
     match fs::read_to_string(&path) {
-        Ok(text) if text == newest => Ok(()),
-        _ => fs::write(&path, newest).map_err(at(path)),
+        Ok(text) if text == format!("{VERSION}\n") => Ok(()),
+        _ => write(&path, VERSION).map_err(at(path)),
+    }
+}
+
+/// Writes the file so that only its owner can read it, whatever the mask of the process is.
+fn write(path: &Path, version: u32) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(format!("{version}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_can_read_the_version_file() {
+        let folder = tempfile::tempdir().unwrap();
+        check(folder.path()).unwrap();
+        raise(folder.path()).unwrap();
+        let metadata = fs::metadata(folder.path().join(FILE)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "2\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Component, Path, PathBuf},
 };
 
@@ -43,7 +43,7 @@ impl<'a> View<'a> {
         if let Some(entry) = self.known(path) {
             return Ok(entry);
         }
-        look(path, self.limits, |bytes| {
+        let found = look(path, self.limits, |bytes| {
             Ok(match like {
                 Entry::File { content: Content::NotStored { why, .. }, .. } => Err(*why),
                 Entry::File { .. }
@@ -52,7 +52,12 @@ impl<'a> View<'a> {
                 | Entry::Folder { .. }
                 | Entry::LeftOut { .. } => Ok(ContentHash::of(bytes)),
             })
-        })
+        });
+        match found {
+            // Behind a link lies another path. A folder that will take its place is empty.
+            Err(SnapshotStoreError::Link { .. }) => Ok(Entry::Absent),
+            found => found,
+        }
     }
 
     /// Tells whether folders alone lead to a folder and it is one: a link on the way leads somewhere else.
@@ -71,8 +76,8 @@ impl<'a> View<'a> {
             let is_folder = match self.known(&way) {
                 Some(Entry::Absent) => return Ok(Way::Clear),
                 Some(entry) => matches!(entry, Entry::Folder { .. }),
-                None => match fs::symlink_metadata(&way) {
-                    Ok(metadata) => metadata.is_dir(),
+                None => match crow_fs::metadata(&way) {
+                    Ok(metadata) => metadata.is_directory(),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Way::Clear),
                     Err(error) => return Err(at(way)(error)),
                 },
@@ -86,9 +91,8 @@ impl<'a> View<'a> {
 
     /// Returns whether nothing will be in a folder.
     pub(super) fn is_empty(&self, folder: &Path) -> Result<bool, SnapshotStoreError> {
-        for entry in fs::read_dir(folder).map_err(at(folder))? {
-            let path = entry.map_err(at(folder))?.path();
-            if self.known(&path) != Some(Entry::Absent) {
+        for name in crow_fs::read_directory(folder).map_err(at(folder))? {
+            if self.known(&folder.join(name.as_os_str())) != Some(Entry::Absent) {
                 return Ok(false);
             }
         }

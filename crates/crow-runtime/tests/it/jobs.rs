@@ -375,7 +375,7 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
     let config =
         SandboxConfig { network: Network::Hosts(allowed), ..SandboxConfig::new(base.join("own")) };
     let (_runtime, _handle, jobs) = agent_in(&base.join("project"), Some(config)).await;
-    let script = "curl -s -o /dev/null http://evil.example/; echo tried; mkdir .github; sleep 60";
+    let script = "curl -s -o /dev/null http://evil.example/; echo tried; mkdir .github; echo evil >.github/x; sleep 60";
     let spec = ProcessSpec { cwd: base.join("project"), ..spec(script) };
     let token = CancellationToken::new();
     let id = jobs.start(spec, script.to_owned(), &token).await.unwrap();
@@ -387,6 +387,52 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
     jobs.kill(&id).await.unwrap();
     let output = jobs.read(&id, Since::LastRead).unwrap();
     assert_eq!(output.put_aside[0].path, base.join("project/.github"));
+}
+
+#[tokio::test]
+async fn a_job_cannot_change_git_settings_that_the_user_replaced_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let project = base.join("project");
+    std::fs::create_dir(&project).unwrap();
+    let git = |words: &[&str]| run_git(&project, words);
+    git(&["init", "-q", "."]);
+    let config = SandboxConfig::new(base.join("own"));
+    let (_runtime, _handle, jobs) = agent_in(&project, Some(config)).await;
+    let script = "echo ready; while [ ! -e go ]; do sleep 0.05; done; git config core.fsmonitor evil; echo x >>.git/config; \
+         echo tried; sleep 60";
+    let spec = ProcessSpec { cwd: project.clone(), ..spec(script) };
+    let token = CancellationToken::new();
+    let id = jobs.start(spec, script.to_owned(), &token).await.unwrap();
+    let until = async |word: &str| {
+        let mut said = String::new();
+        while !said.contains(word) {
+            said.push_str(
+                &String::from_utf8(wait(&jobs, &id, Since::LastRead).await.bytes).unwrap(),
+            );
+        }
+    };
+    until("ready").await;
+    // Git writes a new file and renames it over the old one: a mount on that falls off.
+    git(&["config", "user.nick", "x"]);
+    std::fs::write(project.join("go"), "").unwrap();
+    until("tried").await;
+    jobs.kill(&id).await.unwrap();
+    let settings = std::fs::read_to_string(project.join(".git/config")).unwrap();
+    assert!(settings.contains("nick = x"), "{settings}");
+    assert!(!settings.contains("fsmonitor") && !settings.contains("\nx"), "{settings}");
+}
+
+/// The user's own git, outside of the sandbox.
+#[expect(clippy::disallowed_methods, reason = "the user works beside the job")]
+fn run_git(project: &std::path::Path, words: &[&str]) {
+    let done = std::process::Command::new("git")
+        .args(words)
+        .current_dir(project)
+        .env("HOME", project)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .status();
+    assert!(done.unwrap().success(), "git {words:?}");
 }
 
 #[tokio::test]

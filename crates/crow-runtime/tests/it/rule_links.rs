@@ -1,21 +1,30 @@
 //! Rules whose paths are links.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use crow_core::{
     ids::{CallId, SessionId},
-    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
+    permission::{
+        CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet,
+        SandboxPlaces,
+    },
     tool::{Access, CallPlan, Effects, PathEffect, Subject, ToolCategory},
     workspace::Workspace,
 };
-use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec, resolve_rules};
+use crow_runtime::{
+    AgentRuntime, AgentSession, RuntimeConfig, SandboxConfig, SessionSpec, resolve_rules,
+};
 use serde_json::Value;
 
 use crate::support::idle;
 
 fn decide(policy: &PermissionPolicy, workspace: &Workspace, path: &Path) -> &'static str {
     let path = path.to_path_buf();
-    let effects = Effects::Paths(vec![PathEffect { path: path.clone(), access: Access::Write }]);
+    let effects = Effects::Paths(vec![PathEffect::new(path.clone(), Access::Write)]);
     let facts = CallFacts {
         call_id: &CallId::new("call"),
         session_id: &SessionId::new("session"),
@@ -68,6 +77,56 @@ fn a_rule_about_a_link_speaks_of_what_it_leads_to() {
     ] {
         let policy = resolve_rules(policy(rule.clone()), &workspace);
         assert_eq!(decide(&policy, &workspace, &top.join(path)), wanted, "{}", rule.id);
+    }
+}
+
+#[test]
+fn a_hidden_place_is_known_by_what_it_leads_to() {
+    let (_folder, top, workspace) = folders();
+    let places = SandboxPlaces {
+        hidden: vec![top.join("tmp/new/keys")],
+        writable: vec![top.join("tmp")],
+        ..SandboxPlaces::default()
+    };
+    let policy = PermissionPolicy::new(PermissionMode::FullAuto).with_places(places);
+    let policy = resolve_rules(policy, &workspace);
+    for (path, wanted) in [
+        ("private/tmp/a", "allow"),
+        ("private/tmp/new/keys", "ask"),
+        ("private/tmp/new/keys/a", "ask"),
+        ("private/a", "ask"),
+        ("work/a", "allow"),
+    ] {
+        assert_eq!(decide(&policy, &workspace, &top.join(path)), wanted, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_places_of_the_sandbox_are_those_of_the_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    let mut sandbox = SandboxConfig::new(top.join("sandbox"));
+    sandbox.hidden = vec![top.join("keys")];
+    sandbox.writable = vec![top.join("cache")];
+    let config = RuntimeConfig {
+        policy: PermissionPolicy::new(PermissionMode::FullAuto),
+        sandbox: Some(sandbox),
+        ..RuntimeConfig::default()
+    };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), top.join("work"));
+    let session = AgentSession::create(&config, spec).unwrap();
+    let policy = AgentRuntime::new(config).spawn(session, idle).policy();
+    let is_temp = |path: &&PathBuf| path.starts_with(top.join("sandbox")) && path.ends_with("tmp");
+    let temp = policy.places().writable.iter().find(is_temp).unwrap();
+    let workspace = Workspace::new(top.join("work"));
+    for (path, wanted) in [
+        (top.join("cache/a"), "allow"),
+        (temp.join("a"), "allow"),
+        (top.join("work/a"), "allow"),
+        (top.join("keys/a"), "ask"),
+        (top.join("a"), "ask"),
+    ] {
+        assert_eq!(decide(&policy, &workspace, &path), wanted, "{}", path.display());
     }
 }
 

@@ -14,9 +14,11 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags},
+    io::Errno,
     process::Pid,
     thread::UnshareFlags,
 };
+use seccompiler::sock_filter;
 use tokio::process::Command;
 
 use super::{
@@ -25,6 +27,7 @@ use super::{
     plan::Texts,
     report::{Stage, Told},
     rights,
+    supervisor::hand_over,
 };
 
 /// What a command is confined with where there are no namespaces.
@@ -34,9 +37,22 @@ pub(super) struct Confines {
     pub ruleset: OwnedFd,
     /// Which system calls it may make.
     pub filter: Arc<Filter>,
+    /// Takes the listener of the filter, if that hands calls to a supervisor.
+    pub supervisor: Option<OwnedFd>,
     pub limits: ProcessLimits,
     /// Takes what is to be told to the program.
     pub report: OwnedFd,
+}
+
+/// A system call that waits for an answer of its supervisor.
+#[derive(Debug)]
+pub(super) struct CallNotification {
+    /// Is used once only.
+    pub id: u64,
+    /// The thread that made the call, as this program sees it.
+    pub thread: u32,
+    pub number: libc::c_long,
+    pub arguments: [u64; 6],
 }
 
 /// Ranges of memory, in no memory but the stack.
@@ -72,7 +88,9 @@ impl Confines {
     fn enter(&mut self) -> io::Result<()> {
         let report = self.report.as_fd();
         let told = |stage: Stage, result: rustix::io::Result<()>| {
-            result.inspect_err(|error| Told::Failed(stage, *error).send(report))
+            result
+                .inspect_err(|error| Told::Failed(stage, *error).send(report))
+                .map_err(io::Error::from)
         };
         // Out of the terminal's session: nothing can be typed or shown there.
         told(Stage::Session, rustix::process::setsid().map(drop))?;
@@ -82,8 +100,11 @@ impl Confines {
         told(Stage::Rights, rustix::thread::set_no_new_privs(true))?;
         told(Stage::Files, restrict(self.ruleset.as_fd()))?;
         // Last: it may forbid what stands above.
-        told(Stage::Calls, self.filter.apply())?;
-        Ok(())
+        let applied = match &self.supervisor {
+            Some(supervisor) => hand_over(&self.filter, supervisor.as_fd()),
+            None => self.filter.apply(),
+        };
+        told(Stage::Calls, applied)
     }
 }
 
@@ -158,6 +179,93 @@ pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let restricted =
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
     checked(restricted).map(drop)
+}
+
+/// Puts this process under a filter that hands calls to a supervisor. Returns what the supervisor listens at. Allocates
+/// nothing.
+#[expect(unsafe_code, reason = "no library installs a filter with a listener")]
+pub(super) fn filter_with_listener(program: &[sock_filter]) -> rustix::io::Result<OwnedFd> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::INVAL)?;
+    let filter = program.as_ptr().cast::<libc::sock_filter>().cast_mut();
+    let program = libc::sock_fprog { len: length, filter };
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    // Older kernels do not know the second flag: a signal that has a handler then makes a call start anew.
+    for flags in [listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, listener] {
+        // SAFETY: the kernel copies `len` instructions from `filter` before the call returns and writes to neither. Both
+        // types of instruction have the kernel's layout, `struct sock_filter`, which is `repr(C)` in both libraries.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            )
+        };
+        match checked(fd) {
+            Err(Errno::INVAL) => {}
+            fd => {
+                let fd = RawFd::try_from(fd?).map_err(|_| Errno::BADF)?;
+                // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
+                return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+    }
+    Err(Errno::INVAL)
+}
+
+/// Returns whether the kernel hands calls to supervisors, in structures of the size that is known here.
+#[expect(unsafe_code, reason = "a system call that no library offers")]
+pub(super) fn knows_notifications() -> bool {
+    let mut sizes =
+        libc::seccomp_notif_sizes { seccomp_notif: 0, seccomp_notif_resp: 0, seccomp_data: 0 };
+    // SAFETY: the kernel writes three numbers into `sizes`, which has the layout of `struct seccomp_notif_sizes` and lives
+    // until the call returns.
+    let done = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes)
+    };
+    done == 0
+        && usize::from(sizes.seccomp_notif) == size_of::<libc::seccomp_notif>()
+        && usize::from(sizes.seccomp_notif_resp) == size_of::<libc::seccomp_notif_resp>()
+}
+
+/// Reads a call that waits at a listener. Fails with `NOENT` if who made it was killed meanwhile.
+#[expect(unsafe_code, reason = "no library offers this ioctl")]
+pub(super) fn receive_call(listener: BorrowedFd<'_>) -> rustix::io::Result<CallNotification> {
+    // SAFETY: all zeroes is a value of this structure of plain numbers, and the kernel wants it so.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes as much as `knows_notifications` has compared with the size of this structure, which lives
+    // until the call returns. The request's number says that it takes such a pointer.
+    let done =
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) };
+    checked(done.into())?;
+    let libc::seccomp_data { nr, args, .. } = call.data;
+    Ok(CallNotification { id: call.id, thread: call.pid, number: nr.into(), arguments: args })
+}
+
+/// Fails if a call waits no longer: its thread has ended, and its number may be another one's by now.
+#[expect(unsafe_code, reason = "no library offers this ioctl")]
+pub(super) fn check_call(listener: BorrowedFd<'_>, id: u64) -> rustix::io::Result<()> {
+    // SAFETY: the kernel reads one number of 64 bits, which lives until the call returns.
+    let done = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id)
+    };
+    checked(done.into()).map(drop)
+}
+
+/// Lets a call return. It is never let go on.
+#[expect(unsafe_code, reason = "no library offers this ioctl")]
+pub(super) fn answer_call(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    result: rustix::io::Result<()>,
+) -> rustix::io::Result<()> {
+    let error = result.map_or_else(|error| error.raw_os_error().saturating_neg(), |()| 0);
+    let answer = libc::seccomp_notif_resp { id, val: 0, error, flags: 0 };
+    // SAFETY: the kernel reads this structure, which has its layout and lives until the call returns.
+    let done = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer)
+    };
+    checked(done.into()).map(drop)
 }
 
 /// Returns which Landlock interface the kernel has; less than 1 for none.

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use crow_core::capability::{ProcessEnd, PutAside};
+use crow_core::capability::ProcessEnd;
 use rustix::{
     io::retry_on_intr,
     process::{Pid, WaitOptions},
@@ -20,17 +20,15 @@ use super::{
     child::{self, Confines},
     files::Files,
     filter::Filter,
-    ground::{Ground, Level},
+    ground::{Ground, Level, Supervision},
     init::{Order, Start},
     keeper::Keeper,
     places::{NOTHING, Places, Wanted, text},
     report::Told,
     steps::Step,
+    supervisor::{AttributeSupervisor, ChangeablePlaces},
 };
-use crate::sandbox::{
-    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, nested::NestedRepositories,
-    protected::Protected,
-};
+use crate::sandbox::{ConfinedEnd, Launch, ProcessLimits, SandboxProfile, autorun::SealedMounts};
 
 /// The kernel keeps some process numbers for itself.
 const PID_MAX_MIN: u64 = 512;
@@ -44,11 +42,9 @@ const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 pub(in crate::sandbox) struct Confinement {
     way: Option<Way>,
     told: Option<OwnedFd>,
-    protected: Protected,
-    held: PathBuf,
-    roots: Vec<PathBuf>,
-    nested: Arc<NestedRepositories>,
     temp: PathBuf,
+    /// Judges changes of attributes, where Landlock alone holds files. Ends when this is dropped.
+    _supervisor: Option<AttributeSupervisor>,
     /// Whether something watches the command and is ended in its place.
     has_init: bool,
 }
@@ -114,19 +110,19 @@ impl Confinement {
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
+        sealed: &SealedMounts,
     ) -> io::Result<Option<Self>> {
-        let (keeper, filter) = match &ground.level {
-            Level::Full { keeper, filter } => (Some(keeper), filter),
-            Level::Restricted { filter, .. } => (None, filter),
+        let (keeper, (filter, supervision)) = match &ground.level {
+            Level::Full { keeper, filter } => (Some(keeper), (filter, Supervision::None)),
+            Level::Restricted { filters, .. } => (None, filters.choose(profile)),
             Level::Open { .. } => return Ok(None),
         };
-        let protected = Protected::find(&ground.roots, &ground.config.unprotected, &ground.nested);
         let private = &ground.private;
         let mut writable = vec![private.temp(), private.shared_memory()];
         if profile == SandboxProfile::Workspace {
             writable.extend(ground.roots.iter().cloned());
             writable.extend(ground.config.writable.iter().cloned());
-            writable.extend(protected.outside.iter().cloned());
+            writable.extend(sealed.outside.iter().cloned());
         }
         // Where nothing can be laid over it, what is hidden gets no rule.
         let unreadable = if keeper.is_some() { &[][..] } else { &ground.config.hidden };
@@ -136,18 +132,32 @@ impl Confinement {
         let (told, report) = io::pipe()?;
         let (report, limits) = (OwnedFd::from(report), ground.config.limits);
         let filter = Arc::clone(filter);
+        let mut supervisor = None;
         let way = match keeper {
-            None => Way::Own(Confines { ruleset, filter, limits, report }),
+            None => {
+                let fixed = [ground.config.hidden.as_slice(), &sealed.read_only].concat();
+                let started = match supervision {
+                    Supervision::None => None,
+                    Supervision::Needed => {
+                        let places = ChangeablePlaces::new(&writable, &fixed);
+                        Some(AttributeSupervisor::start(places)?)
+                    }
+                };
+                let (started, socket) = started.unzip();
+                supervisor = started;
+                Way::Own(Confines { ruleset, filter, supervisor: socket, limits, report })
+            }
             Some(keeper) => {
                 // A rule for a folder holds for what is laid over something in it, too: what may not be changed is laid
                 // there so that it cannot be.
-                let readable = [&ground.roots, &protected.outside, shown].concat();
+                let readable = [&ground.roots, &sealed.outside, shown].concat();
                 let wanted = Wanted {
                     private,
                     writable: &writable,
                     readable: &readable,
                     hidden: &ground.config.hidden,
-                    protected: &protected,
+                    sockets: &ground.sockets,
+                    sealed,
                 };
                 let places = Places::new(&wanted)?;
                 let mut rules = vec![(c"/proc".to_owned(), Files::reading())];
@@ -168,19 +178,22 @@ impl Confinement {
         Ok(Some(Self {
             way: Some(way),
             told: Some(told.into()),
-            protected,
-            held: private.held(),
-            roots: ground.roots.clone(),
-            nested: Arc::clone(&ground.nested),
             temp: if has_init { TEMP.into() } else { private.temp() },
+            _supervisor: supervisor,
             has_init,
         }))
     }
 
     /// Sets everything up once, for nothing, to see whether the kernel allows it.
     pub(super) fn try_out(ground: &Ground) -> Result<(), String> {
-        let confinement = Self::new(ground, Path::new("/"), SandboxProfile::ReadOnly, &[])
-            .map_err(|error| error.to_string())?;
+        let confinement = Self::new(
+            ground,
+            Path::new("/"),
+            SandboxProfile::ReadOnly,
+            &[],
+            &SealedMounts::default(),
+        )
+        .map_err(|error| error.to_string())?;
         let Some(mut confinement) = confinement else { return Ok(()) };
         let output = fs::File::options().write(true).open(NOTHING);
         let output = output.map_err(|error| error.to_string())?.into();
@@ -271,10 +284,5 @@ impl Confinement {
             (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
         };
         Some(ConfinedEnd { end, was_left })
-    }
-
-    /// Moves aside what the command should not have made.
-    pub(in crate::sandbox) fn put_aside(&self) -> Vec<PutAside> {
-        self.protected.put_aside(&self.held, &self.roots, &self.nested)
     }
 }

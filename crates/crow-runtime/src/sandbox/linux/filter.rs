@@ -8,6 +8,7 @@ use seccompiler::{
 };
 
 use super::{
+    attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, NEW_ATTRIBUTE_CALLS},
     instructions::{Fate, search},
     plan::{Plan, Reader},
 };
@@ -84,6 +85,17 @@ pub(super) enum Sockets {
     Pairs,
 }
 
+/// Decides about calls that change modes, owners, times and extended attributes of files. Landlock knows none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttributeChanges {
+    /// Allowed: mounts hold what must not change.
+    Allowed,
+    /// Refused for every file.
+    Refused,
+    /// Handed to the supervisor of the command, which performs those that it permits.
+    Supervised,
+}
+
 /// How long a filter may be.
 const LENGTH: usize = 512;
 
@@ -97,24 +109,29 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Makes a filter. None where the machine is of a kind that is not known.
-    pub(super) fn new(sockets: Sockets) -> Option<Self> {
+    pub(super) fn new(sockets: Sockets, attributes: AttributeChanges) -> Option<Self> {
         let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
         let new_namespaces = (0..i32::BITS)
             .map(|bit| 1 << bit)
             .filter(|flag| NEW_NAMESPACES & flag != 0)
             .map(|flag| SeccompRule::new(vec![masked(0, flag)?]).ok());
-        let terminals = [libc::TIOCSTI, libc::TIOCLINUX]
-            .map(|request| SeccompRule::new(vec![equal(1, request)?]).ok());
+        let attribute_ioctls = match attributes {
+            AttributeChanges::Allowed => &[][..],
+            AttributeChanges::Refused | AttributeChanges::Supervised => &ATTRIBUTE_IOCTLS,
+        };
+        let ioctls = [libc::TIOCSTI, libc::TIOCLINUX].iter().chain(attribute_ioctls);
+        let ioctls = ioctls.map(|request| SeccompRule::new(vec![equal(1, *request)?]).ok());
         let rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
             (libc::SYS_socket, socket_rules(sockets)?),
             (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
-            (libc::SYS_ioctl, terminals.into_iter().collect::<Option<_>>()?),
+            (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
         ]);
-        let forbidden = FORBIDDEN.iter().map(|call| (call, Fate::Refused));
-        let absent = ABSENT.iter().map(|call| (call, Fate::Absent));
-        let judged = rules.keys().map(|call| (call, Fate::Ruled));
-        let fates = forbidden.chain(absent).chain(judged);
-        let fates = fates.map(|(call, fate)| Some((u32::try_from(*call).ok()?, fate)));
+        let forbidden = FORBIDDEN.iter().map(|call| (*call, Fate::Refused));
+        let absent = ABSENT.iter().map(|call| (*call, Fate::Absent));
+        let judged = rules.keys().map(|call| (*call, Fate::Ruled));
+        let attributes = attribute_fates(attributes);
+        let fates = forbidden.chain(absent).chain(judged).chain(attributes);
+        let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
         let search = search(&fates.collect::<Option<_>>()?, arch)?;
         let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
@@ -131,7 +148,7 @@ impl Filter {
         Some(filter)
     }
 
-    fn program(&self) -> &[sock_filter] {
+    pub(super) fn program(&self) -> &[sock_filter] {
         self.program.get(..self.length).unwrap_or_default()
     }
 
@@ -159,6 +176,18 @@ impl Filter {
         }
         Some(filter)
     }
+}
+
+/// Returns what becomes of the calls that change attributes.
+fn attribute_fates(changes: AttributeChanges) -> impl Iterator<Item = (libc::c_long, Fate)> {
+    let (known, new) = match changes {
+        AttributeChanges::Allowed => (Fate::Allowed, Fate::Allowed),
+        AttributeChanges::Refused => (Fate::Refused, Fate::Refused),
+        // Programs fall back to the older calls, which the supervisor knows.
+        AttributeChanges::Supervised => (Fate::Supervised, Fate::Absent),
+    };
+    let known = ATTRIBUTE_CALLS.iter().map(move |call| (*call, known));
+    known.chain(NEW_ATTRIBUTE_CALLS.iter().map(move |call| (*call, new)))
 }
 
 const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
@@ -204,7 +233,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_refused_absent_or_allowed_by_their_numbers() {
-        let filter = Filter::new(Sockets::Network).unwrap();
+        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed).unwrap();
         for number in 0..1024 {
             let call = libc::c_long::from(number);
             let expected = if FORBIDDEN.contains(&call) {
@@ -222,7 +251,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_refused_by_their_arguments() {
-        let filter = Filter::new(Sockets::Network).unwrap();
+        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed).unwrap();
         let (refused, absent, allowed) = (0x5_0001, 0x5_0026, 0x7fff_0000);
         let first = |value| [value, 0, 0, 0, 0, 0];
         for (number, arguments, expected) in [
@@ -239,7 +268,7 @@ mod tests {
             let number = u32::try_from(number).unwrap();
             assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
         }
-        let pairs = Filter::new(Sockets::Pairs).unwrap();
+        let pairs = Filter::new(Sockets::Pairs, AttributeChanges::Allowed).unwrap();
         for family in [1, 2, 16] {
             let socket = u32::try_from(libc::SYS_socket).unwrap();
             assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
@@ -249,9 +278,43 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_that_change_attributes_are_refused_or_handed_to_the_supervisor() {
+        let (refused, absent, supervised) = (0x5_0001, 0x5_0026, 0x7fc0_0000);
+        for (changes, known, new) in [
+            (AttributeChanges::Refused, refused, refused),
+            (AttributeChanges::Supervised, supervised, absent),
+        ] {
+            let filter = Filter::new(Sockets::Network, changes).unwrap();
+            let fate = |call: i64, arguments| {
+                run(filter.program(), MACHINE, u32::try_from(call).unwrap(), arguments)
+            };
+            let known_calls = ATTRIBUTE_CALLS.iter().map(|call| (call, known));
+            for (call, expected) in
+                known_calls.chain(NEW_ATTRIBUTE_CALLS.iter().map(|call| (call, new)))
+            {
+                assert_eq!(fate(*call, [0; 6]), expected, "{call}");
+            }
+            for request in ATTRIBUTE_IOCTLS {
+                assert_eq!(
+                    fate(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
+                    refused,
+                    "{request:#x}"
+                );
+            }
+            assert_eq!(fate(libc::SYS_openat, [0; 6]), 0x7fff_0000);
+            assert_eq!(fate(libc::SYS_clone3, [0; 6]), absent);
+        }
+    }
+
+    #[test]
     fn filters_are_small_and_read_as_they_were_written() {
-        for sockets in [Sockets::Network, Sockets::Pairs] {
-            let filter = Filter::new(sockets).unwrap();
+        let changes =
+            [AttributeChanges::Allowed, AttributeChanges::Refused, AttributeChanges::Supervised];
+        for (sockets, changes) in
+            [Sockets::Network, Sockets::Pairs].into_iter().flat_map(|s| changes.map(|c| (s, c)))
+        {
+            let filter = Filter::new(sockets, changes).unwrap();
             assert!((4..LENGTH / 2).contains(&filter.length), "{}", filter.length);
             let mut plan = Plan::default();
             filter.write(&mut plan);

@@ -15,12 +15,14 @@ use crow_core::capability::Containment;
 use super::{
     child,
     confinement::Confinement,
-    filter::{Filter, Sockets},
+    filter::{AttributeChanges, Filter, Sockets},
     keeper::Keeper,
     namespaces::{self, Wanted},
     places::PrivateFolders,
+    sockets::SocketFinder,
+    supervisor,
 };
-use crate::sandbox::{Network, SandboxConfig, SandboxProfile, nested::NestedRepositories};
+use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
 /// What the commands of a session stand on.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ pub(in crate::sandbox) struct Ground {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) private: PrivateFolders,
-    pub(super) nested: Arc<NestedRepositories>,
+    pub(super) sockets: SocketFinder,
     pub(super) level: Level,
     /// Listens in the commands' network for what they want from outside.
     listener: Option<TcpListener>,
@@ -43,9 +45,45 @@ pub(super) enum Level {
     /// All layers.
     Full { keeper: Arc<Keeper>, filter: Arc<Filter> },
     /// Landlock and seccomp.
-    Restricted { filter: Arc<Filter>, reason: String },
+    Restricted { filters: RestrictedFilters, reason: String },
     /// Nothing.
     Open { reason: String },
+}
+
+/// Filters of commands whose files Landlock alone holds.
+#[derive(Debug)]
+pub(super) struct RestrictedFilters {
+    /// Refuses every change of attributes.
+    refusing: Arc<Filter>,
+    /// Hands changes of attributes to a supervisor. If there can be none, the reason.
+    supervised: Result<Arc<Filter>, String>,
+}
+
+impl RestrictedFilters {
+    /// Makes them. None where the machine is of a kind that is not known.
+    fn new(sockets: Sockets) -> Option<Self> {
+        let refusing = Arc::new(Filter::new(sockets, AttributeChanges::Refused)?);
+        let supervised = Arc::new(Filter::new(sockets, AttributeChanges::Supervised)?);
+        let supervised = supervisor::try_out(&supervised).map(|()| supervised);
+        Some(Self { refusing, supervised })
+    }
+
+    /// Returns the filter of a command, and whether that has a supervisor.
+    pub(super) fn choose(&self, profile: SandboxProfile) -> (&Arc<Filter>, Supervision) {
+        match (profile, &self.supervised) {
+            (SandboxProfile::Workspace, Ok(filter)) => (filter, Supervision::Needed),
+            (SandboxProfile::Workspace, Err(_)) | (SandboxProfile::ReadOnly, _) => {
+                (&self.refusing, Supervision::None)
+            }
+        }
+    }
+}
+
+/// Says whether the filter of a command hands calls to a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supervision {
+    Needed,
+    None,
 }
 
 impl Ground {
@@ -60,10 +98,10 @@ impl Ground {
         let mut ground = Self {
             level: Level::Open { reason: String::new() },
             listener: None,
+            sockets: SocketFinder::default(),
             config,
             roots,
             private,
-            nested: Arc::default(),
             lifeline,
             _life: life,
         };
@@ -76,7 +114,8 @@ impl Ground {
             let reason = "the kernel has no Landlock, or it is switched off".to_owned();
             return (Level::Open { reason }, None);
         }
-        let Some(filter) = Filter::new(Sockets::Network).map(Arc::new) else {
+        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed);
+        let Some(filter) = filter.map(Arc::new) else {
             let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
             return (Level::Open { reason }, None);
         };
@@ -109,8 +148,8 @@ impl Ground {
             Network::All => Sockets::Network,
             Network::Loopback | Network::Hosts(_) => Sockets::Pairs,
         };
-        match Filter::new(sockets).map(Arc::new) {
-            Some(filter) => (Level::Restricted { filter, reason }, None),
+        match RestrictedFilters::new(sockets) {
+            Some(filters) => (Level::Restricted { filters, reason }, None),
             None => (Level::Open { reason }, None),
         }
     }
@@ -119,12 +158,20 @@ impl Ground {
     pub(in crate::sandbox) fn containment(&self) -> Containment {
         match &self.level {
             Level::Full { .. } => Containment::Full,
-            Level::Restricted { reason, .. } => {
+            Level::Restricted { filters, reason } => {
                 let mut gaps = vec![
                     format!("no namespaces ({reason})"),
                     "protected files are watched, and not held".to_owned(),
                     "processes of others can be seen".to_owned(),
+                    "names of hidden files can be listed".to_owned(),
                 ];
+                if let Err(reason) = &filters.supervised {
+                    gaps.push(format!(
+                        "modes, owners, times and attributes of files cannot be changed ({reason})"
+                    ));
+                }
+                let interface = child::landlock_interface();
+                gaps.extend(interface_gaps(interface).map(str::to_owned));
                 if self.config.network == Network::All {
                     gaps.push("sockets of other programs can be reached".to_owned());
                 } else {
@@ -156,7 +203,30 @@ impl Ground {
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
+        sealed: &SealedMounts,
     ) -> io::Result<Option<Confinement>> {
-        Confinement::new(self, cwd, profile, shown)
+        Confinement::new(self, cwd, profile, shown, sealed)
+    }
+}
+
+/// Returns what an older Landlock cannot hold, and nothing else does where there are no namespaces.
+fn interface_gaps(interface: libc::c_long) -> impl Iterator<Item = &'static str> {
+    [
+        (3, "files of others can be cut short (Landlock of Linux 6.2 holds that)"),
+        (6, "processes of others can be sent signals (Landlock of Linux 6.12 holds that)"),
+    ]
+    .into_iter()
+    .filter_map(move |(since, gap)| (interface < since).then_some(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_older_landlock_cannot_hold_is_named() {
+        for (interface, expected) in [(1, 2), (2, 2), (3, 1), (5, 1), (6, 0), (7, 0)] {
+            assert_eq!(interface_gaps(interface).count(), expected, "{interface}");
+        }
     }
 }

@@ -19,10 +19,12 @@ const X32: u32 = 0x4000_0000;
 #[repr(u8)]
 pub(super) enum Fate {
     /// It is none of this filter's.
-    Allowed = 252,
+    Allowed = 251,
     Refused,
     /// The kernel seems not to have it.
     Absent,
+    /// The supervisor of the command answers it.
+    Supervised,
     /// It depends on its arguments: rules come after this part.
     Ruled,
 }
@@ -60,10 +62,12 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
         instruction(LOAD, 0, 0, NUMBER),
     ];
     halve(&ranges, &mut program)?;
+    // In the order of the fates.
     let ends = [
-        (Fate::Allowed, SeccompAction::Allow),
-        (Fate::Refused, SeccompAction::Errno(libc::EPERM.cast_unsigned())),
-        (Fate::Absent, SeccompAction::Errno(libc::ENOSYS.cast_unsigned())),
+        SeccompAction::Allow.into(),
+        SeccompAction::Errno(libc::EPERM.cast_unsigned()).into(),
+        SeccompAction::Errno(libc::ENOSYS.cast_unsigned()).into(),
+        libc::SECCOMP_RET_USER_NOTIF,
     ];
     let length = program.len();
     for (at, instruction) in program.iter_mut().enumerate() {
@@ -74,7 +78,7 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
             }
         }
     }
-    program.extend(ends.map(|(_, action)| instruction(RETURN, 0, 0, action.into())));
+    program.extend(ends.map(|action| instruction(RETURN, 0, 0, action)));
     Some(program)
 }
 
@@ -155,10 +159,11 @@ mod tests {
     proptest! {
         #[test]
         fn every_number_has_the_fate_that_it_was_given(
-            calls in prop::collection::btree_map(0_u32..300, 0_usize..4, 0..90),
+            calls in prop::collection::btree_map(0_u32..300, 0_usize..5, 0..90),
             other in 0_u32..X32,
         ) {
-            const FATES: [Fate; 4] = [Fate::Allowed, Fate::Refused, Fate::Absent, Fate::Ruled];
+            const FATES: [Fate; 5] =
+                [Fate::Allowed, Fate::Refused, Fate::Absent, Fate::Supervised, Fate::Ruled];
             let fates: BTreeMap<_, _> = calls.into_iter().map(|(call, fate)| (call, FATES[fate])).collect();
             let mut program = search(&fates, TargetArch::x86_64).unwrap();
             program.push(instruction(RETURN, 0, 0, 77));
@@ -167,6 +172,7 @@ mod tests {
                     Fate::Allowed => 0x7fff_0000,
                     Fate::Refused => 0x5_0001,
                     Fate::Absent => 0x5_0026,
+                    Fate::Supervised => 0x7fc0_0000,
                     Fate::Ruled => 77,
                 };
                 prop_assert_eq!(run(&program, 0xc000_003e, number, [0; 6]), expected, "{}", number);

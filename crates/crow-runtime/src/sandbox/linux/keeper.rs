@@ -239,7 +239,7 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
 }
 
 /// Sends descriptors, those that there are. Allocates nothing.
-fn send<const N: usize>(
+pub(super) fn send<const N: usize>(
     to: BorrowedFd<'_>,
     given: [Option<BorrowedFd<'_>>; N],
 ) -> rustix::io::Result<()> {
@@ -260,7 +260,9 @@ fn send<const N: usize>(
 }
 
 /// Receives descriptors. Fails if the other end is closed. Allocates nothing.
-fn receive<const N: usize>(from: BorrowedFd<'_>) -> rustix::io::Result<[Option<OwnedFd>; N]> {
+pub(super) fn receive<const N: usize>(
+    from: BorrowedFd<'_>,
+) -> rustix::io::Result<[Option<OwnedFd>; N]> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,5 +1,8 @@
 //! Linux: namespaces, Landlock and seccomp.
 
+mod attribute_calls;
+mod attribute_request;
+mod calling_thread;
 mod child;
 mod confinement;
 mod files;
@@ -13,7 +16,10 @@ mod places;
 mod plan;
 mod report;
 mod rights;
+mod sockets;
 mod steps;
+mod supervisor;
 
 pub(super) use confinement::Confinement;
 pub(super) use ground::Ground;
+pub(super) use places::{covered, kept};

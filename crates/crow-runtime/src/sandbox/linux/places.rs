@@ -4,17 +4,33 @@ use std::{
     collections::BTreeMap,
     ffi::{CString, OsStr},
     fs, io,
-    os::unix::{ffi::OsStrExt as _, fs::FileTypeExt as _},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
 use super::{
-    super::protected::Protected,
+    super::autorun::SealedMounts,
+    sockets::SocketFinder,
     steps::{HELD, Step},
 };
 
-/// The most sockets of others that are covered one by one.
-const SOCKETS: usize = 128;
+/// Folders in whose place commands see one of the session's, or their own.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+const SHARED_MEMORY: &str = "/dev/shm";
+const RUN: &str = "/run";
+const PROCESSES: &str = "/proc";
+/// What says nothing of processes in the folder of processes.
+const PROCESSES_KEPT: [&str; 9] = [
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/vmstat",
+];
 /// What is left of the folder of running services: where programs and addresses are found.
 const RUN_KEPT: [&str; 6] = [
     "/run/current-system",
@@ -26,6 +42,17 @@ const RUN_KEPT: [&str; 6] = [
 ];
 pub(super) const NOTHING: &str = "/dev/null";
 const TERMINALS: &str = "/dev/pts";
+
+/// Folders of the system that commands do not see, because something else is mounted there.
+pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
+    let folders = TEMPORARY.into_iter().chain([SHARED_MEMORY, RUN, PROCESSES]);
+    folders.map(PathBuf::from).collect()
+}
+
+/// What commands see in them all the same.
+pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
+    RUN_KEPT.into_iter().chain(PROCESSES_KEPT).map(PathBuf::from).collect()
+}
 
 /// The folders of a session's commands.
 #[derive(Debug, Clone)]
@@ -72,7 +99,10 @@ pub(super) struct Wanted<'a> {
     pub readable: &'a [PathBuf],
     /// What cannot be seen.
     pub hidden: &'a [PathBuf],
-    pub protected: &'a Protected,
+    /// Finds what others listen at.
+    pub sockets: &'a SocketFinder,
+    /// What is kept from changing inside of what may be changed.
+    pub sealed: &'a SealedMounts,
 }
 
 /// What is laid over a place.
@@ -97,13 +127,15 @@ impl Places {
     pub(super) fn new(wanted: &Wanted<'_>) -> io::Result<Self> {
         let mut layers: BTreeMap<PathBuf, Layer> = BTreeMap::new();
         let temp = wanted.private.temp();
-        for folder in ["/tmp", "/var/tmp"] {
+        for folder in TEMPORARY {
             layers.insert(folder.into(), Layer::Folder(temp.clone()));
         }
-        layers.insert("/dev/shm".into(), Layer::Folder(wanted.private.shared_memory()));
+        layers.insert(SHARED_MEMORY.into(), Layer::Folder(wanted.private.shared_memory()));
         let covers = wanted.private.covers();
-        layers.insert("/run".into(), Layer::Folder(covers.join("run")));
-        for (number, path) in wanted.hidden.iter().enumerate() {
+        layers.insert(RUN.into(), Layer::Folder(covers.join("run")));
+        // Of hundreds of places most are not there.
+        let hidden = wanted.hidden.iter().enumerate();
+        for (number, path) in hidden.filter(|(_, path)| fs::symlink_metadata(path).is_ok()) {
             let Ok(path) = path.canonicalize() else { continue };
             let layer = if path.is_dir() {
                 Layer::Folder(covers.join(number.to_string()))
@@ -125,8 +157,7 @@ impl Places {
                 held.push((path, is_read_only));
             }
         }
-        let sockets = sockets_of_others();
-        for path in sockets.into_iter().take(SOCKETS) {
+        for path in wanted.sockets.find() {
             let is_kept = wanted.writable.iter().any(|kept| path.starts_with(kept));
             if !is_kept && !matches!(nearest(&layers, &path), Some((_, Layer::Folder(_)))) {
                 layers.insert(path, Layer::Nothing);
@@ -137,10 +168,10 @@ impl Places {
         let mut steps = holds(&held)?;
         steps.push(Step::SealAll);
         steps.extend(puts);
-        for path in &wanted.protected.pinned {
+        for path in &wanted.sealed.pinned {
             steps.push(Step::Pin { path: text(path.as_os_str())? });
         }
-        for path in &wanted.protected.sealed {
+        for path in &wanted.sealed.read_only {
             steps.push(Step::Seal { path: text(path.as_os_str())? });
         }
         if Path::new(TERMINALS).is_dir() {
@@ -217,20 +248,6 @@ fn make_mount_point(path: &Path, above: &Path, folder: &Path) -> io::Result<()> 
         fs::create_dir_all(parent)?;
     }
     fs::OpenOptions::new().create(true).append(true).open(point).map(drop)
-}
-
-/// Returns the sockets in files that programs listen at, as the kernel lists them.
-fn sockets_of_others() -> Vec<PathBuf> {
-    let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    // The path is the last column, and may hold blanks.
-    let paths = listed.lines().filter_map(|line| line.find(" /").and_then(|at| line.get(at + 1..)));
-    let mut paths: Vec<_> = paths
-        .filter_map(|path| Path::new(path).canonicalize().ok())
-        .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
-        .collect();
-    paths.sort();
-    paths.dedup();
-    paths
 }
 
 pub(super) fn text(text: &OsStr) -> io::Result<CString> {

@@ -5,10 +5,8 @@ use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use crow_core::capability::PutAside;
 use rustix::process::Pid;
 use tokio::process::Command;
 
@@ -17,8 +15,7 @@ use super::{
     profile::Profile,
 };
 use crate::sandbox::{
-    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, nested::NestedRepositories,
-    program::Program, protected::Protected,
+    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, autorun::SealedMounts, program::Program,
 };
 
 /// Where programs look for their temporary folder.
@@ -33,10 +30,6 @@ pub(in crate::sandbox) struct Confinement {
     seatbelt: PathBuf,
     profile: String,
     limits: ProcessLimits,
-    protected: Protected,
-    held: PathBuf,
-    roots: Vec<PathBuf>,
-    nested: Arc<NestedRepositories>,
     temp: PathBuf,
 }
 
@@ -45,13 +38,13 @@ impl Confinement {
         ground: &Ground,
         profile: SandboxProfile,
         shown: &[PathBuf],
+        kept: &SealedMounts,
     ) -> io::Result<Self> {
         let config = &ground.config;
-        let protected = Protected::find(&ground.roots, &config.unprotected, &ground.nested);
-        let mut readable = [&ground.roots, &protected.outside, shown].concat();
+        let mut readable = [&ground.roots, &kept.outside, shown].concat();
         let writable = match profile {
             SandboxProfile::Workspace => {
-                [&ground.roots[..], &config.writable, &protected.outside].concat()
+                [&ground.roots[..], &config.writable, &kept.outside].concat()
             }
             SandboxProfile::ReadOnly => Vec::new(),
         };
@@ -62,8 +55,8 @@ impl Confinement {
             writable,
             readable: readable.iter().map(|path| resolved(path)).collect(),
             hidden: config.hidden.iter().map(|path| resolved(path)).collect(),
-            sealed: protected.unchangeable().map(|path| named(path)).collect(),
-            pinned: protected.pinned.clone(),
+            sealed: kept.read_only.iter().chain(&kept.absent).map(|path| named(path)).collect(),
+            pinned: kept.pinned.clone(),
             temp: ground.temp(),
             reach: ground.reach(),
         };
@@ -73,10 +66,6 @@ impl Confinement {
             seatbelt: ground.seatbelt.clone(),
             profile: text,
             limits: config.limits,
-            protected,
-            held: ground.held(),
-            roots: ground.roots.clone(),
-            nested: Arc::clone(&ground.nested),
             temp: ground.temp(),
         })
     }
@@ -138,11 +127,6 @@ impl Confinement {
     pub(in crate::sandbox) fn end(&mut self) -> Option<ConfinedEnd> {
         None
     }
-
-    /// Moves aside what the command should not have made.
-    pub(in crate::sandbox) fn put_aside(&self) -> Vec<PutAside> {
-        self.protected.put_aside(&self.held, &self.roots, &self.nested)
-    }
 }
 
 /// Returns the arguments that start a shell under a profile.
@@ -168,7 +152,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::sandbox::SandboxConfig;
+    use crate::sandbox::{
+        SandboxConfig,
+        autorun::{AutorunGuard, InventoryScope, KernelSeal},
+    };
 
     struct Place {
         _folder: tempfile::TempDir,
@@ -194,7 +181,16 @@ mod tests {
         }
 
         fn confine(&self, profile: SandboxProfile) -> io::Result<Confinement> {
-            Confinement::new(&self.ground, profile, &[])
+            let (_run, sealed) = self.guard().begin();
+            Confinement::new(&self.ground, profile, &[], &sealed)
+        }
+
+        fn guard(&self) -> AutorunGuard {
+            let scope = InventoryScope {
+                roots: vec![self.base.join("project")],
+                ..InventoryScope::default()
+            };
+            AutorunGuard::new(scope, KernelSeal::Missing, self.base.join("private/held"))
         }
     }
 
@@ -246,9 +242,11 @@ mod tests {
         let confinement = place.confine(SandboxProfile::Workspace).unwrap();
         let git = place.base.join("project/.git");
         assert!(!confinement.profile.contains(&format!("(subpath \"{}\")", git.display())));
+        let guard = place.guard();
+        let (run, _sealed) = guard.begin();
         fs::create_dir_all(git.join("hooks")).unwrap();
-        fs::write(git.join("hooks/post-checkout"), "").unwrap();
-        let aside = confinement.put_aside();
+        fs::write(git.join("hooks/post-checkout"), "evil").unwrap();
+        let aside = guard.end(run);
         assert_eq!(aside.iter().map(|aside| &aside.path).collect::<Vec<_>>(), [&git]);
     }
 

@@ -5,7 +5,6 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
 };
 
 use crow_core::capability::Containment;
@@ -14,7 +13,7 @@ use super::{
     confinement::{Confinement, resolved, under},
     profile::{Profile, Reach},
 };
-use crate::sandbox::{Network, SandboxConfig, SandboxProfile, nested::NestedRepositories};
+use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
 /// Starts a program under a profile. Only the system's own is believed.
 const SEATBELT: &str = "/usr/bin/sandbox-exec";
@@ -27,7 +26,6 @@ const TRIAL: &str = r#"echo done > "$0" || exit 1; echo done > "$1"; cat "$2" > 
 pub(in crate::sandbox) struct Ground {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
-    pub(super) nested: Arc<NestedRepositories>,
     pub(super) seatbelt: PathBuf,
     private: PathBuf,
     /// Why nothing holds commands, if nothing does.
@@ -60,7 +58,6 @@ impl Ground {
         let mut ground = Self {
             config,
             roots: roots.iter().map(|root| resolved(root)).collect(),
-            nested: Arc::default(),
             seatbelt,
             private: private.canonicalize()?,
             reason: None,
@@ -159,11 +156,12 @@ impl Ground {
         _cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
+        sealed: &SealedMounts,
     ) -> io::Result<Option<Confinement>> {
         if self.reason.is_some() {
             return Ok(None);
         }
-        Confinement::new(self, profile, shown).map(Some)
+        Confinement::new(self, profile, shown, sealed).map(Some)
     }
 }
 
@@ -195,7 +193,12 @@ mod tests {
         assert_eq!(ground.reason(), None);
         let Containment::Partial { gaps } = ground.containment() else { panic!("{ground:?}") };
         assert!(gaps.iter().any(|gap| gap.contains("servers of others")), "{gaps:?}");
-        let confined = ground.confine(Path::new("/"), SandboxProfile::Workspace, &[]);
+        let confined = ground.confine(
+            Path::new("/"),
+            SandboxProfile::Workspace,
+            &[],
+            &SealedMounts::default(),
+        );
         assert!(confined.unwrap().is_some());
         assert!(!ground.temp().join("trial").exists());
     }
@@ -211,7 +214,12 @@ mod tests {
             let (_folder, ground) = ground(script, Network::Loopback);
             assert_eq!(ground.containment(), Containment::None, "{script}");
             assert!(ground.reason().unwrap().contains(said), "{:?}", ground.reason());
-            let confined = ground.confine(Path::new("/"), SandboxProfile::Workspace, &[]);
+            let confined = ground.confine(
+                Path::new("/"),
+                SandboxProfile::Workspace,
+                &[],
+                &SealedMounts::default(),
+            );
             assert!(confined.unwrap().is_none());
         }
     }

@@ -5,6 +5,8 @@
 
 mod confinement;
 mod ground;
+#[cfg(not(target_os = "linux"))]
+mod places;
 mod profile;
 mod quote;
 
@@ -12,3 +14,5 @@ mod quote;
 pub(super) use confinement::Confinement;
 #[cfg(not(target_os = "linux"))]
 pub(super) use ground::Ground;
+#[cfg(not(target_os = "linux"))]
+pub(super) use places::{covered, kept};

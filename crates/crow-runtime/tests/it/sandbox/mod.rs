@@ -1,8 +1,10 @@
 //! Real commands in a real sandbox.
 
+mod attributes;
 mod files;
 mod keeper;
 mod network;
 mod partial;
 mod processes;
+mod sockets;
 mod stage;

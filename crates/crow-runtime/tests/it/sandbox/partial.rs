@@ -7,16 +7,40 @@ use crow_core::capability::{Containment, Original};
 use super::stage::{Stage, printed};
 
 /// Says in the inner process that it is one.
-const INNER: &str = "CROW_TEST_IS_INNER";
+pub(super) const INNER: &str = "CROW_TEST_IS_INNER";
+/// Says how often something is tried that could go wrong by chance.
+pub(super) const ROUNDS: &str = "CROW_RACE_ROUNDS";
+
+/// The user in whose name a test runs inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InnerUser {
+    Same,
+    /// Can be chosen by root only.
+    Ordinary,
+}
+
+/// Returns whether this is the process inside.
+#[expect(clippy::disallowed_methods, reason = "the test itself has set it")]
+pub(super) fn is_started_inside() -> bool {
+    std::env::var_os(INNER).is_some()
+}
 
 /// Runs a test once more inside a sandbox, in which no namespaces can be made. Returns whether this is that process.
 #[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
-async fn is_inner(name: &str) -> bool {
-    if std::env::var_os(INNER).is_some() {
+pub(super) async fn is_inner(name: &str, user: InnerUser) -> bool {
+    if is_started_inside() {
         return true;
     }
     let exe = std::env::current_exe().unwrap();
-    let script = format!("{INNER}=1 '{}' {name} --exact", exe.display());
+    let rounds = std::env::var(ROUNDS).unwrap_or_default();
+    let test = format!("'{}' {name} --exact --nocapture", exe.display());
+    let become_user = match user {
+        InnerUser::Same => "",
+        InnerUser::Ordinary => "setpriv --reuid=4242 --regid=4242 --clear-groups",
+    };
+    let script = format!(
+        "chmod 755 /tmp && mkdir /tmp/inner && chmod 777 /tmp/inner && {INNER}=1 {ROUNDS}={rounds} TMPDIR=/tmp/inner {become_user} {test} 2>&1"
+    );
     let stage = Stage::new();
     // It may lie in a folder that the sandbox has one of its own for.
     stage.sandbox.show(&exe);
@@ -29,7 +53,7 @@ async fn is_inner(name: &str) -> bool {
 #[tokio::test]
 async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named() {
     let name = "sandbox::partial::without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named";
-    if !is_inner(name).await {
+    if !is_inner(name, InnerUser::Same).await {
         return;
     }
     let stage = Stage::with(|config, base| {
@@ -51,7 +75,7 @@ async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_
         panic!("{:?}", outcome.containment)
     };
     assert!(gaps[0].starts_with("no namespaces (namespaces cannot be made"), "{gaps:?}");
-    let outcome = stage.run("mkdir .github").await;
+    let outcome = stage.run("mkdir .github; echo evil >.github/x").await;
     assert_eq!(outcome.put_aside.len(), 1);
     // What is there can be changed, but not for long.
     fs::write(stage.project().join(".envrc"), "use nix").unwrap();

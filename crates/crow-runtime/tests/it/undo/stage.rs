@@ -172,7 +172,7 @@ impl TypedTool for Put {
 
     async fn plan(&self, input: &Content, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let path = resolve_path(&ctx.workspace.resolve(&input.path));
-        let effect = PathEffect { path: path.clone(), access: Access::Write };
+        let effect = PathEffect::new(path.clone(), Access::Write);
         Ok(CallPlan {
             title: format!("put {}", input.path),
             effects: Effects::Paths(vec![effect]),

@@ -1,0 +1,190 @@
+//! What is at a path, so that it can be compared later and put back.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
+
+use super::git_index::GitIndex;
+
+/// How long a file may be whose content is kept, and all of them together.
+const FILE_BYTES: u64 = 1 << 20;
+const ALL_BYTES: u64 = 16 << 20;
+/// The longest index that is read.
+const INDEX_BYTES: u64 = 256 << 20;
+/// The time stamps of file systems are this coarse, and a bit coarser: two changes within that time may bear the same one.
+const STAMP_STEP: Duration = Duration::from_millis(40);
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EntryState {
+    Absent,
+    File {
+        mode: u32,
+        content: FileContent,
+    },
+    Directory {
+        mode: u32,
+    },
+    Symlink {
+        target: PathBuf,
+    },
+    /// A pipe, a socket or a device.
+    Special,
+    /// It could not be looked at.
+    Unreadable,
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FileContent {
+    Whole(Arc<[u8]>),
+    /// It is too long to be kept, or not readable: its length, and when it was changed last.
+    NotKept {
+        size: u64,
+        modified: (i64, i64),
+    },
+}
+
+/// Looks at paths. Contents are read again only when the file system says that they may have changed.
+#[derive(Debug, Default)]
+pub(super) struct StateReader {
+    contents: HashMap<PathBuf, CachedContent>,
+    bytes: u64,
+    indexes: HashMap<PathBuf, CachedIndex>,
+}
+
+#[derive(Debug)]
+struct CachedIndex {
+    metadata: EntryMetadata,
+    index: GitIndex,
+}
+
+#[derive(Debug)]
+struct CachedContent {
+    metadata: EntryMetadata,
+    /// Whether any later change bears another time stamp.
+    is_settled: bool,
+    content: Arc<[u8]>,
+}
+
+impl EntryState {
+    /// Returns the content of a file that was read.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { content: FileContent::Whole(bytes), .. } => Some(bytes),
+            Self::File { content: FileContent::NotKept { .. }, .. }
+            | Self::Absent
+            | Self::Directory { .. }
+            | Self::Symlink { .. }
+            | Self::Special
+            | Self::Unreadable => None,
+        }
+    }
+}
+
+impl StateReader {
+    /// Looks at an entry of a directory. Returns its identity as well, if it is there.
+    pub(super) fn look(
+        &mut self,
+        directory: &Directory,
+        name: &EntryName,
+        path: &Path,
+    ) -> (EntryState, Option<FileIdentity>) {
+        let found = match directory.metadata(name) {
+            Ok(found) => found,
+            Err(error) if is_absence(&error) => return (EntryState::Absent, None),
+            Err(_) => return (EntryState::Unreadable, None),
+        };
+        let state = match found.kind {
+            EntryKind::Directory => EntryState::Directory { mode: found.mode },
+            EntryKind::Symlink => match directory.read_link(name) {
+                Ok(target) => EntryState::Symlink { target },
+                Err(_) => EntryState::Unreadable,
+            },
+            EntryKind::Special => EntryState::Special,
+            EntryKind::File => EntryState::File {
+                mode: found.mode,
+                content: self.content(directory, name, path, &found),
+            },
+        };
+        (state, Some(found.identity))
+    }
+
+    /// Returns where in its worktree the index of a repository names others.
+    pub(super) fn gitlinks(&mut self, git_dir: &Path) -> Vec<PathBuf> {
+        let index = self.index(&git_dir.join("index"));
+        match index.shared.clone() {
+            Some(shared) => index.with_shared(self.index(&git_dir.join(shared))),
+            None => index.gitlinks,
+        }
+    }
+
+    fn index(&mut self, path: &Path) -> GitIndex {
+        let Ok(metadata) = crow_fs::metadata(path) else { return GitIndex::default() };
+        if let Some(cached) = self.indexes.get(path)
+            && cached.metadata == metadata
+        {
+            return cached.index.clone();
+        }
+        let bytes = crow_fs::read_bounded(path, INDEX_BYTES).unwrap_or_default();
+        let index = GitIndex::parse(&bytes);
+        if is_settled(metadata.changed) {
+            self.indexes.insert(path.to_owned(), CachedIndex { metadata, index: index.clone() });
+        }
+        index
+    }
+
+    fn content(
+        &mut self,
+        directory: &Directory,
+        name: &EntryName,
+        path: &Path,
+        found: &EntryMetadata,
+    ) -> FileContent {
+        if let Some(cached) = self.contents.get(path)
+            && cached.is_settled
+            && cached.metadata == *found
+        {
+            return FileContent::Whole(Arc::clone(&cached.content));
+        }
+        let not_kept = FileContent::NotKept { size: found.size, modified: found.modified };
+        if let Some(cached) = self.contents.remove(path) {
+            self.bytes = self.bytes.saturating_sub(cached.content.len() as u64);
+        }
+        let room = FILE_BYTES.min(ALL_BYTES.saturating_sub(self.bytes));
+        let Ok(bytes) = directory.open_file(name).and_then(|file| crow_fs::read_file(file, room))
+        else {
+            return not_kept;
+        };
+        self.bytes += bytes.len() as u64;
+        let content: Arc<[u8]> = bytes.into();
+        let cached = CachedContent {
+            metadata: *found,
+            is_settled: is_settled(found.changed),
+            content: Arc::clone(&content),
+        };
+        self.contents.insert(path.to_owned(), cached);
+        FileContent::Whole(content)
+    }
+}
+
+/// Returns whether a change that happens from now on is sure to bear a later time than this one.
+pub(super) fn is_settled((seconds, nanos): (i64, i64)) -> bool {
+    let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else {
+        return false;
+    };
+    let changed = UNIX_EPOCH + Duration::new(seconds, nanos);
+    SystemTime::now().duration_since(changed).is_ok_and(|age| age > STAMP_STEP)
+}
+
+/// Returns whether there is nothing: below a file, or behind a link that is not followed, there is nothing, either.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || crow_fs::is_link_error(error)
+}

@@ -1,0 +1,294 @@
+//! Git's settings, read as git reads them.
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Setting {
+    /// `core`, in small letters.
+    pub section: String,
+    /// `origin` of `[remote "origin"]`.
+    pub subsection: String,
+    /// `url`, in small letters.
+    pub key: String,
+    /// Empty for a key without a value.
+    pub value: String,
+}
+
+/// Why a file is not understood. Git refuses such a file as well, but it may be repaired later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotSettings;
+
+/// Keys that start nothing, name no other file and no other repository.
+const HARMLESS: &[(&str, &[&str])] = &[
+    (
+        "core",
+        &[
+            "repositoryformatversion",
+            "filemode",
+            "bare",
+            "logallrefupdates",
+            "ignorecase",
+            "precomposeunicode",
+            "symlinks",
+            "worktree",
+            "autocrlf",
+            "eol",
+            "safecrlf",
+            "quotepath",
+            "abbrev",
+        ],
+    ),
+    ("extensions", &["objectformat", "refstorage", "worktreeconfig", "partialclone"]),
+    (
+        "remote",
+        &["url", "pushurl", "fetch", "push", "prune", "tagopt", "promisor", "partialclonefilter"],
+    ),
+    ("branch", &["remote", "merge", "rebase", "pushremote", "description", "autosetuprebase"]),
+    ("submodule", &["active", "url", "branch", "ignore"]),
+    ("user", &[]),
+    ("author", &[]),
+    ("committer", &[]),
+    ("pull", &["rebase", "ff"]),
+    ("push", &["default", "autosetupremote"]),
+    ("fetch", &["prune"]),
+    ("init", &["defaultbranch"]),
+    ("advice", &[]),
+    ("color", &[]),
+];
+/// Sections all of whose keys are harmless.
+const HARMLESS_SECTIONS: [&str; 5] = ["user", "author", "committer", "advice", "color"];
+
+impl Setting {
+    /// Returns whether it can neither start a program nor lead git to other files.
+    pub(super) fn is_harmless(&self) -> bool {
+        let Some((section, keys)) = HARMLESS.iter().find(|(name, _)| *name == self.section) else {
+            return false;
+        };
+        // `[submodule "x"] update = !command` starts a command; a transport helper (`ext::`) is a program; a URL that begins
+        // with a dash is an option of the program that it is given to.
+        let value = self.value.trim_start();
+        let is_plain = !value.contains("::") && !value.starts_with(['-', '!']);
+        is_plain && (HARMLESS_SECTIONS.contains(section) || keys.contains(&self.key.as_str()))
+    }
+
+    /// Returns whether it is the setting `section.key`, in whatever subsection.
+    pub(super) fn is(&self, section: &str, key: &str) -> bool {
+        self.section == section && self.key == key
+    }
+}
+
+/// Reads settings: all of them, in their order.
+///
+/// # Errors
+///
+/// [`NotSettings`] where git would complain of the file.
+pub(super) fn parse(text: &str) -> Result<Vec<Setting>, NotSettings> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+    let mut parser = Parser { rest: text.chars().peekable() };
+    let mut settings = Vec::new();
+    let mut section: Option<(String, String)> = None;
+    while let Some(next) = parser.rest.next() {
+        match next {
+            '#' | ';' => parser.skip_line(),
+            '[' => section = Some(parser.section()?),
+            next if next.is_ascii_whitespace() => {}
+            next if next.is_ascii_alphabetic() => {
+                let (section, subsection) = section.clone().ok_or(NotSettings)?;
+                let (key, value) = parser.setting(next)?;
+                settings.push(Setting { section, subsection, key, value });
+            }
+            _ => return Err(NotSettings),
+        }
+    }
+    Ok(settings)
+}
+
+struct Parser<'a> {
+    rest: std::iter::Peekable<std::str::Chars<'a>>,
+}
+
+impl Parser<'_> {
+    fn skip_line(&mut self) {
+        while self.rest.next().is_some_and(|next| next != '\n') {}
+    }
+
+    /// Reads from behind `[` to behind `]`. `[a.b]` and `[a "b"]` are the same section but for the case of `b`.
+    fn section(&mut self) -> Result<(String, String), NotSettings> {
+        let mut name = String::new();
+        loop {
+            match self.rest.next().ok_or(NotSettings)? {
+                ']' => {
+                    let (section, subsection) = name.split_once('.').unwrap_or((&name, ""));
+                    return Ok((section.to_owned(), subsection.to_owned()));
+                }
+                next if next.is_ascii_whitespace() && next != '\n' => {
+                    return Ok((name, self.quoted_subsection()?));
+                }
+                next if next.is_ascii_alphanumeric() || next == '-' || next == '.' => {
+                    name.push(next.to_ascii_lowercase());
+                }
+                _ => return Err(NotSettings),
+            }
+        }
+    }
+
+    fn quoted_subsection(&mut self) -> Result<String, NotSettings> {
+        loop {
+            match self.rest.next().ok_or(NotSettings)? {
+                '"' => break,
+                next if next.is_ascii_whitespace() && next != '\n' => {}
+                _ => return Err(NotSettings),
+            }
+        }
+        let mut name = String::new();
+        loop {
+            match self.rest.next().ok_or(NotSettings)? {
+                '"' => break,
+                '\n' => return Err(NotSettings),
+                '\\' => {
+                    let escaped = self.rest.next().filter(|next| *next != '\n');
+                    name.push(escaped.ok_or(NotSettings)?);
+                }
+                next => name.push(next),
+            }
+        }
+        if self.rest.next() == Some(']') { Ok(name) } else { Err(NotSettings) }
+    }
+
+    fn setting(&mut self, first: char) -> Result<(String, String), NotSettings> {
+        let mut key = String::from(first.to_ascii_lowercase());
+        while let Some(next) =
+            self.rest.next_if(|next| next.is_ascii_alphanumeric() || *next == '-')
+        {
+            key.push(next.to_ascii_lowercase());
+        }
+        while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
+        match self.rest.next() {
+            None | Some('\n') => Ok((key, String::new())),
+            Some('=') => Ok((key, self.value()?)),
+            Some(_) => Err(NotSettings),
+        }
+    }
+
+    fn value(&mut self) -> Result<String, NotSettings> {
+        let mut value = String::new();
+        // Blanks at the end are cut off, unless they are quoted.
+        let mut kept = 0;
+        let mut is_quoted = false;
+        loop {
+            match self.rest.next() {
+                None | Some('\n') if is_quoted => return Err(NotSettings),
+                None | Some('\n') => break,
+                Some('#' | ';') if !is_quoted => {
+                    self.skip_line();
+                    break;
+                }
+                Some('"') => {
+                    is_quoted = !is_quoted;
+                    kept = value.len();
+                }
+                Some('\\') => {
+                    match self.rest.next() {
+                        // The line goes on.
+                        Some('\n') => continue,
+                        Some('t') => value.push('\t'),
+                        Some('b') => value.push('\u{8}'),
+                        Some('n') => value.push('\n'),
+                        Some(escaped @ ('\\' | '"')) => value.push(escaped),
+                        _ => return Err(NotSettings),
+                    }
+                    kept = value.len();
+                }
+                Some(next) if next.is_ascii_whitespace() && !is_quoted => {
+                    if !value.is_empty() {
+                        value.push(next);
+                    }
+                }
+                Some(next) => {
+                    value.push(next);
+                    kept = value.len();
+                }
+            }
+        }
+        value.truncate(kept);
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flat(text: &str) -> Option<Vec<String>> {
+        let settings = parse(text).ok()?;
+        let name = |setting: Setting| {
+            let Setting { section, subsection, key, value } = setting;
+            format!("{section}/{subsection}/{key}={value}")
+        };
+        Some(settings.into_iter().map(name).collect())
+    }
+
+    #[test]
+    fn settings_are_read_as_git_reads_them() {
+        for (text, expected) in [
+            ("[core]\n\tbare = false\n", &["core//bare=false"][..]),
+            ("[CORE]Bare=x", &["core//bare=x"]),
+            ("[core] fsmonitor = evil", &["core//fsmonitor=evil"]),
+            ("[a \"B c\\\"d\"]\nk", &["a/B c\"d/k="]),
+            ("[a.B]\nk = v", &["a/b/k=v"]),
+            ("[a]\nk = one\\\n two ; no\n", &["a//k=one two"]),
+            ("[a]\nk = \" x \" y  # no\nj", &["a//k= x  y", "a//j="]),
+            ("# c\n; c\n[a] # c\nk=1\r\n", &["a//k=1"]),
+            ("\u{feff}[a]\nk=\"#;\"", &["a//k=#;"]),
+            ("[a]\nk = a\\tb\\\\", &["a//k=a\tb\\"]),
+        ] {
+            assert_eq!(flat(text).unwrap(), expected, "{text:?}");
+        }
+        for bad in [
+            "k = v",
+            "[core",
+            "[a]\nk = \"x\n",
+            "[a]\n=x",
+            "[a]\nk v",
+            "[a]\nk = \\x",
+            "[a \"b\" c]\nk",
+            "[a\n]k",
+        ] {
+            assert_eq!(flat(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_known_keys_with_plain_values_are_harmless() {
+        let is_harmless =
+            |text: &str| parse(text).is_ok_and(|all| all.iter().all(Setting::is_harmless));
+        assert!(is_harmless(
+            "[core]\nbare = false\n[remote \"origin\"]\nurl = https://example.org/x\nfetch = +refs/heads/*:refs/remotes/origin/*\n[user]\nname = a\n[advice]\ndetachedHead = false"
+        ));
+        for line in [
+            "[core]\nfsmonitor = evil",
+            "[alias]\nst = !evil",
+            "[core]\nhooksPath = x",
+            "[include]\npath = x",
+            "[includeIf \"gitdir:x\"]\npath = x",
+            "[remote \"o\"]\nurl = ext::sh -c evil",
+            "[remote \"o\"]\nurl = --upload-pack=evil",
+            "[remote \"o\"]\nuploadpack = evil",
+            "[remote \"o\"]\nvcs = evil",
+            "[submodule \"o\"]\nupdate = !evil",
+            "[filter \"x\"]\nclean = evil",
+            "[core]\nsshCommand = evil",
+            "[core]\nfsmonitor",
+        ] {
+            assert!(!is_harmless(line), "{line:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parser(text in "[\\[\\]a-z\"\\\\#; =\n\t.]{0,60}") {
+            let _settings = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Repositories, resolved as git resolves them.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt as _,
+    path::{Component, Path, PathBuf},
+};
+
+use crow_fs::{Directory, EntryName};
+
+use super::{
+    entry_state::{EntryState, is_absence},
+    git_config::{self, Setting},
+    inventory::{Collector, Role, resolve_link},
+};
+
+const GIT: &str = ".git";
+/// How many repositories are entered.
+const REPOSITORIES: usize = 4096;
+/// How deep repositories of submodules may lie below `modules`.
+const MODULE_DEPTH: usize = 8;
+/// How deep settings may include others; git allows ten.
+const INCLUDE_DEPTH: usize = 10;
+/// The longest file that names another directory.
+const REDIRECT_BYTES: u64 = 64 << 10;
+
+/// One repository as git sees it from one worktree.
+struct Repository {
+    /// By which path git entered it.
+    entrance: PathBuf,
+    /// What belongs to this worktree: `HEAD`, `index`, `config.worktree`.
+    git_dir: PathBuf,
+    /// What all worktrees share: `config`, `hooks`, `modules`.
+    common_dir: PathBuf,
+}
+
+impl Collector<'_> {
+    /// Adds all that git reads when it is started in a directory.
+    pub(super) fn worktree(&mut self, root: &Path) {
+        let entrance = root.join(GIT);
+        // Git looks at the directory itself as well, if its `.git` is no repository any more.
+        self.bare_repository(root);
+        if matches!(self.look(&entrance), EntryState::Absent) {
+            self.insert(&entrance, Role::GitEntrance, (EntryState::Absent, None), None);
+            // Git goes on in the directories above, whose repository commits write to.
+            if let Some(above) = root
+                .ancestors()
+                .skip(1)
+                .map(|above| above.join(GIT))
+                .find(|git| crow_fs::metadata(git).is_ok())
+            {
+                self.enter(&above);
+            }
+            return;
+        }
+        self.enter(&entrance);
+    }
+
+    fn look(&mut self, path: &Path) -> EntryState {
+        match Directory::open_parent(path) {
+            Ok((directory, name)) => self.reader.look(&directory, &name, path).0,
+            Err(error) if is_absence(&error) => EntryState::Absent,
+            Err(_) => EntryState::Unreadable,
+        }
+    }
+
+    /// Without a `.git`, git takes a directory for a repository that has a `HEAD`, and, itself or where its `commondir` leads,
+    /// `objects` and `refs`.
+    fn bare_repository(&mut self, root: &Path) {
+        let head = root.join("HEAD");
+        let is_there = |path: &Path| crow_fs::metadata(path).is_ok();
+        let common = self.common_dir_of(root);
+        if is_there(&head) && is_there(&common.join("objects")) && is_there(&common.join("refs")) {
+            let state = self.look(&head);
+            self.insert(&head, Role::BareRepository, (state, None), None);
+            self.repository(
+                &Repository { entrance: head, git_dir: root.to_owned(), common_dir: common },
+                root,
+            );
+        }
+    }
+
+    /// Enters a repository by a `.git`, or by the directory of a submodule's repository.
+    fn enter(&mut self, entrance: &Path) {
+        if self.repositories.len() >= REPOSITORIES {
+            self.inventory.is_cut = true;
+            return;
+        }
+        if !self.repositories.insert(entrance.to_owned()) {
+            return;
+        }
+        let Some(worktree) = entrance.parent() else { return };
+        let state = self.look(entrance);
+        let git_dir = match &state {
+            EntryState::Directory { .. } => Some(entrance.to_owned()),
+            EntryState::Symlink { .. } => resolve_link(entrance),
+            EntryState::File { .. } => state.bytes().and_then(|bytes| {
+                resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
+            }),
+            EntryState::Absent | EntryState::Special | EntryState::Unreadable => None,
+        };
+        if self.scope.is_writable(entrance) {
+            // A directory is compared by what is in it, a file or a link by where it leads.
+            match &state {
+                EntryState::Directory { .. } => {
+                    self.insert(entrance, Role::GitEntrance, (state, None), Some(entrance));
+                }
+                EntryState::File { .. }
+                | EntryState::Symlink { .. }
+                | EntryState::Absent
+                | EntryState::Special
+                | EntryState::Unreadable => {
+                    self.top_without_following(entrance, Role::GitEntrance);
+                }
+            }
+            if let (Some(entry), Some(git_dir)) =
+                (self.inventory.entries.get_mut(entrance), &git_dir)
+            {
+                entry.leads_outside = !self.scope.is_writable(git_dir);
+            }
+        }
+        let Some(git_dir) = git_dir else { return };
+        let common_dir = self.common_dir_of(&git_dir);
+        let repository = Repository { entrance: entrance.to_owned(), git_dir, common_dir };
+        self.note_outside(&repository);
+        self.repository(&repository, worktree);
+    }
+
+    fn top_without_following(&mut self, path: &Path, role: Role) {
+        let Ok((directory, name)) = Directory::open_parent(path) else { return };
+        let found = self.reader.look(&directory, &name, path);
+        if matches!(found.0, EntryState::File { .. }) {
+            self.inventory.seals.insert(path.to_owned());
+        }
+        self.insert(path, role, found, Some(path));
+    }
+
+    /// Commits in a worktree write to the repository that it belongs to, wherever that lies. It is believed only if the other
+    /// side names the worktree, too: else a clone could name any repository of its user.
+    fn note_outside(&mut self, repository: &Repository) {
+        let Repository { entrance, git_dir, common_dir } = repository;
+        let is_root = self
+            .scope
+            .roots
+            .iter()
+            .any(|root| entrance.parent().is_some_and(|above| root.starts_with(above)));
+        if !is_root || self.scope.is_writable(git_dir) && self.scope.is_writable(common_dir) {
+            return;
+        }
+        let is_own_directory = git_dir == entrance && common_dir == git_dir;
+        let points_back = || {
+            let back = crow_fs::read_bounded(&git_dir.join("gitdir"), REDIRECT_BYTES).ok()?;
+            let back = resolve(&git_dir.join(path_in(&back)))?;
+            (back == *entrance && git_dir.starts_with(common_dir)).then_some(())
+        };
+        if is_own_directory || points_back().is_some() {
+            for path in [common_dir, git_dir] {
+                if !self.scope.is_writable(path) && !self.inventory.outside.contains(path) {
+                    self.inventory.outside.push(path.clone());
+                }
+            }
+        }
+    }
+
+    fn common_dir_of(&mut self, git_dir: &Path) -> PathBuf {
+        let state = self.look(&git_dir.join("commondir"));
+        let named = state.bytes().and_then(|bytes| resolve(&git_dir.join(path_in(bytes))));
+        named.unwrap_or_else(|| git_dir.to_owned())
+    }
+
+    /// Adds what git reads of a repository that may start programs or lead it on.
+    fn repository(&mut self, repository: &Repository, worktree: &Path) {
+        let Repository { entrance, git_dir, common_dir } = repository;
+        let entrance = Some(entrance.as_path());
+        if self.can_change(git_dir) {
+            self.inventory.pins.insert(git_dir.clone());
+            for (name, role) in [
+                ("commondir", Role::GitRedirect),
+                ("gitdir", Role::GitRedirect),
+                ("config.worktree", Role::GitSettings),
+                ("rebase-merge/git-rebase-todo", Role::GitTodo),
+            ] {
+                self.file_of_repository(&git_dir.join(name), role, entrance);
+            }
+        }
+        if self.can_change(common_dir) {
+            self.inventory.pins.insert(common_dir.clone());
+            self.file_of_repository(&common_dir.join("config"), Role::GitSettings, entrance);
+            self.file_of_repository(&common_dir.join("hooks"), Role::GitHook, entrance);
+            for name in ["worktrees", "modules"] {
+                let path = common_dir.join(name);
+                // Git makes directories there; a link would lead it elsewhere.
+                if let state @ EntryState::Symlink { .. } = self.look(&path) {
+                    self.insert(&path, Role::GitRedirect, (state, None), entrance);
+                }
+            }
+            self.linked_worktrees(&common_dir.join("worktrees"), entrance);
+            self.modules(&common_dir.join("modules"), MODULE_DEPTH);
+        }
+        let mut settings = Vec::new();
+        for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
+            self.settings(&file, entrance, INCLUDE_DEPTH, &mut settings);
+        }
+        // Git's own place of a worktree may be set; a submodule's is.
+        let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
+        let set = set.and_then(|setting| resolve(&git_dir.join(&setting.value)));
+        let worktree = set.unwrap_or_else(|| worktree.to_owned());
+
+        self.programs_in(&settings, &worktree, entrance);
+        for name in self.reader.gitlinks(git_dir) {
+            self.submodule(&worktree.join(name));
+        }
+    }
+
+    /// Whether commands can change what is in a directory of a repository.
+    fn can_change(&self, folder: &Path) -> bool {
+        self.scope.is_writable(folder)
+            || self.inventory.outside.iter().any(|outside| folder.starts_with(outside))
+    }
+
+    fn file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+        self.add_file_of_repository(path, role, entrance);
+        let Some(entry) = self.inventory.entries.get(path) else { return };
+        // A `gitdir` only names the worktree that it belongs to: git runs nothing there because of it.
+        if path.ends_with("commondir")
+            && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
+        {
+            let target = resolve_or_normalize(&folder.join(path_in(bytes)));
+            let leads_outside = !self.can_change(&target);
+            if let Some(entry) = self.inventory.entries.get_mut(path) {
+                entry.leads_outside = leads_outside;
+            }
+        }
+    }
+
+    fn add_file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+        let Ok((directory, name)) = Directory::open_parent(path) else { return };
+        let found = self.reader.look(&directory, &name, path);
+        match found.0 {
+            EntryState::Absent => {}
+            _ if self.scope.is_writable(path) => {
+                self.top_in(&directory, &name, path, role, entrance);
+            }
+            // In a repository outside that commits write to.
+            EntryState::File { .. } | EntryState::Directory { .. } => {
+                self.inventory.seals.insert(path.to_owned());
+                self.insert(path, role, found, entrance);
+            }
+            EntryState::Symlink { .. } | EntryState::Special | EntryState::Unreadable => {
+                self.insert(path, role, found, entrance);
+            }
+        }
+    }
+
+    /// The other worktrees of a repository find it by files that lie in it.
+    fn linked_worktrees(&mut self, folder: &Path, entrance: Option<&Path>) {
+        for name in names_in(folder) {
+            let own = folder.join(name.as_os_str());
+            for (name, role) in [
+                ("commondir", Role::GitRedirect),
+                ("gitdir", Role::GitRedirect),
+                ("config.worktree", Role::GitSettings),
+            ] {
+                self.file_of_repository(&own.join(name), role, entrance);
+            }
+        }
+    }
+
+    /// Repositories of submodules, also of those that no index names: git takes them when a submodule of that name comes.
+    fn modules(&mut self, folder: &Path, depth: usize) {
+        for name in names_in(folder) {
+            let path = folder.join(name.as_os_str());
+            match self.look(&path) {
+                EntryState::Symlink { .. } => self.enter(&path),
+                EntryState::Directory { .. } => {
+                    let is_repository = ["HEAD", "config", "hooks", "commondir"]
+                        .iter()
+                        .any(|name| crow_fs::metadata(&path.join(name)).is_ok());
+                    if is_repository {
+                        self.enter(&path);
+                    } else if let Some(depth) = depth.checked_sub(1) {
+                        self.modules(&path, depth);
+                    }
+                }
+                EntryState::Absent
+                | EntryState::File { .. }
+                | EntryState::Special
+                | EntryState::Unreadable => {}
+            }
+        }
+    }
+
+    /// Reads settings with those that they include.
+    fn settings(
+        &mut self,
+        path: &Path,
+        entrance: Option<&Path>,
+        depth: usize,
+        settings: &mut Vec<Setting>,
+    ) {
+        let Some(real) = resolve(path) else { return };
+        let state = self.look(&real);
+        let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        let Ok(own) = git_config::parse(&text) else { return };
+        for setting in own {
+            let is_include = setting.key == "path" && setting.section.starts_with("include");
+            if let (true, Some(depth), Some(folder)) =
+                (is_include, depth.checked_sub(1), path.parent())
+                && !setting.value.starts_with('~')
+            {
+                let included = resolve_or_normalize(&folder.join(&setting.value));
+                self.top(&included, Role::GitSettings, entrance);
+                self.settings(&included, entrance, depth, settings);
+            }
+            settings.push(setting);
+        }
+    }
+
+    /// Adds files of the workspace that settings name as programs.
+    fn programs_in(&mut self, settings: &[Setting], worktree: &Path, entrance: Option<&Path>) {
+        for setting in settings.iter().filter(|setting| !setting.is_harmless()) {
+            if setting.is("core", "hookspath") {
+                let hooks = resolve_or_normalize(&worktree.join(&setting.value));
+                self.top(&hooks, Role::GitHook, entrance);
+                continue;
+            }
+            if setting.section.starts_with("include") {
+                continue;
+            }
+            let words =
+                setting.value.split(|c: char| c.is_whitespace() || "'\"!;&|()<>=".contains(c));
+            for word in words.filter(|word| !word.is_empty() && !word.starts_with('-')) {
+                let path = resolve_or_normalize(&worktree.join(word));
+                let is_file = || crow_fs::metadata(&path).is_ok_and(|found| !found.is_directory());
+                if self.scope.is_writable(&path) && is_file() {
+                    self.top(&path, Role::Settings, entrance);
+                }
+            }
+        }
+    }
+
+    /// Enters the repository of a submodule. Git follows a link in its place, but none on the way there.
+    fn submodule(&mut self, path: &Path) {
+        let Ok((directory, name)) = Directory::open_parent(path) else { return };
+        let found = self.reader.look(&directory, &name, path);
+        match found.0 {
+            EntryState::Directory { .. } => {
+                let entrance = path.join(GIT);
+                // What is not there is no entrance, but may become one.
+                if matches!(self.look(&entrance), EntryState::Absent) {
+                    self.insert(
+                        &entrance,
+                        Role::GitEntrance,
+                        (EntryState::Absent, None),
+                        Some(&entrance),
+                    );
+                } else {
+                    self.enter(&entrance);
+                }
+            }
+            EntryState::Symlink { .. } => {
+                let target = resolve_link(path);
+                self.insert(path, Role::GitEntrance, found, Some(path));
+                let inside = target.filter(|target| self.scope.is_writable(target));
+                if let Some(entry) = self.inventory.entries.get_mut(path) {
+                    entry.leads_outside = inside.is_none();
+                }
+                if let Some(target) = inside {
+                    self.enter(&target.join(GIT));
+                }
+            }
+            EntryState::Absent
+            | EntryState::File { .. }
+            | EntryState::Special
+            | EntryState::Unreadable => {}
+        }
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<EntryName> {
+    crow_fs::read_directory(folder).unwrap_or_default()
+}
+
+/// Returns the path that a file of git holds.
+fn path_in(bytes: &[u8]) -> PathBuf {
+    let start = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let text = bytes.get(start..).unwrap_or_default();
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+    PathBuf::from(OsString::from_vec(text.get(..end).unwrap_or_default().to_vec()))
+}
+
+/// Follows all links of a path that exists. Reads nothing else, and decides nothing: what is there is looked at without
+/// following links.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
+/// The same for a path that may lead to nothing yet.
+fn resolve_or_normalize(path: &Path) -> PathBuf {
+    resolve(path).unwrap_or_else(|| {
+        let mut clean = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    clean.pop();
+                }
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    clean.push(part);
+                }
+            }
+        }
+        clean
+    })
+}

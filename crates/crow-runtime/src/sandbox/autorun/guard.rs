@@ -1,0 +1,293 @@
+//! The guard of a session: no command leaves behind what starts a program of the user's later.
+//!
+//! # How it holds
+//!
+//! 1. Before a command starts, the inventory says what could start programs. Where the kernel has namespaces, all of it that
+//!    is there is mounted read-only for the command, and directories of repositories cannot be renamed.
+//! 2. A mount holds a file, not its name. If the user, or an allowed tool, replaces the file by a rename, the mount falls off
+//!    the name. And what is not there yet cannot be mounted at all. So the inventory is taken again after the command, and now
+//!    and then while it runs; what differs is judged (`judgement.rs`) and put back or moved aside.
+//! 3. What the user did between two commands is the new state of affairs. What an allowed tool did while a command ran is
+//!    adopted. What the user did while a command ran stays if the command cannot have done it: because it only reads, because
+//!    the kernel sealed the file, or because nothing is started by it. Else it is moved aside, and the user is told where.
+//!
+//! All commands of a session, jobs included, share one guard: there is one state of affairs.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::{capability::PutAside, workspace::PROTECTED};
+use crow_fs::FileIdentity;
+
+use super::{
+    entry_state::{EntryState, StateReader},
+    inventory::{Inventory, InventoryScope, Role, SealedPaths},
+    journal::GuardJournal,
+    judgement::Blame,
+    quarantine::Quarantine,
+    repair::repair,
+};
+
+/// What may not be made in a repository.
+const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
+/// How many findings wait to be told.
+const UNTOLD: usize = 64;
+
+/// Whether the kernel keeps commands from changing what is in the inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sandbox) enum KernelSeal {
+    /// By mounts.
+    Mounts,
+    /// Nothing does.
+    Missing,
+}
+
+/// Keeps commands from leaving behind what starts programs.
+#[derive(Debug)]
+pub(in crate::sandbox) struct AutorunGuard {
+    scope: InventoryScope,
+    seal: KernelSeal,
+    quarantine: Quarantine,
+    state: Mutex<GuardState>,
+}
+
+#[derive(Debug, Default)]
+struct GuardState {
+    reader: StateReader,
+    /// How things should be.
+    baseline: Inventory,
+    /// The repositories outside that commits went to before the first command: a command that removes the project's own does
+    /// not open the one around it.
+    outside: Option<Vec<PathBuf>>,
+    /// The commands that run, and what the kernel seals for each.
+    running: BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+    started: u64,
+    /// What was found when another command than the one that ended was to blame.
+    pending: Vec<PutAside>,
+    /// What the user was not told of yet.
+    untold: Vec<PutAside>,
+    journal: Option<GuardJournal>,
+}
+
+/// What the mounts of a command must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::sandbox) struct SealedMounts {
+    /// Nothing in them may change.
+    pub read_only: Vec<PathBuf>,
+    /// May change inside, but may not be renamed or removed.
+    pub pinned: Vec<PathBuf>,
+    /// Directories of repositories outside of the workspace that commits go to.
+    pub outside: Vec<PathBuf>,
+    /// Where nothing may appear, and links that may not be replaced: mounts cannot hold these.
+    pub absent: Vec<PathBuf>,
+}
+
+impl SealedMounts {
+    /// Keeps repositories from being changed at all.
+    pub(in crate::sandbox) fn seal_repositories(&mut self) {
+        self.read_only.append(&mut self.pinned);
+    }
+}
+
+/// A command that runs under the guard.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::sandbox) struct GuardedRun(u64);
+
+struct Seals<'a> {
+    seal: KernelSeal,
+    roots: &'a [PathBuf],
+    running: &'a BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+}
+
+impl SealedPaths for Seals<'_> {
+    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+        // Elsewhere a command could rename a directory on the way, and make another one in its place.
+        let cannot_be_renamed = path.parent().is_some_and(|above| {
+            self.roots.iter().any(|root| above == root || above == root.join(".git"))
+        });
+        self.seal == KernelSeal::Mounts
+            && cannot_be_renamed
+            && self.running.values().all(|seals| seals.get(path) == Some(&identity))
+    }
+}
+
+impl AutorunGuard {
+    /// Makes a guard. What it moves aside goes into `folder`.
+    pub(in crate::sandbox) fn new(
+        scope: InventoryScope,
+        seal: KernelSeal,
+        folder: PathBuf,
+    ) -> Self {
+        Self { scope, seal, quarantine: Quarantine::new(folder), state: Mutex::default() }
+    }
+
+    /// Keeps the state in files of a folder as well, for [`recover`](super::recover).
+    #[must_use]
+    pub(in crate::sandbox) fn with_journal(self, folder: PathBuf) -> Self {
+        self.state().journal = Some(GuardJournal::new(folder));
+        self
+    }
+
+    /// Returns what the mounts of a command must hold that changes nothing in the workspace. Blocks while it looks.
+    pub(in crate::sandbox) fn look(&self) -> SealedMounts {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            self.adopt_all(&mut state);
+        }
+        mounts(&self.scope, &state.baseline)
+    }
+
+    /// Begins to guard a command that may change the workspace. Blocks while it looks.
+    pub(in crate::sandbox) fn begin(&self) -> (GuardedRun, SealedMounts) {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            self.adopt_all(&mut state);
+        } else {
+            let found = self.repair(&mut state);
+            state.pending.extend(found);
+        }
+        let mounts = mounts(&self.scope, &state.baseline);
+        let identity = |path: &PathBuf| state.baseline.entries.get(path)?.identity;
+        let seals =
+            mounts.read_only.iter().filter_map(|path| Some((path.clone(), identity(path)?)));
+        let seals = seals.collect();
+        state.started += 1;
+        let number = state.started;
+        state.running.insert(number, seals);
+        let GuardState { journal, baseline, .. } = &mut *state;
+        if let Some(journal) = journal {
+            journal.on_begin(&self.scope, baseline);
+        }
+        (GuardedRun(number), mounts)
+    }
+
+    /// Looks while a command runs. Blocks while it looks.
+    pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            return Vec::new();
+        }
+        if let Some(journal) = &state.journal {
+            journal.on_sign_of_life();
+        }
+        self.repair(&mut state)
+    }
+
+    /// Looks a last time after a command, and returns what was moved aside or put back. Blocks while it looks.
+    #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
+    pub(in crate::sandbox) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
+        let mut state = self.state();
+        let mut found = std::mem::take(&mut state.pending);
+        found.extend(self.repair(&mut state));
+        state.running.remove(&run.0);
+        if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
+            journal.on_end();
+        }
+        found
+    }
+
+    /// Takes what is at these paths by now as it should be: a tool made it with permission. Blocks while it looks.
+    pub(in crate::sandbox) fn adopt(&self, paths: &[PathBuf]) {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            return;
+        }
+        let now = self.collect(&mut state);
+        let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
+        // What git's settings lead to since then belongs to what was permitted.
+        let leads_on = now.entries.iter().any(|(path, entry)| {
+            is_adopted(path)
+                && matches!(entry.role, Role::GitSettings | Role::GitRedirect | Role::GitEntrance)
+        });
+        let known = &state.baseline.entries;
+        let is_child_of_known =
+            |path: &Path| path.ancestors().skip(1).any(|above| known.contains_key(above));
+        let adopted: Vec<_> = now
+            .entries
+            .iter()
+            .filter(|(path, _)| {
+                is_adopted(path)
+                    || leads_on && !known.contains_key(*path) && !is_child_of_known(path)
+            })
+            .map(|(path, entry)| (path.clone(), entry.clone()))
+            .collect();
+        let GuardState { baseline, journal, .. } = &mut *state;
+        baseline.entries.retain(|path, _| !is_adopted(path));
+        baseline.entries.extend(adopted);
+        if let Some(journal) = journal {
+            journal.store(&self.scope, baseline);
+        }
+    }
+
+    /// Returns what was moved aside or put back since this was last asked.
+    pub(in crate::sandbox) fn take_untold(&self) -> Vec<PutAside> {
+        std::mem::take(&mut self.state().untold)
+    }
+
+    /// Keeps findings for whoever ends next.
+    pub(in crate::sandbox) fn tell_later(&self, found: Vec<PutAside>) {
+        self.state().pending.extend(found);
+    }
+
+    fn adopt_all(&self, state: &mut GuardState) {
+        state.baseline = self.collect(state);
+        let found = &state.baseline.outside;
+        let known = state.outside.get_or_insert_with(|| found.clone());
+        state.baseline.outside.retain(|path| known.contains(path));
+        if state.baseline.is_cut {
+            tracing::warn!(
+                "not all files that could start programs are looked at: there are too many"
+            );
+        }
+    }
+
+    fn collect(&self, state: &mut GuardState) -> Inventory {
+        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        Inventory::collect(&self.scope, &mut state.reader, &seals)
+    }
+
+    /// Puts back and moves aside until nothing differs any more that could start a program.
+    fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
+        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        let GuardState { reader, baseline, .. } = state;
+        let blame = Blame::NotSealed(&seals);
+        let found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
+        if let Some(journal) = &mut state.journal {
+            journal.store(&self.scope, &state.baseline);
+        }
+        let room = UNTOLD.saturating_sub(state.untold.len());
+        state.untold.extend(found.iter().take(room).cloned());
+        found
+    }
+
+    fn state(&self) -> MutexGuard<'_, GuardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {
+    let links = inventory
+        .entries
+        .iter()
+        .filter(|(_, entry)| matches!(entry.state, EntryState::Symlink { .. }));
+    let mut absent: Vec<_> = links.map(|(path, _)| path.clone()).collect();
+    // Mounts hold what is there; rules of paths hold names as well. A new repository may be made, and is looked at afterwards.
+    if cfg!(any(not(target_os = "linux"), test)) {
+        let names =
+            scope.roots.iter().flat_map(|root| PROTECTED.iter().map(|name| root.join(name)));
+        let is_absent =
+            |path: &PathBuf| !inventory.entries.contains_key(path) && !scope.is_unprotected(path);
+        absent.extend(names.filter(is_absent));
+        let of_git = inventory.pins.iter().flat_map(|git| GIT_FILES.map(|name| git.join(name)));
+        absent.extend(of_git.filter(is_absent));
+    }
+    SealedMounts {
+        read_only: inventory.seals.iter().cloned().collect(),
+        pinned: inventory.pins.iter().cloned().collect(),
+        outside: inventory.outside.clone(),
+        absent,
+    }
+}

@@ -1,0 +1,21 @@
+//! Files of the workspace that start programs of the user's later, and how commands are kept from leaving such behind.
+
+mod entry_state;
+mod git_config;
+mod git_index;
+mod git_repository;
+mod guard;
+mod inventory;
+mod journal;
+mod judgement;
+mod quarantine;
+mod repair;
+
+pub(super) use self::{
+    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts},
+    inventory::InventoryScope,
+    journal::{is_recoverable, recover},
+};
+
+#[cfg(test)]
+mod tests;

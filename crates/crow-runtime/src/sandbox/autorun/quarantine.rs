@@ -1,0 +1,169 @@
+//! Moving files out of the way, and putting others back, by descriptor.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
+
+use crow_core::capability::{Original, PutAside};
+use crow_fs::{Directory, EntryName, NewFile, RenameMode};
+
+use super::entry_state::{EntryState, FileContent};
+
+/// Under how many numbers a free name is looked for.
+const NUMBERS: u32 = 10_000;
+
+/// Where files are kept that were moved out of the way.
+#[derive(Debug, Clone)]
+pub(super) struct Quarantine {
+    folder: PathBuf,
+}
+
+impl Quarantine {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Moves something out of the way.
+    pub(super) fn move_aside(&self, path: &Path) -> PutAside {
+        let kept = self.take(path).inspect_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "a protected file cannot be moved aside");
+        });
+        PutAside { path: path.to_owned(), kept: kept.ok(), original: Original::Absent }
+    }
+
+    /// Makes something what it was, and moves what took its place out of the way.
+    pub(super) fn put_back(&self, path: &Path, before: &EntryState) -> PutAside {
+        if *before == EntryState::Absent {
+            return self.move_aside(path);
+        }
+        let (kept, result) = self.replace(path, before);
+        if let Err(error) = &result {
+            tracing::warn!(path = %path.display(), %error, "a protected file cannot be put back");
+        }
+        let original = if result.is_ok() { Original::PutBack } else { Original::Lost };
+        PutAside { path: path.to_owned(), kept, original }
+    }
+
+    fn replace(&self, path: &Path, before: &EntryState) -> (Option<PathBuf>, io::Result<()>) {
+        let (directory, name) = match Directory::open_parent(path) {
+            Ok(parent) => parent,
+            Err(error) => return (None, Err(error)),
+        };
+        if let Some(mode) = only_mode_differs(&directory, &name, before) {
+            return (None, directory.set_mode(&name, mode));
+        }
+        if !can_be_made(before) {
+            return (None, Err(io::ErrorKind::Unsupported.into()));
+        }
+        let kept = match self.take(path) {
+            Ok(kept) => Some(kept),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return (None, Err(error)),
+        };
+        (kept, make(&directory, &name, before))
+    }
+
+    /// Moves an entry into the folder; where that lies on another file system, beside itself, under a name that nothing reads.
+    fn take(&self, path: &Path) -> io::Result<PathBuf> {
+        let (directory, name) = Directory::open_parent(path)?;
+        let text = name.as_os_str().to_string_lossy().into_owned();
+        let folder = crow_fs::create_directories(&self.folder, 0o700)?;
+        let inside = |number| format!("{}.{number}", text.trim_start_matches('.'));
+        match rename_to_free_name(&directory, &name, &folder, inside) {
+            Ok(taken) => Ok(self.folder.join(taken)),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                let beside = |number| format!("{text}.crow-held-{number}");
+                let taken = rename_to_free_name(&directory, &name, &directory, beside)?;
+                Ok(path.with_file_name(taken))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn rename_to_free_name(
+    from: &Directory,
+    name: &EntryName,
+    to: &Directory,
+    free: impl Fn(u32) -> String,
+) -> io::Result<OsString> {
+    for number in 0..NUMBERS {
+        let new = EntryName::new(free(number))?;
+        let renamed = match from.rename(name, to, &new, RenameMode::Keep) {
+            // The file system cannot rename without replacing.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => match to.metadata(&new) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    from.rename(name, to, &new, RenameMode::Replace)
+                }
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(error) => Err(error),
+            },
+            renamed => renamed,
+        };
+        match renamed {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => return renamed.map(|()| new.as_os_str().to_owned()),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name"))
+}
+
+/// Returns the mode that is to be set if nothing else differs.
+fn only_mode_differs(directory: &Directory, name: &EntryName, before: &EntryState) -> Option<u32> {
+    let found = directory.metadata(name).ok()?;
+    match before {
+        EntryState::Directory { mode } if found.is_directory() => Some(*mode),
+        EntryState::File { mode, content: FileContent::Whole(bytes) } if found.is_file() => {
+            let file = directory.open_file(name).ok()?;
+            let now = crow_fs::read_file(file, bytes.len() as u64).ok()?;
+            (now == **bytes).then_some(*mode)
+        }
+        EntryState::Directory { .. }
+        | EntryState::File { .. }
+        | EntryState::Absent
+        | EntryState::Symlink { .. }
+        | EntryState::Special
+        | EntryState::Unreadable => None,
+    }
+}
+
+fn can_be_made(state: &EntryState) -> bool {
+    match state {
+        EntryState::Directory { .. }
+        | EntryState::Symlink { .. }
+        | EntryState::File { content: FileContent::Whole(_), .. } => true,
+        EntryState::File { content: FileContent::NotKept { .. }, .. }
+        | EntryState::Absent
+        | EntryState::Special
+        | EntryState::Unreadable => false,
+    }
+}
+
+/// Makes something where nothing is.
+fn make(directory: &Directory, name: &EntryName, state: &EntryState) -> io::Result<()> {
+    match state {
+        EntryState::Directory { mode } => {
+            directory.create_directory(name, 0o700)?;
+            directory.set_mode(name, *mode)
+        }
+        EntryState::File { mode, content: FileContent::Whole(bytes) } => {
+            let mut file = NewFile::create(directory, 0o600)?;
+            file.write(bytes)?;
+            file.set_mode(*mode)?;
+            match file.persist(name, RenameMode::Keep) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    let mut file = directory.create_file(name, *mode)?;
+                    io::Write::write_all(&mut file, bytes)
+                }
+                persisted => persisted,
+            }
+        }
+        EntryState::Symlink { target } => directory.create_symlink(target.as_os_str(), name),
+        EntryState::File { content: FileContent::NotKept { .. }, .. }
+        | EntryState::Absent
+        | EntryState::Special
+        | EntryState::Unreadable => Err(io::ErrorKind::Unsupported.into()),
+    }
+}

@@ -1,0 +1,639 @@
+//! What commands leave behind, and what becomes of it.
+
+use std::{
+    fs, io,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crow_core::capability::Original;
+
+use super::{AutorunGuard, InventoryScope, KernelSeal};
+
+struct Project {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+    root: PathBuf,
+    guard: AutorunGuard,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(scope: impl FnOnce(&mut InventoryScope)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let root = base.join("project");
+        for directory in ["project", "home/.ssh", "home/other/.git/hooks"] {
+            fs::create_dir_all(base.join(directory)).unwrap();
+        }
+        for (file, text) in [
+            ("home/.ssh/config", "Host x\n"),
+            ("home/other/.git/config", "[core]\n\tbare = false\n"),
+            ("home/other/.git/HEAD", "ref: refs/heads/main\n"),
+            ("home/other/.git/hooks/pre-commit", "#!/bin/sh\n"),
+        ] {
+            fs::write(base.join(file), text).unwrap();
+        }
+        let mut roots = InventoryScope { roots: vec![root.clone()], ..InventoryScope::default() };
+        scope(&mut roots);
+        let guard = AutorunGuard::new(roots, KernelSeal::Missing, base.join("held"));
+        Self { _folder: folder, base, root, guard }
+    }
+
+    /// The project with a repository that has a commit and a submodule in `sub`.
+    fn with_repository() -> Self {
+        let project = Self::new();
+        project.shell(
+            "git init -q -b main . && git init -q -b main sub && git -C sub commit -q --allow-empty -m x \
+             && git add sub 2>/dev/null && git commit -q -m x",
+        );
+        project
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "git itself is what is tested against")]
+    fn shell(&self, script: &str) -> String {
+        let script = script.replace("{home}", self.base.join("home").to_str().unwrap());
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(&self.root)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.base.join("home"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_AUTHOR_NAME", "a")
+            .env("GIT_AUTHOR_EMAIL", "a@b")
+            .env("GIT_COMMITTER_NAME", "a")
+            .env("GIT_COMMITTER_EMAIL", "a@b")
+            .output()
+            .unwrap();
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap_or_default()
+    }
+
+    /// Does something as a command would, and returns what was moved aside and put back.
+    fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
+        let (run, _mounts) = self.guard.begin();
+        deed(self);
+        self.told(&self.guard.end(run))
+    }
+
+    fn told(&self, found: &[crow_core::capability::PutAside]) -> Vec<(String, Original)> {
+        let name =
+            |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        found.iter().map(|found| (name(&found.path), found.original)).collect()
+    }
+
+    /// What lies outside, and may never change.
+    fn outside(&self) -> Vec<(PathBuf, Option<String>)> {
+        let mut found = Vec::new();
+        let mut open = vec![self.base.join("home")];
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+            found.push((path.clone(), fs::read_to_string(&path).ok()));
+        }
+        found.sort();
+        found
+    }
+}
+
+#[test]
+fn what_a_user_does_with_git_afterwards_starts_nothing_that_a_command_planted() {
+    let evil = "mkdir -p evil/hooks evil/objects evil/refs && echo 'ref: refs/heads/main' > evil/HEAD && git config -f evil/config core.bare false && git config -f evil/config core.fsmonitor 'touch {home}/canary; false'";
+    let doors = [
+        ("settings", "git config core.fsmonitor 'touch {home}/canary; false'"),
+        (
+            "a hook",
+            "printf '#!/bin/sh\\ntouch {home}/canary\\n' > .git/hooks/post-commit; chmod +x .git/hooks/post-commit",
+        ),
+        (
+            "a common directory",
+            "EVIL; cp -r .git/refs .git/objects evil/; echo ../evil > .git/commondir",
+        ),
+        ("a redirected submodule", "EVIL; mv sub/.git sub/old; echo 'gitdir: ../evil' > sub/.git"),
+        (
+            "settings of a submodule",
+            "git -C sub config core.fsmonitor 'touch {home}/canary; false'",
+        ),
+        (
+            "a new submodule",
+            "EVIL; mkdir new; echo 'gitdir: ../evil' > new/.git; git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,new",
+        ),
+        (
+            "a new submodule in a split index",
+            "EVIL; mkdir new; echo 'gitdir: ../evil' > new/.git; git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,new; git update-index --split-index",
+        ),
+        (
+            "a submodule whose directory was renamed",
+            "mv sub old; mkdir sub; cp -r old/.git sub/.git; git -C sub config core.fsmonitor 'touch {home}/canary; false'",
+        ),
+        (
+            "a submodule that became a link",
+            "EVIL; mv sub old; mkdir real; echo 'gitdir: ../evil' > real/.git; ln -s real sub",
+        ),
+        (
+            "a link to a repository",
+            "EVIL; cp -r .git/refs .git/objects evil/; mv .git old; ln -s evil .git",
+        ),
+        (
+            "a file that leads to a repository",
+            "EVIL; cp -r .git/refs .git/objects evil/; mv .git old; echo 'gitdir: evil' > .git",
+        ),
+        (
+            "an included file",
+            "git config include.path ../evil.config; git config -f evil.config core.fsmonitor 'touch {home}/canary; false'",
+        ),
+        (
+            "a directory of hooks elsewhere",
+            "git config core.hooksPath evil; mkdir evil; printf '#!/bin/sh\\ntouch {home}/canary\\n' > evil/post-commit; chmod +x evil/post-commit",
+        ),
+        (
+            "settings of a worktree",
+            "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor 'touch {home}/canary; false'",
+        ),
+        (
+            "a bare repository at the root",
+            "EVIL; git config -f evil/config core.worktree ..; mv .git old; cp -r evil/* .; cp -r old/refs old/objects .",
+        ),
+        (
+            "a bare repository by a common directory",
+            "EVIL; cp -r .git/refs .git/objects evil/; mv .git old; echo 'ref: refs/heads/main' > HEAD; echo evil > commondir; git config -f evil/config core.worktree ..",
+        ),
+        (
+            "an alias",
+            "git config alias.status2 '!touch {home}/canary'; git config alias.st '!touch {home}/canary'",
+        ),
+        (
+            "a filter",
+            "git config filter.x.clean 'touch {home}/canary'; echo '* filter=x' > .gitattributes; echo y > file; git add file 2>/dev/null; rm -f {home}/canary",
+        ),
+    ];
+    for (name, script) in doors {
+        let project = Project::with_repository();
+        let script = script.replace("EVIL", evil);
+        let found = project.run(|project| {
+            project.shell(&script);
+            // The command itself may have run what it planted.
+            drop(fs::remove_file(project.base.join("home/canary")));
+        });
+        assert_ne!(found, [], "{name}: nothing was found");
+        let said = project.shell(
+            "git status; git diff; git status2; git st; git fetch; git add -A; git commit -qm y --allow-empty; git submodule status; (cd sub && git status)",
+        );
+        assert!(!project.base.join("home/canary").exists(), "{name}: {found:?}\n{said}");
+        // And that is how it stays.
+        assert_eq!(project.run(|_| {}), [], "{name}, once more");
+    }
+}
+
+#[test]
+fn those_doors_are_real() {
+    let project = Project::with_repository();
+    project.shell("git config core.fsmonitor 'touch {home}/canary; false'; git status");
+    assert!(project.base.join("home/canary").exists());
+}
+
+#[test]
+fn a_file_that_trusted_settings_lead_to_is_put_back() {
+    let project = Project::with_repository();
+    project.shell(
+        "git config core.hooksPath .husky; git config include.path ../.gitconfig; git config alias.x '!scripts/x.sh'",
+    );
+    project.write(".husky/pre-commit", "npm test\n");
+    project.write(".gitconfig", "[user]\n\tname = a\n");
+    project.write("scripts/x.sh", "echo\n");
+    for (path, text) in [
+        (".husky/pre-commit", "npm test\n"),
+        (".gitconfig", "[user]\n\tname = a\n"),
+        ("scripts/x.sh", "echo\n"),
+    ] {
+        let found = project.run(|project| project.write(path, "[core]\n\tfsmonitor = evil\n"));
+        assert_eq!(found, [(path.to_owned(), Original::PutBack)]);
+        assert_eq!(project.read(path), text);
+    }
+    let found = project.run(|project| project.write(".husky/post-commit", "evil\n"));
+    assert_eq!(found, [(".husky/post-commit".to_owned(), Original::Absent)]);
+}
+
+#[test]
+fn a_link_in_the_project_is_followed_to_what_it_leads_to_and_no_further() {
+    let project = Project::new();
+    project.write("cfg/claude/settings.json", "{}");
+    symlink("cfg/claude", project.root.join(".claude")).unwrap();
+    let found = project.run(|project| {
+        fs::rename(project.root.join("cfg"), project.root.join("cfg2")).unwrap();
+        project.write("cfg/claude/settings.json", "evil");
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(project.read(".claude/settings.json"), "{}");
+}
+
+#[test]
+fn ordinary_work_with_git_is_left_alone() {
+    for script in [
+        "git commit -q --allow-empty -m y; git checkout -q -b other; echo x > file; git add file; git stash -q",
+        "git init -q inner; git -C inner commit -q --allow-empty -m x",
+        "rm -rf sub; git rm -q --cached sub",
+        "git worktree add -q wt; git -C wt commit -q --allow-empty -m z",
+        "git worktree add -q ../home/wt",
+        "git update-index --split-index; git gc -q",
+        "git config user.nick x; git config branch.main.remote origin; git remote add origin https://example.org/x",
+        "mkdir .github; touch .envrc",
+        "rm -rf .git",
+        "git init -q nested && git -C nested commit -q --allow-empty -m x && git add nested 2>/dev/null && git commit -qm nested",
+    ] {
+        let project = Project::with_repository();
+        let found = project.run(|project| drop(project.shell(script)));
+        assert_eq!(found, [], "{script}");
+    }
+}
+
+#[test]
+fn a_new_repository_is_left_alone_as_git_makes_it_and_moved_with_anything_else() {
+    let project = Project::new();
+    assert_eq!(project.run(|project| drop(project.shell("git init -q ."))), []);
+    for (planted, moved) in [
+        (".git/hooks/pre-commit", ".git"),
+        (".git/config.worktree", ".git"),
+        (".git/modules/x/hooks/post-checkout", ".git/modules/x"),
+    ] {
+        let project = Project::new();
+        let found = project.run(|project| {
+            project.shell("git init -q .");
+            project.write(planted, "[core]\n\tfsmonitor = evil\n");
+            project.write(".git/modules/x/HEAD", "");
+        });
+        assert_eq!(found, [(moved.to_owned(), Original::Absent)], "{planted}");
+        assert!(!project.root.join(planted).exists());
+    }
+}
+
+#[test]
+fn nothing_outside_is_touched_wherever_links_and_names_lead() {
+    let deeds = [
+        "ln -s {home} .git/modules",
+        "rm -rf .git/modules; mkdir -p .git/modules; ln -s {home}/other .git/modules/x; ln -s {home} .git/modules/y",
+        "rm sub -rf; ln -s {home}/other sub",
+        "git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,link; ln -s {home}/other link",
+        "mv .git g2; ln -s {home}/.ssh .git",
+        "mv .git g2; ln -s {home}/other/.git .git",
+        "mv .git g2; echo 'gitdir: {home}/other/.git' > .git",
+        "echo {home}/other/.git > .git/commondir",
+        "rm -rf .git/hooks; ln -s {home}/.ssh .git/hooks",
+        "ln -s {home}/.ssh .vscode; ln -s {home} .github",
+        "rm -f .git/config; ln -s {home}/.ssh/config .git/config",
+        "rm -rf .claude; ln -s {home}/.ssh .claude",
+        "rm -f .envrc; ln -s {home}/.ssh/config .envrc",
+    ];
+    for deed in deeds {
+        let project = Project::with_repository();
+        project.write(".claude/config", "mine");
+        project.write(".envrc", "mine");
+        let before = project.outside();
+        let found = project.run(|project| drop(project.shell(deed)));
+        assert_eq!(project.outside(), before, "{deed}");
+        assert_eq!(project.read(".claude/config"), "mine", "{deed}");
+        assert_eq!(project.read(".envrc"), "mine", "{deed}");
+        assert_ne!(found, [], "{deed}");
+    }
+}
+
+#[test]
+fn whatever_was_done_to_a_protected_file_is_put_back_and_what_took_its_place_is_kept() {
+    type Deed = fn(&Path) -> io::Result<()>;
+    let deeds: [(Deed, &[(&str, Original)]); 9] = [
+        (|_| Ok(()), &[]),
+        (|root| fs::write(root.join("ordinary"), "changed"), &[]),
+        (|root| fs::write(root.join(".envrc"), "evil"), &[(".envrc", Original::PutBack)]),
+        (|root| fs::remove_file(root.join(".envrc")), &[(".envrc", Original::PutBack)]),
+        (
+            |root| fs::set_permissions(root.join(".envrc"), fs::Permissions::from_mode(0o755)),
+            &[(".envrc", Original::PutBack)],
+        ),
+        (
+            |root| fs::write(root.join(".github/new.yml"), "evil"),
+            &[(".github/new.yml", Original::Absent)],
+        ),
+        (
+            |root| fs::remove_dir_all(root.join(".github")),
+            &[
+                (".github", Original::PutBack),
+                (".github/workflows", Original::PutBack),
+                (".github/workflows/ci.yml", Original::PutBack),
+            ],
+        ),
+        (
+            |root| {
+                fs::remove_file(root.join(".envrc"))?;
+                symlink("../home/.ssh/config", root.join(".envrc"))
+            },
+            &[(".envrc", Original::PutBack)],
+        ),
+        (
+            |root| {
+                fs::rename(root.join(".github"), root.join("moved"))?;
+                symlink("..", root.join(".github"))
+            },
+            &[
+                (".github", Original::PutBack),
+                (".github/workflows", Original::PutBack),
+                (".github/workflows/ci.yml", Original::PutBack),
+            ],
+        ),
+    ];
+    for (number, (deed, expected)) in deeds.into_iter().enumerate() {
+        let project = Project::new();
+        project.write(".github/workflows/ci.yml", "run: test");
+        project.write(".envrc", "use nix");
+        project.write("ordinary", "");
+        let found = project.run(|project| deed(&project.root).unwrap());
+        let expected: Vec<_> =
+            expected.iter().map(|(name, original)| ((*name).to_owned(), *original)).collect();
+        assert_eq!(found, expected, "deed {number}");
+        assert_eq!(project.read(".github/workflows/ci.yml"), "run: test");
+        assert_eq!(project.read(".envrc"), "use nix");
+        let mode = fs::symlink_metadata(project.root.join(".envrc")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0);
+        assert!(!project.root.join(".github/new.yml").exists());
+        assert_eq!(project.run(|_| {}), [], "deed {number}, once more");
+    }
+}
+
+#[test]
+fn what_is_too_long_to_be_kept_is_told() {
+    let project = Project::new();
+    project.write(".envrc", &"x".repeat((1 << 20) + 1));
+    let found = project.run(|project| project.write(".envrc", "evil"));
+    assert_eq!(found, [(".envrc".to_owned(), Original::Lost)]);
+}
+
+#[test]
+fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not() {
+    let project = Project::new();
+    let (job, _mounts) = project.guard.begin();
+    project.write(".envrc", "use nix\n");
+    project.write(".github/workflows/ci.yml", "run: test\n");
+    project
+        .guard
+        .adopt(&[project.root.join(".envrc"), project.root.join(".github/workflows/ci.yml")]);
+    assert_eq!(project.told(&project.guard.check()), []);
+    project.write(".envrc", "use nix\nevil\n");
+    project.write(".github/workflows/evil.yml", "run: evil\n");
+    let found = project.told(&project.guard.end(job));
+    assert_eq!(
+        found,
+        [
+            (".github/workflows/evil.yml".to_owned(), Original::Absent),
+            (".envrc".to_owned(), Original::PutBack)
+        ]
+    );
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    assert_eq!(project.read(".github/workflows/ci.yml"), "run: test\n");
+}
+
+#[test]
+fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not() {
+    let project = Project::with_repository();
+    let (job, _mounts) = project.guard.begin();
+    project.shell("git config user.nick x");
+    assert_eq!(project.told(&project.guard.check()), []);
+    project.shell("git config core.fsmonitor 'touch {home}/canary; false'");
+    let found = project.told(&project.guard.check());
+    assert_eq!(found, [(".git/config".to_owned(), Original::PutBack)]);
+    assert!(project.read(".git/config").contains("nick = x"));
+    assert!(!project.read(".git/config").contains("fsmonitor"));
+    assert_eq!(project.told(&project.guard.end(job)), []);
+}
+
+#[test]
+fn what_the_user_does_between_two_commands_is_the_new_state_of_affairs() {
+    let project = Project::with_repository();
+    assert_eq!(project.run(|_| {}), []);
+    project.shell("git config core.fsmonitor true; git config alias.x '!y'");
+    project.write(".envrc", "mine\n");
+    assert_eq!(project.run(|_| {}), []);
+    let found = project.run(|project| project.write(".envrc", "evil\n"));
+    assert_eq!(found, [(".envrc".to_owned(), Original::PutBack)]);
+    assert_eq!(project.read(".envrc"), "mine\n");
+}
+
+#[test]
+fn a_command_that_removes_its_repository_does_not_open_the_one_around_it() {
+    let project = Project::with_repository();
+    drop(project.shell("git init -q .."));
+    assert!(project.guard.look().outside.is_empty());
+    assert_eq!(project.run(|project| drop(project.shell("rm -rf .git"))), []);
+    assert!(project.guard.look().outside.is_empty());
+    let fresh = Project::new();
+    drop(fresh.shell("git init -q .."));
+    assert_eq!(fresh.guard.look().outside, [fresh.base.join(".git")]);
+}
+
+#[test]
+fn names_with_two_parts_and_names_with_an_ending_are_protected_as_well() {
+    let project = Project::new();
+    project.write(".cargo/config.toml", "[alias]\n");
+    project.write("x.code-workspace", "{}");
+    let found = project.run(|project| {
+        fs::rename(project.root.join(".cargo"), project.root.join("old")).unwrap();
+        project.write(".cargo/config.toml", "[build]\nrustc-wrapper = 'evil'\n");
+        project.write("x.code-workspace", "{\"tasks\": 1}");
+        project.write("y.code-workspace", "{\"tasks\": 1}");
+    });
+    let mut paths: Vec<_> = found.iter().map(|(path, _)| path.as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, [".cargo/config.toml", "x.code-workspace", "y.code-workspace"]);
+    assert_eq!(project.read(".cargo/config.toml"), "[alias]\n");
+    assert_eq!(project.read("x.code-workspace"), "{}");
+}
+
+#[test]
+fn what_the_user_gave_free_is_left_alone() {
+    let project = Project::with(|scope| scope.unprotected = vec![".github".into(), ".git".into()]);
+    let found = project.run(|project| {
+        project.write(".github/x", "x");
+        project.write(".git/hooks/pre-commit", "x");
+    });
+    assert_eq!(found, []);
+}
+
+#[test]
+fn a_worktree_may_commit_to_its_repository_only_if_that_knows_it() {
+    let project = Project::new();
+    let main = project.base.join("main");
+    fs::create_dir_all(&main).unwrap();
+    project.shell(
+        "git init -q -b main ../main && git -C ../main commit -q --allow-empty -m x && git -C ../main worktree add -q ../tree",
+    );
+    let own = main.join(".git/worktrees/tree");
+    let outside = |root: &Path| {
+        let scope = InventoryScope { roots: vec![root.to_owned()], ..InventoryScope::default() };
+        AutorunGuard::new(scope, KernelSeal::Missing, project.base.join("held")).look().outside
+    };
+    assert_eq!(outside(&project.base.join("tree")), [main.join(".git"), own.clone()]);
+    project.write(".git", &format!("gitdir: {}\n", own.display()));
+    assert!(outside(&project.root).is_empty());
+    fs::remove_file(project.root.join(".git")).unwrap();
+    project.shell("git init -q .");
+    assert!(outside(&project.root).is_empty());
+    project.write(".git/commondir", main.join(".git").to_str().unwrap());
+    assert!(outside(&project.root).is_empty());
+}
+
+#[test]
+fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
+    let mut project = Project::with_repository();
+    project.write(".envrc", "use nix\n");
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
+        .with_journal(private.clone());
+    let (_run, _mounts) = project.guard.begin();
+    project.write(".vscode/tasks.json", "evil\n");
+    project.write(".envrc", "evil\n");
+    project.shell("git -C sub config core.fsmonitor evil");
+    // It is killed: nothing more happens in it.
+    let found = project.told(&super::recover(&private));
+    assert_eq!(
+        found,
+        [
+            (".vscode".to_owned(), Original::Absent),
+            (".envrc".to_owned(), Original::PutBack),
+            ("sub/.git/config".to_owned(), Original::PutBack),
+        ]
+    );
+    assert_eq!(project.read(".envrc"), "use nix\n");
+    assert!(private.join("held").read_dir().unwrap().count() == 3);
+    assert_eq!(super::recover(&private), []);
+}
+
+#[test]
+fn what_the_user_made_after_a_session_was_killed_stays() {
+    let mut project = Project::new();
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
+        .with_journal(private.clone());
+    let (_run, _mounts) = project.guard.begin();
+    // The last sign of life is an hour old.
+    let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
+    let hour = std::time::Duration::from_hours(1);
+    marker.set_modified(std::time::SystemTime::now() - hour).unwrap();
+    project.write(".envrc", "mine\n");
+    let rebooted_since = super::journal::booted_at().is_some_and(|boot| {
+        let marker = fs::metadata(private.join("autorun.running")).unwrap();
+        std::os::unix::fs::MetadataExt::mtime(&marker) < boot
+    });
+    let found = super::recover(&private);
+    // On a machine that was just started, the hour counts as before the start.
+    assert!(found.is_empty() || rebooted_since, "{found:?}");
+    assert_eq!(project.read(".envrc"), "mine\n");
+}
+
+#[test]
+fn nothing_is_recovered_where_no_command_ran_when_the_session_was_killed() {
+    let mut project = Project::new();
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
+        .with_journal(private.clone());
+    assert_eq!(project.run(|_| {}), []);
+    assert!(!super::is_recoverable(&private));
+    project.write(".envrc", "mine\n");
+    assert_eq!(super::recover(&private), []);
+    assert_eq!(project.read(".envrc"), "mine\n");
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_changes_nothing() {
+    let project = Project::new();
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    for text in ["", "{", "{\"version\": 99}", "[1]"] {
+        fs::write(private.join("autorun.json"), text).unwrap();
+        fs::write(private.join("autorun.running"), "").unwrap();
+        assert_eq!(super::recover(&private), [], "{text:?}");
+        assert!(!super::is_recoverable(&private));
+    }
+}
+
+/// How often the guard looks beside a race. `CROW_RACE_ROUNDS` sets another number.
+#[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
+fn rounds() -> usize {
+    std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+#[test]
+fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
+    use std::{
+        io::Write as _,
+        sync::atomic::{AtomicBool, Ordering},
+    };
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let project = Project::with_repository();
+    project.write(".vscode/config", "mine");
+    project.write(".claude/hooks/pre-commit", "mine");
+    project.write(".git/modules/x/config", "[core]\n\tbare = false\n");
+    let pairs = [
+        (".vscode", "one", "{home}/.ssh"),
+        (".claude", "two", "{home}/other/.git"),
+        (".git/modules", "three", "{home}"),
+        ("sub", "four", "{home}/other"),
+        (".git/hooks", "five", "{home}/other/.git/hooks"),
+    ];
+    for (_, link, target) in pairs {
+        project.shell(&format!("ln -s {target} {link}"));
+    }
+    let before = project.outside();
+    let is_done = AtomicBool::new(false);
+    let mut repaired = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                for (path, link, _) in pairs {
+                    let (path, link) = (project.root.join(path), project.root.join(link));
+                    // It may have been moved aside: then a new link takes its place.
+                    if renameat_with(CWD, &path, CWD, &link, RenameFlags::EXCHANGE).is_err() {
+                        drop(symlink("../home/other", &link));
+                        drop(fs::create_dir(&path));
+                    }
+                }
+            }
+        });
+        for round in 0..rounds() {
+            let (run, _mounts) = project.guard.begin();
+            // A command could not write outside: neither does this one.
+            let opened = crow_fs::open_for_writing(&project.root.join(".vscode/config"));
+            drop(opened.and_then(|mut file| write!(file, "evil {round}")));
+            let hook = crow_fs::create_file(&project.root.join(".git/hooks/pre-push"), 0o755);
+            drop(hook.and_then(|mut file| write!(file, "evil")));
+            repaired += project.guard.end(run).len();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(project.outside(), before);
+    assert!(repaired > 0, "nothing was repaired: the race shows nothing");
+}
