@@ -470,7 +470,7 @@ pub(crate) enum Permissions {
     AcceptEdits,
     /// Only reading
     ReadOnly,
-    /// Everything, without asking
+    /// Let all pass that the sandbox lets commands do, also for file tools; ask about the rest
     FullAuto,
 }
 

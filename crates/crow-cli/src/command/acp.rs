@@ -108,6 +108,7 @@ fn product_host(
         cwd,
         project,
         answerer: Arc::new(HandleAnswerer),
+        audience: Audience::Nobody,
         environment,
         store: product::session_store(environment)?,
         models: Arc::clone(&providers) as Arc<dyn Models>,

@@ -15,8 +15,8 @@ use crow_core::{
     },
     workspace::Workspace,
 };
-use crow_runtime::{StoredRules, resolve_path, resolve_rules};
-use crow_tools::plan_command_line;
+use crow_runtime::{StoredRules, resolve_rules};
+use crow_tools::{plan_command_line, planned_path};
 use serde_json::{Value, json};
 
 use super::write_out;
@@ -28,7 +28,7 @@ use crate::{
     product,
     render::{one_line, rule_subject, rule_verb as verb},
     run::say,
-    sandbox::{SandboxOptions, sandbox, try_out},
+    sandbox::{SandboxOptions, sandbox_config, try_out},
     trust,
 };
 
@@ -127,22 +127,25 @@ pub(crate) async fn explain(
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
     let project = trust::project_of(&cwd, environment)?;
     tell_notice(&project);
-    let containment = match sandbox(&SandboxOptions::default(), environment)? {
-        Some(config) => try_out(config, &cwd).await.0,
-        None => Containment::None,
-    };
+    let mut sandbox = sandbox_config(&SandboxOptions::default(), environment)?;
+    if let Some(trusted) = &project.trusted {
+        sandbox.protected_files.clone_from(&trusted.protected);
+    }
+    let places = sandbox.places();
+    let containment = try_out(sandbox, &cwd).await.0;
     let is_whole = containment == Containment::Full;
     // As a session has it.
     let mut policy = PermissionPolicy::new(mode)
         .with_rules(managed)
         .with_rules(user)
         .with_rules(project.rules)
+        .with_places(places)
         .with_uncontained(!containment.holds())
         .with_read_sandbox(is_whole);
     policy.set_read_only_sandbox(is_whole);
     let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
-    let call = Call::read(&args.call, &workspace);
+    let call = Call::read(&args.call, &workspace)?;
     let facts = CallFacts {
         call_id: &CallId::new("explain"),
         session_id: &SessionId::new("explain"),
@@ -172,22 +175,23 @@ struct Call {
 
 impl Call {
     /// Reads the name of a tool and a path, else a command line.
-    fn read(text: &str, workspace: &Workspace) -> Self {
+    fn read(text: &str, workspace: &Workspace) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let tools = product::all_tools();
-        match tools.get(name).filter(|tool| tool.name() != "bash") {
+        let tool = tools.get(name).filter(|tool| tool.name() != "bash");
+        Ok(match tool.filter(|_| is_path_argument(name, rest.trim())) {
             Some(tool) => Self {
                 tool: name.to_owned(),
                 category: tool.category(),
                 requires_permission: tool.requires_permission(),
-                plan: plan(name, tool.category(), rest.trim(), workspace),
+                plan: plan(name, tool.category(), rest.trim(), workspace)?,
             },
             // Which tools servers have is known only in a session.
             None if is_sourced_pattern(name) && !name.ends_with('*') => Self {
                 tool: name.to_owned(),
                 category: ToolCategory::External,
                 requires_permission: true,
-                plan: plan(name, ToolCategory::External, "", workspace),
+                plan: plan(name, ToolCategory::External, "", workspace)?,
             },
             None => Self {
                 tool: "bash".to_owned(),
@@ -199,27 +203,44 @@ impl Call {
                     subject: Subject::Command(plan_command_line(text, workspace.cwd(), workspace)),
                 },
             },
-        }
+        })
     }
 }
 
-/// What a call of a tool would do. Without a path it is one of the working directory.
-fn plan(tool: &str, category: ToolCategory, path: &str, workspace: &Workspace) -> CallPlan {
+/// Whether what follows the name of a tool is one path, and not the rest of a command line that begins with the same word:
+/// `grep` is a program, too.
+fn is_path_argument(tool: &str, rest: &str) -> bool {
+    let is_program = !tool.contains('_');
+    let is_command = rest.contains([
+        ';', '|', '&', '<', '>', '$', '`', '(', ')', '{', '}', '\n', '\r', '"', '\'', '\\',
+    ]) || rest.starts_with('-');
+    let is_several = rest.contains(char::is_whitespace);
+    !(is_command || is_several && is_program)
+}
+
+/// What a call of a tool would do, worked out as the tool itself does. Without a path it is one of the working directory.
+fn plan(
+    tool: &str,
+    category: ToolCategory,
+    path: &str,
+    workspace: &Workspace,
+) -> Result<CallPlan, CliError> {
     let access = match category {
         ToolCategory::Read => Access::Read,
         ToolCategory::Write => Access::Write,
-        ToolCategory::Session | ToolCategory::Agent => return CallPlan::inert(tool),
+        ToolCategory::Session | ToolCategory::Agent => return Ok(CallPlan::inert(tool)),
         ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
             let (title, effects) = (tool.to_owned(), Effects::Unknown);
-            return CallPlan { title, effects, subject: Subject::Nothing };
+            return Ok(CallPlan { title, effects, subject: Subject::Nothing });
         }
     };
-    let path = resolve_path(&workspace.resolve(if path.is_empty() { "FILE" } else { path }));
-    CallPlan {
+    let path = planned_path(if path.is_empty() { "FILE" } else { path }, workspace)
+        .map_err(CliError::usage)?;
+    Ok(CallPlan {
         title: format!("{tool} {}", workspace.display(&path)),
-        effects: Effects::Paths(vec![PathEffect { path: path.clone(), access }]),
+        effects: Effects::Paths(vec![PathEffect::new(path.clone(), access)]),
         subject: Subject::Path(path),
-    }
+    })
 }
 
 fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> String {

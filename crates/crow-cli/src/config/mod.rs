@@ -14,7 +14,7 @@ pub(crate) use change::set;
 pub(crate) use commands::{explain, get, paths, shown};
 pub(crate) use document::write;
 pub(crate) use load::{Configuration, layers, tool_names};
-pub(crate) use project::{check_project, powers};
+pub(crate) use project::{check_project, powers, servers};
 pub(crate) use schema::print as print_schema;
 pub(crate) use settings::{SETTINGS, Settings};
 pub(crate) use validate::validate;

@@ -1,17 +1,28 @@
 //! What the configuration of a project could do, for whoever is asked to trust it.
 
+use std::collections::BTreeMap;
+
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, DefinitionError, SHIPPED},
     layers::{Layer, Layers},
 };
 
 use super::{SETTINGS, Settings, load::tool_names};
-use crate::{CliError, mcp::power};
+use crate::{
+    CliError,
+    mcp::{ServerTable, power},
+};
 
 /// Checks the settings of a project.
 pub(crate) fn check_project(layer: &Layer) -> Result<(), CliError> {
     Settings::read(&Layers::new(vec![layer.clone()]))?;
     Ok(())
+}
+
+/// Returns the servers that the settings of a project name. Settings that cannot be read name none: they are not used.
+pub(crate) fn servers(layer: &Layer) -> BTreeMap<String, ServerTable> {
+    let settings = Settings::read(&Layers::new(vec![layer.clone()]));
+    settings.map(|settings| settings.mcp.servers).unwrap_or_default()
 }
 
 /// Says what a file could do, if it is one of agents, prompts or settings.
@@ -74,8 +85,6 @@ fn of_settings(settings: &Settings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use crow_agent::layers::LayerKind;
 
     use super::*;

@@ -6,12 +6,16 @@ use crow_core::model::ModelRef;
 use crow_providers::{Credentials, ProviderModels, discover};
 use crow_runtime::HostError;
 
+use super::local_servers::LocalServerConsent;
+
 /// The model to ask when nobody names one.
 pub(super) struct DefaultModel {
     /// The one that is asked whatever is configured.
     pub chosen: Option<ModelRef>,
     /// Where one is looked for.
     pub providers: Option<Arc<ProviderModels>>,
+    /// Which servers of this machine may be asked.
+    pub local_servers: LocalServerConsent,
 }
 
 impl DefaultModel {
@@ -21,7 +25,7 @@ impl DefaultModel {
         model.or_else(|| self.providers.as_ref()?.default_model())
     }
 
-    /// Finds it as [`known`](Self::known) does, else a local server's.
+    /// Finds it as [`known`](Self::known) does, else that of a local server which the user agrees to.
     pub(super) async fn find(&self, configured: Option<&ModelRef>) -> Result<ModelRef, HostError> {
         if let Some(model) = self.known(configured) {
             return Ok(model);
@@ -40,12 +44,8 @@ impl DefaultModel {
             let hint = "mend this, or name a model with --model".to_owned();
             return Err(HostError::Refused { message: reason, hint });
         }
-        let found = discover(providers).await;
-        let first = found.into_iter().find_map(|server| {
-            let model = server.models.into_iter().next()?;
-            Some(ModelRef { provider: server.provider, model: model.id })
-        });
-        first.ok_or_else(|| all_disabled(providers).unwrap_or_else(no_model))
+        let chosen = self.local_servers.choose(discover(providers).await).await;
+        chosen.unwrap_or_else(|| Err(all_disabled(providers).unwrap_or_else(no_model)))
     }
 }
 
@@ -68,12 +68,12 @@ fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
 }
 
 /// One screen that says how to get going.
-fn no_model() -> HostError {
+pub(super) fn no_model() -> HostError {
     let hint = "\
 Give a provider's key, for example one of
   export ANTHROPIC_API_KEY=…     export OPENAI_API_KEY=…
   export GEMINI_API_KEY=…        export OPENROUTER_API_KEY=…
-or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself.
+or store it with `crow-agent login PROVIDER`, and run again. Or start a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM): it is found by itself, and used once you agree.
 
   crow-agent models              shows providers, models and what is missing
   crow-agent run -m PROVIDER/MODEL \"task\"   names the model yourself

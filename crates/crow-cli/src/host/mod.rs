@@ -6,6 +6,7 @@ mod choices;
 mod commands;
 mod default_model;
 mod directory;
+mod local_servers;
 mod opened;
 mod options;
 mod parts;

@@ -109,7 +109,9 @@ fn meaning(mode: PermissionMode) -> &'static str {
             "changes of files in the directory pass, the rest is asked about"
         }
         PermissionMode::ReadOnly => "only reading",
-        PermissionMode::FullAuto => "everything passes",
+        PermissionMode::FullAuto => {
+            "what the sandbox lets commands do passes, for all tools; the rest is asked about"
+        }
     }
 }
 

@@ -5,12 +5,12 @@ use std::{path::PathBuf, sync::Arc};
 use crow_core::{
     capability::Answerer,
     model::{ModelRef, Models},
-    permission::PermissionMode,
+    permission::{PermissionMode, SandboxPlaces},
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{SandboxConfig, SessionStore, SnapshotStores, StoredRules};
 
-use crate::{Environment, config::Configuration, trust::Project};
+use crate::{Environment, config::Configuration, run::Audience, trust::Project};
 
 use super::agents::AgentLimits;
 
@@ -24,6 +24,8 @@ pub(crate) struct HostParts {
     /// The model to ask where neither the user nor the session names one, whatever is configured.
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
+    /// Who is asked before the first session, at the terminal.
+    pub audience: Audience,
     /// The agent of sessions that name none, where the command line names one.
     pub agent: Option<String>,
     /// The model of sessions that name none, where the command line names one.
@@ -32,6 +34,8 @@ pub(crate) struct HostParts {
     pub permissions: Option<PermissionMode>,
     /// What holds commands; none if they may do what the user may do.
     pub sandbox: Option<SandboxConfig>,
+    /// The places to which file tools keep, also where nothing holds commands.
+    pub places: SandboxPlaces,
     pub rules: StoredRules,
     /// What is known already of the place in which the program was started. The providers of a project are known there alone.
     pub start: Option<StartPlace>,

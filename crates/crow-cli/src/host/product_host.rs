@@ -21,6 +21,7 @@ use super::{
     choices::{ChoiceStore, Chosen},
     commands,
     default_model::DefaultModel,
+    local_servers::LocalServerConsent,
     opened::{Current, OpenSessions},
     options::{self, AGENT, MODE, MODEL, PERMISSIONS},
     parts::{HostParts, Remembers},
@@ -70,7 +71,8 @@ impl ProductHost {
             models: Arc::clone(&parts.models),
             policy: PermissionPolicy::new(parts.permissions.unwrap_or_default())
                 .with_rules(parts.rules.managed)
-                .with_rules(parts.rules.user),
+                .with_rules(parts.rules.user)
+                .with_places(parts.places),
             answerer: parts.answerer,
             redactor: redactor(&parts.environment, parts.providers.as_deref()),
             // Commands must not see keys.
@@ -97,6 +99,7 @@ impl ProductHost {
             Remembers::Choices => ChoiceStore::of(&environment),
             Remembers::Nothing => None,
         };
+        let local_servers = LocalServerConsent::new(&environment, parts.audience);
         Self {
             mcp,
             store: parts.store,
@@ -107,6 +110,7 @@ impl ProductHost {
             default_model: DefaultModel {
                 chosen: parts.fallback,
                 providers: parts.providers.clone(),
+                local_servers,
             },
             providers: parts.providers,
             agent: parts.agent,
@@ -118,6 +122,11 @@ impl ProductHost {
             open: OpenSessions::default(),
             opening: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Asks nobody at the terminal from now on about model servers that are found.
+    pub(crate) fn ask_no_more(&self) {
+        self.default_model.local_servers.ask_no_more();
     }
 
     /// Returns the runtime that all agents run on.

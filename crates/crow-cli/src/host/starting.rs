@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::{
     choices::Choices,
+    default_model::no_model,
     directory::{additional, resolved, still_there},
     opened::OpenSession,
     places::Place,
@@ -99,11 +100,19 @@ impl ProductHost {
     }
 
     async fn put_together(&self, with: OpenedWith, place: &Arc<Place>) -> Result<Ready, HostError> {
-        let default = match &with.model {
-            Some(model) => Ok(model.clone()),
-            None => self.default_model.find(place.model.as_ref()).await,
+        let configured = place.model.as_ref();
+        let known = with.model.clone().or_else(|| self.default_model.known(configured));
+        let made = match known {
+            Some(model) => place.agents.assemble(&with, Ok(model)).await?,
+            // Finding one may ask the user, so it is done only for an agent that needs it.
+            None => match place.agents.assemble(&with, Err(no_model())).await {
+                Err(HostError::NoCredentials { .. }) => {
+                    let found = self.default_model.find(configured).await;
+                    place.agents.assemble(&with, found).await?
+                }
+                made => made?,
+            },
         };
-        let made = place.agents.assemble(&with, default).await?;
         Ok(Ready { with, made, place: Arc::clone(place) })
     }
 

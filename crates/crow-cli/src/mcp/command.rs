@@ -17,7 +17,7 @@ use crate::{
     product,
     render::{neutralise, one_line},
     run::say,
-    trust,
+    trust::{self, Project},
 };
 
 /// How much of a description stands in a list.
@@ -25,7 +25,7 @@ const SHOWN: usize = 100;
 
 /// `mcp list`: starts nothing.
 pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
-    let (found, launch) = here(environment)?;
+    let (found, launch, _) = here(environment)?;
     let cache = launch.cache();
     let mut text = String::new();
     for (settings, origin) in &found.servers {
@@ -59,14 +59,14 @@ pub(crate) async fn test(
     output: OutputForm,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
-    let (found, launch) = here(environment)?;
+    let (found, launch, project) = here(environment)?;
     let Some((settings, _)) = found.servers.iter().find(|(one, _)| one.server.name == name) else {
         return Err(unknown(name, &found));
     };
     let cwd = environment.current_dir()?.to_path_buf();
     let cancel = CancellationToken::new();
     let cache = launch.cache();
-    let outside = launch.outside(vec![cwd]);
+    let outside = launch.outside(vec![cwd], &project);
     let probing = probe(settings, &outside, cache.as_ref(), &cancel);
     tokio::pin!(probing);
     let probed = tokio::select! {
@@ -92,7 +92,7 @@ pub(crate) async fn test(
     }
 }
 
-fn here(environment: &Environment) -> Result<(Configured, McpLaunch), CliError> {
+fn here(environment: &Environment) -> Result<(Configured, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
     let found = configured(environment, &project)?;
@@ -100,7 +100,7 @@ fn here(environment: &Environment) -> Result<(Configured, McpLaunch), CliError> 
     let http = HttpClient::new(Proxies::from_lookup(|name| environment.var(name)));
     let keys = product::models(environment, &project.providers)?.key_variables();
     let launch = McpLaunch::new(environment.clone(), http, environment.for_children(&keys));
-    Ok((found, launch))
+    Ok((found, launch, project))
 }
 
 fn unknown(name: &str, found: &Configured) -> CliError {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crow_agent::layers::{LayerKind, Node};
+use crow_core::mcp::McpTransport;
 use crow_mcp::McpSettings;
 
 use super::{
@@ -64,6 +65,16 @@ pub(crate) fn configured(
     }
     for (name, server) in &project.mcp_servers {
         found.take(name, server, ServerOrigin::Project, environment);
+    }
+    // A server of the project is started where its paths begin, wherever in the project the session works.
+    if let Some(trusted) = &project.trusted {
+        for (settings, _) in
+            found.servers.iter_mut().filter(|server| server.1 == ServerOrigin::Project)
+        {
+            if let McpTransport::Stdio { cwd, .. } = &mut settings.server.transport {
+                *cwd = Some(trusted.root.join(cwd.take().unwrap_or_default()));
+            }
+        }
     }
     found.servers.sort_by(|one, other| one.0.server.name.cmp(&other.0.server.name));
     Ok(found)

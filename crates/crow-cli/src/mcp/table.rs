@@ -172,10 +172,20 @@ pub(crate) fn power(name: &str, server: &ServerTable) -> String {
         (Some(command), _) => {
             let words: Vec<&str> =
                 std::iter::once(command).chain(&server.args).map(String::as_str).collect();
-            let env: Vec<&str> = server.env.keys().map(String::as_str).collect();
-            let env =
-                if env.is_empty() { String::new() } else { format!(" with {}", env.join(", ")) };
-            format!("starts `{}`{env} as the MCP server {name}", one_line(&words.join(" ")))
+            // With the values: one like `--require ./x.js` starts a program by itself.
+            let env: Vec<String> =
+                server.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let env = if env.is_empty() {
+                String::new()
+            } else {
+                format!(" with {}", one_line(&env.join(", ")))
+            };
+            let cwd = server
+                .cwd
+                .as_ref()
+                .map(|cwd| format!(" in {}", one_line(&cwd.display().to_string())));
+            let (line, cwd) = (one_line(&words.join(" ")), cwd.unwrap_or_default());
+            format!("starts `{line}`{env}{cwd} as the MCP server {name}")
         }
         (None, Some(url)) => format!("asks {} as the MCP server {name}", one_line(url)),
         (None, None) => format!("the MCP server {name}, which cannot be used"),

@@ -10,14 +10,14 @@ use crow_core::{
 use super::{
     ConsoleStyle,
     changed::is_summed_up,
-    neutral::{exact, exact_line, one_line},
+    exact, exact_line, one_line,
     paint::Paint,
     words,
     wrap::{hanging, shorten_middle, width, wrapped},
 };
 
 /// How users permit what policy refuses.
-pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, --permissions full-auto permits everything";
+pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox bounds; a rule other paths";
 
 /// A longer command does not fit on the screen, and the user is told so.
 const LONG: usize = 2000;

@@ -15,8 +15,7 @@ use super::{
     call::{call_lines, question, whole_command},
     changed::{changed, is_summed_up},
     diff::diff,
-    neutral::one_line,
-    phrase,
+    one_line, phrase,
     question::user_question,
     waiting::Waiting,
 };

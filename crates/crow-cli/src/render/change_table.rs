@@ -6,8 +6,7 @@ use crow_core::ids::CallId;
 use crow_runtime::{ChangedCall, UndoAction, UndoRecord};
 
 use super::{
-    ConsoleStyle,
-    neutral::one_line,
+    ConsoleStyle, one_line,
     paint::Paint,
     session_table::shortest,
     words::count,

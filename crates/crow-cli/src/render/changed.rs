@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use crow_core::tool::{NotRestorable, ToolResult};
 
-use super::{ConsoleStyle, neutral::one_line, paint::Paint, words, wrap::wrapped};
+use super::{ConsoleStyle, one_line, paint::Paint, words, wrap::wrapped};
 
 /// The tool that can change anything: its changes are summed up, and not shown line by line.
 const SHELL: &str = "bash";

@@ -12,8 +12,7 @@ use crow_core::{
 use jiff::Timestamp;
 
 use super::{
-    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility, end,
-    neutral::neutralise,
+    AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility, end, neutralise,
     open_calls::OpenCalls,
     paint::Paint,
     phrase::{self, is_root},

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    ConsoleStyle,
-    neutral::{neutralise, one_line},
+    ConsoleStyle, neutralise, one_line,
     paint::Paint,
     words,
     wrap::{hanging, wrapped},

@@ -6,8 +6,7 @@ use crow_core::event::{AgentEvent, Envelope};
 use jiff::Timestamp;
 
 use super::{
-    Calls, ConsoleRenderer, ConsoleStyle, end,
-    neutral::neutralise,
+    Calls, ConsoleRenderer, ConsoleStyle, end, neutralise,
     paint::Paint,
     style,
     wrap::{hanging, keep_end, shorten_end, width},

@@ -11,7 +11,6 @@ mod console;
 mod diff;
 mod end;
 mod live;
-mod neutral;
 mod open_calls;
 mod paint;
 mod patch_text;
@@ -37,7 +36,7 @@ mod tests;
 
 pub(crate) use call::PERMIT_HINT;
 pub(crate) use change_table::{Happened, change_table, in_order};
-pub(crate) use neutral::{exact_line, is_unseen};
+pub(crate) use crow_text::{exact, exact_line, is_unseen};
 pub(crate) use patch_text::{Destination, unified};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
@@ -45,9 +44,9 @@ pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
 pub(crate) use undo_report::{Prompting, UndoReporter};
 
 pub use console::ConsoleRenderer;
+pub use crow_text::{Neutraliser, neutralise, one_line};
 pub use end::Calls;
 pub use live::LiveInput;
-pub use neutral::{Neutraliser, neutralise, one_line};
 pub use session_table::{SessionRow, session_table};
 pub use style::{AnswerPlace, ConsoleStyle, Glyphs, Surroundings, Visibility};
 pub use terminal::terminal_width;

@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, is_unseen, neutral::neutralise, paint::Paint};
+use super::{ConsoleStyle, is_unseen, neutralise, paint::Paint};
 
 /// Where a diff goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

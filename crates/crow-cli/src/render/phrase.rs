@@ -9,8 +9,7 @@ use crow_core::{
 };
 
 use super::{
-    ConsoleStyle, Visibility,
-    neutral::{neutralise, one_line},
+    ConsoleStyle, Visibility, neutralise, one_line,
     paint::Paint,
     question::user_answer,
     words,

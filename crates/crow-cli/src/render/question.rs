@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use crow_core::capability::{QuestionAnswer, UserQuestion};
 
 use super::{
-    ConsoleStyle, Visibility,
-    neutral::{exact, exact_line},
+    ConsoleStyle, Visibility, exact, exact_line,
     paint::Paint,
     wrap::{hanging, width, wrapped},
 };

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    ConsoleStyle,
-    neutral::one_line,
+    ConsoleStyle, one_line,
     paint::Paint,
     wrap::{shorten_end, shorten_middle, width},
 };

@@ -2,7 +2,7 @@
 
 use crow_core::todo::{TodoItem, TodoStatus};
 
-use super::{ConsoleStyle, neutral::one_line, paint::Paint, wrap::hanging};
+use super::{ConsoleStyle, one_line, paint::Paint, wrap::hanging};
 
 /// Writes the list, an item each line.
 pub(super) fn checklist(style: &ConsoleStyle, items: &[TodoItem]) -> String {

@@ -6,8 +6,7 @@ use crow_core::tool::FileChange;
 use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoReport};
 
 use super::{
-    ConsoleStyle,
-    neutral::one_line,
+    ConsoleStyle, one_line,
     paint::Paint,
     words::count,
     wrap::{hanging, shorten_middle, width, wrapped},

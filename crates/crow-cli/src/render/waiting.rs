@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    ConsoleStyle, neutral, words,
+    ConsoleStyle, one_line, words,
     wrap::{shorten_end, shorten_middle, width},
 };
 
@@ -30,7 +30,7 @@ impl Waiting {
 
     /// Takes what a call printed.
     pub(super) fn on_output(&mut self, output: &str) {
-        let lines = output.lines().rev().map(neutral::one_line);
+        let lines = output.lines().rev().map(one_line);
         if let Some(line) = lines.into_iter().find(|line| !line.is_empty()) {
             self.last_line = line;
         }

@@ -18,16 +18,17 @@ pub(super) struct HeadlessAnswerer;
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
-        let is_edit = matches!(request.subject, Subject::Path(_));
-        let mode = if is_edit && request.reason == "it changes files" {
-            "accept-edits"
-        } else {
-            "full-auto"
+        // Where the path leads is not told: that is a thing of a place which the model may not read.
+        let remedy = match (request.passes_in, &request.subject) {
+            (Some(mode), _) => format!("the user can permit it with --permissions {mode}"),
+            (None, Subject::Path(_)) => {
+                "no mode permits it, only a rule of the user that names this path".to_owned()
+            }
+            (None, Subject::Nothing | Subject::Command(_)) => {
+                "no mode permits it, only a rule of the user".to_owned()
+            }
         };
-        let hint = format!(
-            "{}, and there is no terminal to ask at; the user can permit it with --permissions {mode}",
-            request.reason
-        );
+        let hint = format!("{}, and there is no terminal to ask at; {remedy}", request.reason);
         PermissionAnswer::Nobody { hint }
     }
 

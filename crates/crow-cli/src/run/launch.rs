@@ -20,7 +20,7 @@ use crate::{
     args::OutputForm,
     config::Configuration,
     host::{Configured, HostParts, ProductHost, Remembers, StartPlace},
-    sandbox::sandbox,
+    sandbox::sandbox_config,
     trust::Project,
 };
 
@@ -70,6 +70,8 @@ pub(crate) struct HostLaunch<'a> {
     /// What the project there adds.
     pub project: Project,
     pub answerer: Arc<dyn Answerer>,
+    /// Who is asked before the first session, at the terminal.
+    pub audience: Audience,
     pub environment: &'a Environment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
@@ -99,7 +101,12 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let model = request.model.as_ref().map(parse).transpose()?;
     let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
-    let sandbox = sandbox(&request.sandbox, environment)?;
+    let mut sandbox = sandbox_config(&request.sandbox, environment)?;
+    if let Some(trusted) = &project.trusted {
+        sandbox.protected_files.clone_from(&trusted.protected);
+    }
+    let places = sandbox.places();
+    let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {
         say("--no-sandbox: commands can do whatever you can do");
     }
@@ -111,6 +118,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
             (permissions, _) => permissions,
         },
         sandbox,
+        places,
         agent: request.agent.clone(),
         model,
         reviewer_model,
@@ -121,6 +129,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         models: launch.models,
         providers: launch.providers,
         answerer: launch.answerer,
+        audience: launch.audience,
         rules: launch.rules,
         start: Some(StartPlace { cwd: launch.cwd, project: launch.project, configuration }),
         snapshots: launch.snapshots,
@@ -141,6 +150,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         cwd: cwd.clone(),
         project: launch.project,
         answerer,
+        audience,
         environment: launch.environment,
         store: launch.store,
         models: launch.models,
@@ -170,6 +180,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             .await?
         }
     };
+    host.ask_no_more();
     if handle.torn_bytes() > 0 {
         say(
             "the last event of the session was not written to its end; it was cut off and kept in history.torn",

@@ -10,7 +10,7 @@ use std::{
 use crow_core::capability::Containment;
 use crow_runtime::{Network, Sandbox, SandboxConfig};
 
-use super::{SandboxOptions, sandbox};
+use super::{SandboxOptions, sandbox_config};
 use crate::{CliError, Environment, command::write_out, output::ExitCode, render::neutralise};
 
 /// What a check came to.
@@ -23,9 +23,8 @@ enum Finding {
 /// Looks at what Crow needs, and says what is wrong and what to do about it.
 pub(crate) async fn doctor(environment: &Environment) -> Result<ExitCode, CliError> {
     let mut findings = Vec::new();
-    match sandbox(&SandboxOptions::default(), environment) {
-        Ok(Some(config)) => findings.extend(look_at_sandbox(config, environment).await?),
-        Ok(None) => {}
+    match sandbox_config(&SandboxOptions::default(), environment) {
+        Ok(config) => findings.extend(look_at_sandbox(config, environment).await?),
         Err(error) => findings.push(Finding::Bad(error.message, error.hint.unwrap_or_default())),
     }
     for (name, folder, mode) in [

@@ -25,14 +25,18 @@ pub(crate) struct SandboxOptions {
     pub no_sandbox: bool,
 }
 
-/// Returns the sandbox of commands; none if the user wants none.
-pub(crate) fn sandbox(
+impl SandboxOptions {
+    /// Returns the configuration for a runtime: none if the user wants no sandbox.
+    pub(crate) fn for_commands(&self, config: SandboxConfig) -> Option<SandboxConfig> {
+        (!self.no_sandbox).then_some(config)
+    }
+}
+
+/// Reads how the sandbox of commands is configured. File tools keep to its places, also where commands run without one.
+pub(crate) fn sandbox_config(
     options: &SandboxOptions,
     environment: &Environment,
-) -> Result<Option<SandboxConfig>, CliError> {
-    if options.no_sandbox {
-        return Ok(None);
-    }
+) -> Result<SandboxConfig, CliError> {
     let path = environment.config_dir()?.join(SETTINGS);
     // The user's own: a project has no say in it.
     let layers = config::layers(environment, &Project::default())?;
@@ -71,7 +75,7 @@ pub(crate) fn sandbox(
         (false, true) => Network::Loopback,
         (false, false) => Network::Hosts(AllowedHosts::new(hosts)),
     };
-    Ok(Some(config))
+    Ok(config)
 }
 
 fn bad(path: &Path, error: &str) -> CliError {

@@ -3,6 +3,7 @@
 mod check;
 mod config;
 mod hidden;
+mod secret_places;
 
 pub(crate) use check::{doctor, try_out};
-pub(crate) use config::{SandboxOptions, sandbox};
+pub(crate) use config::{SandboxOptions, sandbox_config};

@@ -3,17 +3,25 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use crow_agent::layers::Layer;
-use crow_core::permission::RuleSet;
+use crow_core::{
+    permission::{PermissionRule, RuleSet},
+    tool::Access,
+};
 use crow_providers::ProviderConfig;
 
 use super::{
     contents::{Contents, project_root},
     fingerprint::{Difference, Fingerprint},
     project::{ProjectConfig, folder_of, layer, powers},
+    state::TrustedState,
     store::{TrustError, TrustStore, name},
 };
 use crate::{
-    CliError, Environment, confirm::confirm, mcp::ServerTable, render::exact_line, run::Audience,
+    CliError, Environment,
+    confirm::confirm,
+    mcp::ServerTable,
+    render::exact_line,
+    run::{Audience, say},
 };
 
 /// What a project adds to the user's own configuration: nothing, unless it is trusted.
@@ -28,6 +36,8 @@ pub(crate) struct Project {
     pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
     /// What the user is to know of it.
     pub(crate) notice: Option<String>,
+    /// By what it is known again before one of its servers is started, if it is trusted.
+    pub(crate) trusted: Option<TrustedState>,
 }
 
 /// How a project's configuration stands.
@@ -105,6 +115,21 @@ pub(crate) fn admit(
     environment: &Environment,
     audience: Audience,
 ) -> Result<Project, CliError> {
+    let mut project = admitted(cwd, environment, audience)?;
+    if audience == Audience::Person
+        && let Some(notice) = project.notice.take()
+    {
+        // Before the conversation begins: it shows what happens in it, and this happened before.
+        say(&exact_line(&notice));
+    }
+    Ok(project)
+}
+
+fn admitted(
+    cwd: &Path,
+    environment: &Environment,
+    audience: Audience,
+) -> Result<Project, CliError> {
     let untrusted = match (standing(cwd, environment)?, audience) {
         (Standing::Untrusted(untrusted), Audience::Person) => untrusted,
         (Standing::Untrusted(untrusted), Audience::Nobody) => {
@@ -148,7 +173,16 @@ impl Project {
         let ProjectConfig { rules, providers, mcp_servers, faults } =
             ProjectConfig::parse(contents)?;
         let notice = (!faults.is_empty()).then(|| faults.join("\n"));
-        Ok(Self { rules, providers, layer: Some(layer(contents)), mcp_servers, notice })
+        let trusted = TrustedState::of(contents);
+        // Files that servers are started from are asked about like others that start programs.
+        let asked = trusted.protected.iter().map(|path| {
+            let id = format!("project:starts {}", path.display());
+            PermissionRule::ask_for_path(Access::Write, path).with_id(id)
+        });
+        let rules = RuleSet::new(rules.into_rules().into_iter().chain(asked))
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        let (layer, trusted) = (Some(layer(contents)), Some(trusted));
+        Ok(Self { rules, providers, layer, mcp_servers, notice, trusted })
     }
 
     fn without(notice: String) -> Self {
@@ -178,27 +212,60 @@ impl Untrusted {
             Some(_) => format!("{folder} changed since you trusted it:\n"),
         };
         let differences = differences.unwrap_or_default();
+        let line = |name: &str, what: &str| {
+            let mark = differences.get(name).map(|difference| format!("  [{difference}]"));
+            let name = exact_line(&Contents::shown(name));
+            format!("  {name}{what}{}\n", mark.unwrap_or_default())
+        };
         for (name, what, powers) in powers(&self.contents) {
-            let below = name.split_once('/').map_or("", |(_, below)| below);
-            let mark = differences.get(below).map(|difference| format!("  [{difference}]"));
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "  {}  {}{}",
-                exact_line(&name),
-                exact_line(&what),
-                mark.unwrap_or_default()
-            );
+            text.push_str(&line(&name, &format!("  {}", exact_line(&what))));
             for power in powers {
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "    {}", exact_line(&power));
             }
         }
+        text.push_str(&programs(&self.contents, &differences, &line));
         let removed = differences.iter().filter(|(_, what)| **what == Difference::Removed);
-        for (name, difference) in removed {
-            let _ = writeln!(text, "  {}  [{difference}]", exact_line(name));
+        for (name, _) in removed {
+            text.push_str(&line(name, ""));
         }
         text
     }
+}
+
+/// Lists the files of the project that its servers are started from: those that are named, and others that changed.
+fn programs(
+    contents: &Contents,
+    differences: &BTreeMap<String, Difference>,
+    line: &dyn Fn(&str, &str) -> String,
+) -> String {
+    let programs = &contents.programs;
+    if programs.marks.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "  The servers run outside of the sandbox, from these files of the project:\n".to_owned();
+    let mut others = 0_usize;
+    for name in programs.marks.keys().filter(|name| !contents.items.contains_key(*name)) {
+        if programs.named.contains(&contents.path(name)) || differences.contains_key(name) {
+            text.push_str(&line(name, ""));
+        } else {
+            others += 1;
+        }
+    }
+    let others = match others {
+        0 => String::new(),
+        1 => "  1 other file of code beside or below them, or named in them\n".to_owned(),
+        others => {
+            format!("  {others} other files of code beside or below them, or named in them\n")
+        }
+    };
+    text.push_str(&others);
+    if programs.is_cut {
+        text.push_str("    There is more code beside them than is watched: a change of that is not noticed.\n");
+    }
+    text.push_str("    A change of one of these files ends the trust. What they load from elsewhere, as from packages, is not watched.\n");
+    text
 }
 
 fn refused(cwd: &Path, reason: &str) -> String {

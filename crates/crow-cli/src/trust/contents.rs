@@ -6,27 +6,27 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat},
-    io::Errno,
-};
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
+use rustix::io::Errno;
 
+use super::{programs::ProjectPrograms, project::servers};
 use crate::mcp::PROJECT_FILE;
 
 /// The folder of a project's configuration.
 pub(crate) const FOLDER: &str = ".crow-agent";
 /// What the names of files begin with that lie beside the folder. No name below it does.
-const BESIDE: &str = "../";
+pub(super) const BESIDE: &str = "../";
 /// The most files, links and folders.
 const MOST_ITEMS: usize = 200;
 /// The most bytes of all files together.
 const MOST_BYTES: u64 = 1024 * 1024;
 /// How deep folders may lie in each other.
 const DEEPEST: usize = 16;
+/// The bits of a mode that let somebody execute a file.
+const EXECUTE_BITS: u32 = 0o111;
 /// How many links may lead from one to the next.
 const MOST_LINKS: usize = 8;
 
@@ -37,6 +37,8 @@ pub(crate) struct Contents {
     pub(super) root: PathBuf,
     /// What there is, by its path below the folder, with `/` between the names.
     pub(super) items: BTreeMap<String, Item>,
+    /// The files of the project that its servers are started from.
+    pub(super) programs: ProjectPrograms,
 }
 
 /// One thing below the folder.
@@ -86,24 +88,24 @@ impl Contents {
         let folder = root.join(FOLDER);
         let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
         reader.read_servers(root)?;
-        let opened = openat(CWD, &folder, FOLDER_FLAGS, Mode::empty());
-        let fd = match opened {
-            Ok(fd) => Some(fd),
-            Err(Errno::NOENT) => None,
-            Err(Errno::LOOP | Errno::NOTDIR) => {
+        match Directory::open(&folder) {
+            Ok(held) => reader.read_folder(&held, "", 0)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error)
+                if crow_fs::is_link_error(&error)
+                    || error.kind() == io::ErrorKind::NotADirectory =>
+            {
                 let what = "a link or a file, and must be a folder";
                 return Err(ContentsError::Odd { path: folder, what });
             }
             Err(error) => return Err(unreadable(folder, error)),
-        };
-        if let Some(fd) = fd {
-            reader.read_folder(&fd, "", 0)?;
         }
         let items = reader.items;
         if items.values().all(|item| *item == Item::Folder) {
             return Ok(None);
         }
-        let contents = Self { root: root.to_path_buf(), items };
+        let programs = ProjectPrograms::default();
+        let mut contents = Self { root: root.to_path_buf(), items, programs };
         for (name, item) in &contents.items {
             if let Item::Link { target } = item
                 && contents.followed(name).is_none()
@@ -112,6 +114,7 @@ impl Contents {
                 return Err(ContentsError::Link { path, target });
             }
         }
+        contents.programs = ProjectPrograms::find(root, servers(&contents).values());
         Ok(Some(contents))
     }
 
@@ -184,15 +187,6 @@ impl Contents {
     }
 }
 
-const FOLDER_FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe must not block, a terminal must not become ours.
-const FILE_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
-
 struct Reader<'a> {
     folder: &'a Path,
     items: BTreeMap<String, Item>,
@@ -203,20 +197,16 @@ impl Reader<'_> {
     /// Reads the file beside the folder that names servers, as other programs have it.
     fn read_servers(&mut self, root: &Path) -> Result<(), ContentsError> {
         let path = root.join(PROJECT_FILE);
-        let fd = match openat(CWD, root, FOLDER_FLAGS.difference(OFlags::NOFOLLOW), Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(unreadable(path, error)),
-        };
-        match openat(&fd, PROJECT_FILE, FILE_FLAGS, Mode::empty()) {
-            Err(Errno::NOENT) => Ok(()),
-            Err(Errno::LOOP) => {
+        match crow_fs::open_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if crow_fs::is_link_error(&error) => {
                 Err(ContentsError::Odd { path, what: "a link, and must be a file" })
             }
             Err(error) => Err(unreadable(path, error)),
             Ok(file) => {
-                let status = fstat(&file).map_err(|error| unreadable(path.clone(), error))?;
-                if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                let metadata = EntryMetadata::of_file(&file);
+                let metadata = metadata.map_err(|error| unreadable(path.clone(), error))?;
+                if metadata.kind != EntryKind::File {
                     return Err(ContentsError::Odd { path, what: "no file, and must be one" });
                 }
                 let bytes = self.read_bytes(file, &path)?;
@@ -229,7 +219,7 @@ impl Reader<'_> {
 
     fn read_folder(
         &mut self,
-        fd: &OwnedFd,
+        folder: &Directory,
         below: &str,
         depth: usize,
     ) -> Result<(), ContentsError> {
@@ -238,19 +228,17 @@ impl Reader<'_> {
         if depth > DEEPEST {
             return odd(here, "nested too deeply");
         }
-        for entry in Dir::read_from(fd).map_err(|error| unreadable(here.clone(), error))? {
-            let entry = entry.map_err(|error| unreadable(here.clone(), error))?;
-            let Ok(name) = entry.file_name().to_str() else {
+        // One more than there may be, so that too many are seen.
+        let entries = folder.entries(MOST_ITEMS + 1);
+        for (entry, _) in entries.map_err(|error| unreadable(here.clone(), error))? {
+            let Some(name) = entry.as_os_str().to_str() else {
                 return odd(here, "a folder with a name in it that is not text");
             };
-            if matches!(name, "." | "..") {
-                continue;
-            }
             if self.items.len() == MOST_ITEMS {
                 return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
             }
             let whole = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-            self.read_item(fd, name, whole, depth)?;
+            self.read_item(folder, &entry, whole, depth)?;
         }
         Ok(())
     }
@@ -258,18 +246,18 @@ impl Reader<'_> {
     /// Reads one thing as what it is when it is opened, whatever it was when the folder was listed.
     fn read_item(
         &mut self,
-        folder: &OwnedFd,
-        name: &str,
+        folder: &Directory,
+        name: &EntryName,
         whole: String,
         depth: usize,
     ) -> Result<(), ContentsError> {
         let path = self.path(&whole);
-        let fd = match openat(folder, name, FILE_FLAGS, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::LOOP) => {
-                let target = readlinkat(folder, name, Vec::new())
-                    .map_err(|error| unreadable(path.clone(), error))?;
-                let Ok(target) = target.into_string() else {
+        let unreadable = |error| unreadable(path.clone(), error);
+        let file = match folder.open_file(name) {
+            Ok(file) => file,
+            Err(error) if crow_fs::is_link_error(&error) => {
+                let target = folder.read_link(name).map_err(unreadable)?;
+                let Ok(target) = target.into_os_string().into_string() else {
                     return Err(ContentsError::Odd {
                         path,
                         what: "a link whose target is not text",
@@ -278,28 +266,23 @@ impl Reader<'_> {
                 self.items.insert(whole, Item::Link { target });
                 return Ok(());
             }
-            Err(Errno::NXIO) => {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
                 return Err(ContentsError::Odd { path, what: "a socket or a device" });
             }
-            Err(error) => return Err(unreadable(path, error)),
+            Err(error) => return Err(unreadable(error)),
         };
-        let status = fstat(&fd).map_err(|error| unreadable(path.clone(), error))?;
-        let item = match FileType::from_raw_mode(status.st_mode) {
-            FileType::Directory => {
+        let metadata = EntryMetadata::of_file(&file).map_err(unreadable)?;
+        let item = match metadata.kind {
+            EntryKind::Directory => {
+                let inner = folder.open_beneath(Path::new(name.as_os_str())).map_err(unreadable)?;
                 self.items.insert(whole.clone(), Item::Folder);
-                return self.read_folder(&fd, &whole, depth + 1);
+                return self.read_folder(&inner, &whole, depth + 1);
             }
-            FileType::RegularFile => {
-                let executable = Mode::from_raw_mode(status.st_mode)
-                    .intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH);
-                Item::File { bytes: self.read_bytes(fd, &path)?, executable }
+            EntryKind::File => {
+                let executable = metadata.mode & EXECUTE_BITS != 0;
+                Item::File { bytes: self.read_bytes(file, &path)?, executable }
             }
-            FileType::Symlink
-            | FileType::Fifo
-            | FileType::Socket
-            | FileType::CharacterDevice
-            | FileType::BlockDevice
-            | FileType::Unknown => {
+            EntryKind::Symlink | EntryKind::Special => {
                 return Err(ContentsError::Odd { path, what: "neither a file nor a folder" });
             }
         };
@@ -307,10 +290,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_bytes(&mut self, fd: OwnedFd, path: &Path) -> Result<Vec<u8>, ContentsError> {
+    fn read_bytes(&mut self, file: File, path: &Path) -> Result<Vec<u8>, ContentsError> {
         let mut bytes = Vec::new();
-        File::from(fd)
-            .take(self.room + 1)
+        file.take(self.room + 1)
             .read_to_end(&mut bytes)
             .map_err(|source| ContentsError::Read { path: path.to_path_buf(), source })?;
         let room = self.room.checked_sub(bytes.len() as u64);
@@ -324,6 +306,6 @@ impl Reader<'_> {
     }
 }
 
-fn unreadable(path: PathBuf, error: Errno) -> ContentsError {
-    ContentsError::Read { path, source: error.into() }
+fn unreadable(path: PathBuf, source: io::Error) -> ContentsError {
+    ContentsError::Read { path, source }
 }

@@ -36,8 +36,11 @@ impl fmt::Display for Difference {
 impl Fingerprint {
     /// Takes the fingerprint of what was read.
     pub(crate) fn of(contents: &Contents) -> Self {
-        let items: BTreeMap<String, String> =
-            contents.items.iter().map(|(name, item)| (name.clone(), mark(item))).collect();
+        let programs = contents.programs.marks.iter();
+        let mut items: BTreeMap<String, String> =
+            programs.map(|(name, mark)| (name.clone(), mark.clone())).collect();
+        // A file of the configuration that is started as well counts as what it is there.
+        items.extend(contents.items.iter().map(|(name, item)| (name.clone(), mark(item))));
         let mut hasher = blake3::Hasher::new();
         for (name, mark) in &items {
             // With lengths, so that no two folders make the same bytes.

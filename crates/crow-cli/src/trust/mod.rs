@@ -7,7 +7,9 @@
 mod admit;
 mod contents;
 mod fingerprint;
+mod programs;
 mod project;
+mod state;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -17,3 +19,4 @@ pub(crate) use admit::{
 };
 pub(crate) use contents::project_root;
 pub(crate) use project::ProjectConfig;
+pub(crate) use state::TrustedState;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use super::contents::{Contents, FOLDER, Item};
 use crate::{
     CliError, config,
-    mcp::{self, ServerTable},
+    mcp::{self, PROJECT_FILE, ServerTable},
     render::describe_rule,
 };
 
@@ -66,7 +66,30 @@ pub(crate) fn layer(contents: &Contents) -> Layer {
     Layer::memory(LayerKind::Project, folder_of(contents.root()), files.collect())
 }
 
-/// Says of each file what it is and what it could do, once it is trusted.
+/// Returns the servers that a project's configuration starts. What cannot be understood starts none.
+pub(super) fn servers(contents: &Contents) -> BTreeMap<String, ServerTable> {
+    let mut servers = BTreeMap::new();
+    if let Some(bytes) = contents.file(config::SETTINGS) {
+        let files = [(config::SETTINGS.to_owned(), bytes.to_vec())];
+        let layer = Layer::memory(
+            LayerKind::Project,
+            folder_of(contents.root()),
+            files.into_iter().collect(),
+        );
+        servers.extend(config::servers(&layer));
+    }
+    if let Some((path, bytes)) = contents.servers()
+        && let Ok((others, _)) = mcp::servers_of_project(&path, bytes)
+    {
+        // The names are of no matter: both of one name are watched.
+        servers.extend(
+            others.into_iter().map(|(name, server)| (format!("{PROJECT_FILE} {name}"), server)),
+        );
+    }
+    servers
+}
+
+/// Says of each file what it is and what it could do, once it is trusted. It comes with the name that fingerprints have.
 pub(crate) fn powers(contents: &Contents) -> Vec<(String, String, Vec<String>)> {
     let folders = |item: &&Item| !matches!(item, Item::Folder);
     let items = contents.items.iter().filter(|(_, item)| folders(item));
@@ -80,7 +103,7 @@ pub(crate) fn powers(contents: &Contents) -> Vec<(String, String, Vec<String>)> 
                 }
                 Item::Link { target } => format!("a link to {target}"),
             };
-            (Contents::shown(name), what, power(contents, name))
+            (name.clone(), what, power(contents, name))
         })
         .collect()
 }

@@ -24,7 +24,7 @@ pub(crate) const VARIABLE_SECRET: &str = "ghp_canaryofavariable0123456789abcdefX
 pub(crate) const MARK: &str = "PWN";
 
 /// What starts programs, or rules over agents.
-const PROTECTED: [&str; 22] = [
+const PROTECTED: [&str; 32] = [
     ".crow-agent",
     ".claude",
     ".opencode",
@@ -42,6 +42,16 @@ const PROTECTED: [&str; 22] = [
     ".circleci",
     ".travis.yml",
     "Jenkinsfile",
+    ".husky",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".devcontainer",
+    ".dir-locals-2.el",
+    "bitbucket-pipelines.yml",
+    ".cargo/config.toml",
+    ".npmrc",
+    ".kiro",
+    "opencode.json",
     ".git/config",
     ".git/config.worktree",
     ".git/hooks",

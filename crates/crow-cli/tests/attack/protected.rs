@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// What is protected, as a file in it. All are tried as they are, and as they are not there yet.
-const FILES: [&str; 20] = [
+const FILES: [&str; 30] = [
     ".git/hooks/pre-commit",
     ".git/config",
     ".git/config.worktree",
@@ -27,6 +27,16 @@ const FILES: [&str; 20] = [
     ".gemini/settings.json",
     ".envrc",
     ".exrc",
+    ".husky/pre-commit",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".devcontainer/devcontainer.json",
+    ".dir-locals-2.el",
+    "bitbucket-pipelines.yml",
+    ".cargo/config.toml",
+    ".npmrc",
+    ".kiro/hooks/x.json",
+    "opencode.json",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,13 +22,19 @@ pub(crate) struct Scene {
 }
 
 /// Files of the user's that hold secrets.
-const PRIVATE: [&str; 6] = [
+const PRIVATE: [&str; 12] = [
     ".ssh/id_ed25519",
     ".aws/credentials",
     ".netrc",
     ".config/gh/hosts.yml",
     ".docker/config.json",
     ".bash_history",
+    ".claude.json",
+    ".config/github-copilot/hosts.json",
+    ".cache/huggingface/token",
+    "snap/firefox/common/.mozilla/firefox/x/logins.json",
+    ".local/share/fish/fish_history",
+    ".fly/config.yml",
 ];
 /// A repository as git makes it, without starting git.
 const REPOSITORY: [(&str, &str); 3] = [
@@ -106,8 +112,13 @@ impl Scene {
 
     /// Does what the attacker did before.
     pub(crate) fn prepare(&self, script: &str) {
-        let done =
-            self.clean(Command::new("bash")).args(["-ec", &self.fill(script)]).output().unwrap();
+        let done = self
+            .clean(Command::new("bash"))
+            .args(["-ec", &self.fill(script)])
+            // Where the repository of the project is gone, git must not find the one that this test lies in.
+            .env("GIT_CEILING_DIRECTORIES", &self.base)
+            .output()
+            .unwrap();
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
 

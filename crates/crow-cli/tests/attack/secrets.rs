@@ -114,7 +114,7 @@ async fn a_key_stands_in_no_error() {
             drop(server.violations());
             let mut all =
                 String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            for (_, (_, text)) in tree(&scene.home().join(".local")) {
+            for (_, (_, text)) in tree(&scene.home().join(".local/share/crow-agent")) {
                 all.push_str(&String::from_utf8_lossy(&text));
             }
             let told = told(&all);

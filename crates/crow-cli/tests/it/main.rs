@@ -20,6 +20,7 @@ mod errors;
 mod examples;
 mod hardening;
 mod jobs;
+mod local_servers;
 mod login;
 mod mcp;
 mod permissions;

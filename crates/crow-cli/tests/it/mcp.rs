@@ -97,11 +97,43 @@ async fn a_project_starts_no_server_before_it_is_trusted() {
     assert!(ran.exited(0).err.contains("is not trusted"), "{}", ran.err);
     let trusted = place.run(&["trust", "--yes"]).await;
     assert!(trusted.exited(0).out.contains("starts `bash "), "{}", trusted.out);
-    assert!(trusted.out.contains(" with TOKEN as the MCP server docs"), "{}", trusted.out);
+    assert!(
+        trusted.out.contains(" with TOKEN=of the project as the MCP server docs"),
+        "{}",
+        trusted.out
+    );
     let ran = place.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
     assert!(ran.exited(0).out.contains("found with of the project"), "{}", ran.out);
     let requests = server.finish().await.unwrap();
     assert!(!requests[0].body.to_string().contains(TOOL));
+}
+
+#[tokio::test]
+async fn a_server_whose_program_changed_is_not_started_until_it_is_trusted_again() {
+    let script = ["first", "second", "third"].map(|text| Reply::new().text(text));
+    let server = ModelServer::start(script).await;
+    let place = place(&server);
+    write(&place.project("tools/server.sh"), SERVER);
+    for folder in ["sub", ".git"] {
+        fs::create_dir(place.project(folder)).unwrap();
+    }
+    let file = json!({"mcpServers": {"docs": {"command": "bash", "args": ["tools/server.sh"]}}});
+    write(&place.project(".mcp.json"), &file.to_string());
+    let trusted = place.run(&["trust", "--yes"]).await;
+    assert!(trusted.exited(0).out.contains("tools/server.sh"), "{}", trusted.out);
+    // It is started at the root of the project, also from a folder in it.
+    place.run(&["run", "one", "--cwd", "sub"]).await.exited(0);
+    write(&place.project("tools/server.sh"), &format!("touch ../pwned\n{SERVER}"));
+    let ran = place.run(&["run", "two"]).await;
+    assert!(ran.exited(0).err.contains("changed since you trusted it"), "{}", ran.err);
+    assert!(!place.project("../pwned").exists());
+    let shown = place.run(&["trust"]).await;
+    assert!(shown.exited(2).out.contains("tools/server.sh  [changed]"), "{}", shown.out);
+    write(&place.project("tools/server.sh"), SERVER);
+    place.run(&["run", "three"]).await.exited(0);
+    let requests = server.finish().await.unwrap();
+    let offered: Vec<_> = requests.iter().map(|one| one.body.to_string().contains(TOOL)).collect();
+    assert_eq!(offered, [true, false, true]);
 }
 
 #[tokio::test]

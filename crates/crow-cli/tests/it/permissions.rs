@@ -51,6 +51,16 @@ async fn a_call_is_explained_by_the_rule_that_decides() {
         both.contains("by        the rule no-push") && both.contains("runs      git push origin")
     );
     assert!(explain("edit_file check.sh").await.contains("by        the mode ask"));
+    // The name of a tool may be that of a program: then it is judged as what a shell runs.
+    for line in
+        ["grep -r x; rm -rf /", "grep x | rm -rf /", "grep $(rm -rf /)", "glob x && rm -rf /"]
+    {
+        let explained = explain(line).await;
+        assert!(explained.contains("is asked about"), "{explained}");
+        assert!(explained.contains("rm -rf /"), "{explained}");
+    }
+    assert!(explain("grep -r x /etc").await.contains("is asked about"));
+    assert!(explain("read_file a b.txt").await.contains("may run"));
     assert!(explain("read_file check.sh").await.starts_with("read_file check.sh may run"));
     assert!(explain("cargo test $(rm -rf x)").await.contains("is asked about"));
 }
@@ -152,4 +162,53 @@ async fn what_was_allowed_for_the_session_can_be_taken_back_for_good() {
 async fn an_empty_call_is_not_explained() {
     let ran = Place::new().run(&["permissions", "explain", " "]).await;
     assert!(ran.exited(2).err.contains("there is no call to explain"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn calls_of_file_tools_are_explained_as_each_mode_decides_them() {
+    const MODES: [&str; 4] = ["ask", "accept-edits", "read-only", "full-auto"];
+    let place = Place::new();
+    std::fs::create_dir_all(place.home(".ssh")).unwrap();
+    std::os::unix::fs::symlink(place.home(".ssh"), place.project("way")).unwrap();
+    let key = format!("read_file {}", place.home(".ssh/id_rsa").display());
+    let rules =
+        format!("write_file {}", place.home(".config/crow-agent/permissions.json").display());
+    for (call, expected) in [
+        ("read_file check.sh", ["allow", "allow", "allow", "allow"]),
+        ("read_file .env", ["ask_user", "ask_user", "ask_user", "allow"]),
+        ("read_file /usr/include/stdio.h", ["ask_user", "ask_user", "ask_user", "allow"]),
+        (&key, ["ask_user", "ask_user", "ask_user", "ask_user"]),
+        ("grep way/id_rsa", ["ask_user", "ask_user", "ask_user", "ask_user"]),
+        ("write_file check.sh", ["ask_user", "allow", "deny", "allow"]),
+        ("edit_file .env", ["ask_user", "ask_user", "deny", "allow"]),
+        ("write_file .git/hooks/pre-commit", ["ask_user", "ask_user", "deny", "ask_user"]),
+        ("write_file way/authorized_keys", ["ask_user", "ask_user", "deny", "ask_user"]),
+        (&rules, ["ask_user", "ask_user", "deny", "ask_user"]),
+    ] {
+        let explained = MODES.map(async |mode| {
+            let args = ["permissions", "explain", call, "-p", mode, "--output", "json"];
+            place.run(&args).await.exited(0).lines()[0]["decision"].clone()
+        });
+        let decisions = futures_util::future::join_all(explained).await;
+        assert_eq!(decisions, expected, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_begins_with_the_name_of_a_tool_is_explained_as_a_command() {
+    let place = Place::new();
+    for (line, is_command) in [
+        ("grep -r x; rm -rf /", true),
+        ("grep -r x", true),
+        ("grep main src", true),
+        ("read_file a; rm -rf /", true),
+        ("glob $(touch x)", true),
+        ("grep src", false),
+        ("read_file My Notes.txt", false),
+    ] {
+        let ran = place.run(&["permissions", "explain", line, "--output", "json"]).await;
+        let explained = ran.exited(0).lines()[0].clone();
+        assert_eq!(explained["tool"] == "bash", is_command, "{line}: {explained}");
+        assert!(!line.contains("rm -rf") || explained["decision"] == "ask_user", "{explained}");
+    }
 }

@@ -163,6 +163,25 @@ async fn at_a_terminal_it_is_asked_once_and_everything_but_a_yes_is_a_no() {
 }
 
 #[tokio::test]
+async fn configuration_that_cannot_be_used_is_named_at_a_terminal_too() {
+    let server = ModelServer::start(Vec::<Reply>::new()).await;
+    let spoil: [fn(&Place); 2] = [
+        |place| brings(place, "permissions.json", "{"),
+        |place| std::os::unix::fs::symlink("elsewhere", place.project(".crow-agent")).unwrap(),
+    ];
+    for (spoil, shown) in spoil.into_iter().zip(["It cannot be used", "is not used"]) {
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        spoil(&place);
+        let mut terminal = Terminal::start(&place, &["-m", MODEL], 200, "xterm-256color");
+        terminal.shows(shown).await;
+        terminal.prompts("").await;
+        terminal.keys("/quit\r");
+        terminal.exits(0).await;
+    }
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_users_own_provider_goes_before_one_of_the_project() {
     let (evil, own) = (
         ModelServer::start(Vec::<Reply>::new()).await,

@@ -45,6 +45,7 @@ fn host_with(
     let models: Arc<dyn Models> = Arc::new(ScriptedModels(model.clone()));
     let store: Arc<dyn SessionStore> = Arc::new(FileStore::new(folder.join("sessions")));
     ProductHost::new(HostParts {
+        audience: crate::run::Audience::Nobody,
         environment: environment(folder),
         store,
         models,
@@ -54,6 +55,7 @@ fn host_with(
         agent: None,
         model: None,
         permissions: None,
+        places: sandbox.as_ref().map(SandboxConfig::places).unwrap_or_default(),
         sandbox,
         rules: StoredRules::default(),
         start: None,

@@ -1,0 +1,224 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::super::{
+    admit::Untrusted,
+    contents::Contents,
+    fingerprint::{Difference, Fingerprint},
+    state::{ServerRefusal, TrustedState},
+};
+
+struct ClonedProject {
+    _folder: TempDir,
+    root: PathBuf,
+}
+
+impl ClonedProject {
+    /// A project with one server, and files that each hold their own names.
+    fn new(server: &Value, files: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let clone = Self { _folder: folder, root };
+        for name in files {
+            clone.write(name, name);
+        }
+        clone.write(".mcp.json", &json!({"mcpServers": {"s": server}}).to_string());
+        clone
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::read(&self.root).unwrap().unwrap()
+    }
+
+    fn differences(&self, before: &Fingerprint) -> BTreeMap<String, Difference> {
+        before.differences(&Fingerprint::of(&self.contents()))
+    }
+}
+
+fn command(line: &[&str]) -> Value {
+    json!({"command": line[0], "args": line[1..]})
+}
+
+#[test]
+fn a_changed_program_of_a_server_ends_the_trust_in_whatever_form_it_is_named() {
+    let with = |key: &str, value: Value, line: &[&str]| {
+        let mut server = command(line);
+        server[key] = value;
+        server
+    };
+    let table: Vec<(Value, &str)> = vec![
+        (command(&["python3", "tools/server.py"]), "tools/server.py"),
+        (command(&["./run.sh"]), "run.sh"),
+        (command(&["node", "dist/x.js"]), "dist/x.js"),
+        (command(&["node", "dist/x"]), "dist/x.js"),
+        (command(&["node", "dist"]), "dist/index.js"),
+        (command(&["python3", "tools"]), "tools/__main__.py"),
+        (command(&["python3", "-m", "pkg.server"]), "pkg/server.py"),
+        (command(&["sh", "-c", "tools/x.sh"]), "tools/x.sh"),
+        (command(&["bash", "-lc", "cd tools && exec ./x.sh --fast"]), "tools/x.sh"),
+        (command(&["sh", "-c", "exec \"$PWD/tools/x.sh\""]), "tools/x.sh"),
+        (command(&["program", "--config=tools/x.json"]), "tools/x.json"),
+        (command(&["node", "-r./hook.js", "x"]), "hook.js"),
+        (command(&["node", "--import=./hook.mjs"]), "hook.mjs"),
+        (command(&["npm", "run", "serve"]), "package.json"),
+        (command(&["npm", "start", "--prefix", "web"]), "web/package.json"),
+        (command(&["make", "serve"]), "Makefile"),
+        (command(&["make", "-C", "sub", "serve"]), "sub/Makefile"),
+        (command(&["cargo", "run"]), "src/main.rs"),
+        (command(&["go", "run", "./cmd/x"]), "cmd/x/main.go"),
+        (command(&["uv", "run", "server"]), "pyproject.toml"),
+        (with("env", json!({"NODE_OPTIONS": "--require ./hook.js"}), &["npx", "x"]), "hook.js"),
+        (with("env", json!({"PYTHONPATH": "lib:other"}), &["python3", "-m", "x"]), "other/json.py"),
+        (with("env", json!({"BASH_ENV": "env.sh"}), &["bash", "-c", "true"]), "env.sh"),
+        (with("cwd", json!("tools"), &["./x.sh"]), "tools/x.sh"),
+        (with("cwd", json!("tools"), &["python3", "server.py"]), "tools/server.py"),
+        (with("cwd", json!("sub"), &["npm", "start"]), "sub/package.json"),
+        // Beside a program and below it.
+        (command(&["python3", "tools/server.py"]), "tools/helper.py"),
+        (command(&["python3", "tools/server.py"]), "tools/deep/er.py"),
+        (command(&["python3", "server.py"]), "helper.py"),
+    ];
+    for (server, file) in table {
+        let clone = ClonedProject::new(&server, &[file, "docs/x.md", "unrelated/y.txt"]);
+        if file.starts_with("tools/") && file != "tools/server.py" {
+            clone.write("tools/server.py", "");
+        }
+        if file == "helper.py" {
+            clone.write("server.py", "");
+        }
+        if file.ends_with("package.json") {
+            clone.write(file, r#"{"scripts": {"serve": "node x.js"}}"#);
+        }
+        let before = Fingerprint::of(&clone.contents());
+        clone.write("docs/x.md", "changed");
+        clone.write("unrelated/y.txt", "changed");
+        assert_eq!(clone.differences(&before), BTreeMap::new(), "{server}");
+        clone.write(file, r#"{"scripts": {"serve": "evil"}}"#);
+        let differences = clone.differences(&before);
+        let name = format!("../{file}");
+        assert_eq!(differences.get(&name), Some(&Difference::Changed), "{server}: {differences:?}");
+    }
+}
+
+#[test]
+fn a_module_that_appears_beside_a_program_ends_the_trust() {
+    let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
+    let before = Fingerprint::of(&clone.contents());
+    clone.write("tools/json.py", "evil");
+    assert_eq!(clone.differences(&before)["../tools/json.py"], Difference::New);
+    fs::remove_file(clone.root.join("tools/server.py")).unwrap();
+    assert_eq!(clone.differences(&before)["../tools/server.py"], Difference::Removed);
+}
+
+#[test]
+fn files_that_a_script_names_are_watched_too() {
+    let clone = ClonedProject::new(&command(&["./run.sh"]), &["srv/main.py"]);
+    clone.write("run.sh", "#!/bin/sh\nexec python3 \"$(dirname \"$0\")/srv/main.py\"\n");
+    let before = Fingerprint::of(&clone.contents());
+    clone.write("srv/main.py", "evil");
+    assert_eq!(clone.differences(&before)["../srv/main.py"], Difference::Changed);
+    let clone = ClonedProject::new(&command(&["npm", "run", "mcp"]), &["bin/x.js"]);
+    clone.write("package.json", r#"{"scripts": {"mcp": "node bin/x.js"}}"#);
+    let before = Fingerprint::of(&clone.contents());
+    clone.write("bin/x.js", "evil");
+    assert_eq!(clone.differences(&before)["../bin/x.js"], Difference::Changed);
+}
+
+#[test]
+fn a_replaced_link_on_the_way_to_a_program_ends_the_trust() {
+    let clone = ClonedProject::new(&command(&["tools/x.sh"]), &["one/x.sh", "two/x.sh"]);
+    clone.write("two/x.sh", "one/x.sh");
+    symlink("one", clone.root.join("tools")).unwrap();
+    let contents = clone.contents();
+    let before = Fingerprint::of(&contents);
+    assert!(contents.programs.named.contains(&clone.root.join("tools")));
+    assert!(contents.programs.named.contains(&clone.root.join("one/x.sh")));
+    fs::remove_file(clone.root.join("tools")).unwrap();
+    symlink("two", clone.root.join("tools")).unwrap();
+    assert_eq!(clone.differences(&before)["../tools"], Difference::Changed);
+    // One that leads out of the project is watched itself.
+    let clone = ClonedProject::new(&command(&["./x.sh"]), &[]);
+    symlink("/bin/true", clone.root.join("x.sh")).unwrap();
+    let before = Fingerprint::of(&clone.contents());
+    fs::remove_file(clone.root.join("x.sh")).unwrap();
+    symlink("/bin/false", clone.root.join("x.sh")).unwrap();
+    assert_eq!(clone.differences(&before)["../x.sh"], Difference::Changed);
+}
+
+#[test]
+fn data_dependencies_and_other_folders_do_not_end_the_trust() {
+    let server = command(&["npx", "-y", "@scope/server-filesystem", ".", "./data.db", "notes"]);
+    let files = ["src/main.rs", "index.js", "data.db", "notes/a.md", "package.json"];
+    let clone = ClonedProject::new(&server, &files);
+    clone.write("package.json", r#"{"scripts": {"x": "y"}, "dependencies": {"a": "1"}}"#);
+    let before = Fingerprint::of(&clone.contents());
+    for name in ["src/main.rs", "index.js", "data.db", "notes/a.md"] {
+        clone.write(name, "changed");
+    }
+    clone.write("package.json", r#"{"scripts": {"x": "y"}, "dependencies": {"a": "2"}}"#);
+    assert_eq!(clone.differences(&before), BTreeMap::new());
+}
+
+#[test]
+fn more_code_than_is_watched_is_said() {
+    let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
+    (0..500).for_each(|n| clone.write(&format!("tools/m{n}.py"), "x"));
+    let contents = clone.contents();
+    assert!(contents.programs.is_cut && contents.programs.marks.len() <= 402);
+    let fingerprint = Fingerprint::of(&contents);
+    let text = Untrusted { contents, fingerprint, before: None }.description();
+    assert!(text.contains("more code beside them than is watched"), "{text}");
+}
+
+#[test]
+fn the_question_names_the_files_that_servers_are_started_from() {
+    let mut server = command(&["python3", "tools/server.py"]);
+    server["env"] = json!({"NODE_OPTIONS": "--require ./hook.js"});
+    let clone = ClonedProject::new(&server, &["tools/server.py", "tools/helper.py", "hook.js"]);
+    let before = Fingerprint::of(&clone.contents());
+    clone.write("tools/helper.py", "evil");
+    let shown = |before: Option<Fingerprint>| {
+        let contents = clone.contents();
+        let fingerprint = Fingerprint::of(&contents);
+        let text = Untrusted { contents, fingerprint, before }.description();
+        text.replace(clone.root.to_str().unwrap(), "PROJECT")
+    };
+    insta::assert_snapshot!(format!("{}\n{}", shown(None), shown(Some(before))));
+}
+
+#[test]
+fn a_server_is_refused_when_something_changed_since_the_session_began() {
+    let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
+    let trusted = TrustedState::of(&clone.contents());
+    let argv = ["python3", "tools/server.py"].map(str::to_owned);
+    assert!(trusted.starts(&argv) && !trusted.starts(&argv[..1]));
+    assert_eq!(trusted.protected, [clone.root.join("tools/server.py")]);
+    assert_eq!(trusted.check(), Ok(()));
+    clone.write("tools/server.py", "evil");
+    let names = vec!["tools/server.py".to_owned()];
+    assert_eq!(trusted.check(), Err(ServerRefusal::Changed { names }));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_program_does_not_block() {
+    let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/a.py"]);
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    for name in ["tools/server.py", "tools/b.py"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, clone.root.join(name), mode).unwrap();
+    }
+    assert!(Path::new(&clone.root).is_dir());
+    assert!(!clone.contents().programs.marks.contains_key("../tools/server.py"));
+}
