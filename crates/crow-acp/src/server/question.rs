@@ -10,6 +10,7 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use crow_core::capability::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion};
+use crow_text::neutralise;
 
 /// The field of a form in which the user chooses.
 const CHOICE: &str = "choice";
@@ -21,7 +22,7 @@ const NONE: &str = "none";
 /// Makes a form of a question.
 pub(super) fn form(root: SessionId, asked: &QuestionRequest) -> CreateElicitationRequest {
     let UserQuestion { text, header, choices, multiple, free_text } = &asked.question;
-    let mut schema = ElicitationSchema::new().title(header.clone());
+    let mut schema = ElicitationSchema::new().title(header.as_deref().map(neutralise));
     let writes = *free_text || choices.is_empty();
     if !choices.is_empty() {
         let options = choices.iter().map(option).collect();
@@ -42,12 +43,13 @@ pub(super) fn form(root: SessionId, asked: &QuestionRequest) -> CreateElicitatio
     }
     let scope = ElicitationSessionScope::new(root)
         .tool_call_id(Some(asked.call_id.as_str().to_owned().into()));
-    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), text.clone())
+    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), neutralise(text))
 }
 
 fn option(choice: &QuestionChoice) -> EnumOption {
-    EnumOption::new(choice.label.clone(), choice.label.clone())
-        .description(choice.description.clone())
+    // The answer is the label as it is; what is shown hides nothing.
+    EnumOption::new(choice.label.clone(), neutralise(&choice.label))
+        .description(choice.description.as_deref().map(neutralise))
 }
 
 /// Reads what the user filled in. What was written counts before what was chosen.
@@ -88,11 +90,11 @@ pub(super) fn choice(root: SessionId, asked: &QuestionRequest) -> Option<Request
             Some(description) => format!("{}: {description}", choice.label),
             None => choice.label.clone(),
         };
-        PermissionOption::new(place.to_string(), name, PermissionOptionKind::AllowOnce)
+        PermissionOption::new(place.to_string(), neutralise(&name), PermissionOptionKind::AllowOnce)
     };
     let mut options: Vec<_> = choices.iter().enumerate().map(option).collect();
     options.push(PermissionOption::new(NONE, "None of these", PermissionOptionKind::RejectOnce));
-    let fields = ToolCallUpdateFields::new().title(text.clone()).kind(ToolKind::Other);
+    let fields = ToolCallUpdateFields::new().title(neutralise(text)).kind(ToolKind::Other);
     let call = ToolCallUpdate::new(asked.call_id.as_str().to_owned(), fields);
     Some(RequestPermissionRequest::new(root, call, options))
 }

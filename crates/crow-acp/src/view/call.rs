@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     child::{Stage, acp_id},
-    content::{fenced, prose, raw},
+    content::{fenced_command, prose, raw},
     diff::of_preview,
     event::{At, View},
     kind::{Body, Rank, Showing, showing},
@@ -313,7 +313,7 @@ impl View {
         };
         let mut call = self.new_call(at, key, (format!("{prefix}{words}"), showing));
         call.status = status;
-        call.head = head.map(|command| fenced(command, "sh"));
+        call.head = head.map(fenced_command);
         let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
         call.content.extend(call.head.clone());
         if let Some(patch) = preview {

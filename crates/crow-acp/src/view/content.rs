@@ -2,6 +2,7 @@
 
 use agent_client_protocol::v1::schema::{ContentBlock, ImageContent, ToolCallContent};
 use crow_core::message::Image;
+use crow_text::exact;
 use serde_json::{Map, Value};
 
 use super::text::{bounded, plain};
@@ -21,6 +22,11 @@ pub(super) fn prose(text: &str) -> ToolCallContent {
 /// Output in a fence that nothing in it can end.
 pub(super) fn fenced(output: &str, language: &str) -> ToolCallContent {
     ToolCallContent::from(fenced_text(&bounded(&plain(output), MOST_OUTPUT), language))
+}
+
+/// A command in such a fence, with visible signs for what cannot be seen: nothing of what is asked about is left out.
+pub(super) fn fenced_command(command: &str) -> ToolCallContent {
+    ToolCallContent::from(fenced_text(&bounded(&exact(command), MOST_OUTPUT), "sh"))
 }
 
 /// Puts text into a fence that is longer than any run of backticks in it.

@@ -10,16 +10,17 @@ use crow_core::{
     permission::{Grant, GrantOffer},
     tool::{Access, Subject},
 };
+use crow_text::exact;
 use serde_json::{Map, Value};
 
 use super::{
     call::Facts,
-    content::{fenced, prose},
+    content::{fenced_command, prose},
     diff::of_preview,
     event::{At, Source, View},
     kind::showing,
     outgoing::Outgoing,
-    text::{plain, title},
+    text::title,
     who::only,
 };
 
@@ -85,7 +86,7 @@ impl View {
         if !arguments.is_null() {
             fields = fields.raw_input(super::content::raw(&arguments));
         }
-        let reason = plain(&request.reason);
+        let reason = exact(&request.reason);
         let meta = who.meta_with(only("reason", reason.as_str()));
         let call = ToolCallUpdate::new(id, fields).meta(meta.clone());
         RequestPermissionRequest::new(session, call, options(request)).meta(meta)
@@ -104,13 +105,13 @@ fn question(
         content.extend(diffs);
     }
     if let Subject::Command(line) = &request.subject {
-        let command = fenced(&line.text, "sh");
+        let command = fenced_command(&line.text);
         if !content.contains(&command) {
             content.push(command);
         }
     }
     if !request.reason.trim().is_empty() {
-        content.push(prose(&request.reason));
+        content.push(prose(&exact(&request.reason)));
     }
     content
 }

@@ -1,18 +1,22 @@
 //! Text of others as it can be shown: without control characters, within bounds.
+//!
+//! Editors show what they get. So what cannot be seen comes out as visible signs, by the functions that the terminal uses.
+
+use crow_text::{exact, neutralise};
 
 /// The longest title.
 const TITLE_CHARS: usize = 300;
 
 /// Removes what a terminal would obey and nobody can read: control characters but line feeds and tabs, and escape
-/// sequences with all that belongs to them.
+/// sequences with all that belongs to them. Other characters that cannot be seen become visible signs.
 pub(super) fn plain(text: &str) -> String {
     let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
     if !text.contains(is_control) {
-        return text.to_owned();
+        return neutralise(text);
     }
     let mut shown = Harmless::default().push(text);
     shown.retain(|char| !is_control(char));
-    shown
+    neutralise(&shown)
 }
 
 /// Removes escape sequences and control characters from a text that comes in pieces. Those that move within a line stay.
@@ -81,9 +85,10 @@ impl Harmless {
     }
 }
 
-/// Makes one line of it: its first one that says something, with a mark if there are more.
+/// Makes one line of it: its first one that says something, with a mark if there are more. Nothing is left out of the
+/// line, and what cannot be seen becomes visible signs: it may be a command that is asked about.
 pub(super) fn title(text: &str) -> String {
-    let text = plain(text);
+    let text = exact(text);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().replace('\t', " ");
     let mut shown: String = first.chars().take(TITLE_CHARS).collect();
@@ -132,6 +137,15 @@ mod tests {
         assert_eq!(plain(OUTPUT), "red éx\ty\nend!");
         assert_eq!(Harmless::default().push(OUTPUT), "red é\rx\ty\nend!");
         assert_eq!(plain("a\u{1b}[31"), "a");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_becomes_visible_signs() {
+        assert_eq!(
+            title("rm\u{202e}x \u{2066}\u{200b}y\u{1b}[8m\u{7}"),
+            "rm\\u{202e}x \\u{2066}\\u{200b}y␛[8m␇"
+        );
+        assert_eq!(plain("\u{1b}[1ma\u{202e}b"), "a\\u{202e}b");
     }
 
     #[test]

@@ -115,14 +115,18 @@ async fn prompts_in_a_running_turn_wait_and_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn one_prompt_is_taken_back_and_the_others_go_on() {
-    let product = Product::new([reply([text("one")]), reply([text("three")])]);
+    let wait = json!({ "command": "until [ -e go ]; do sleep 0.01; done" });
+    let replies = [reply([call("1", "bash", wait)]), reply([text("one")]), reply([text("three")])];
+    let product = Product::new(replies);
     let mut client = product.connect().await;
     let session = client.session().await;
     let first = client.begin_prompt(&session, "1").await;
+    client.updated("tool_call").await;
     let second = client.begin_prompt(&session, "taken back").await;
     client.notify("$/cancel_request", json!({ "requestId": second })).await;
-    assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
     assert_eq!(client.answer(second).await["result"]["stopReason"], "cancelled");
+    std::fs::write(product.cwd().join("go"), "").unwrap();
+    assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
     client.prompt(&session, "3").await;
     let outline = product.model.requests().last().unwrap().outline().join("\n");
     assert!(!outline.contains("taken back"), "{outline}");

@@ -38,6 +38,7 @@ fn request(session: &str, tool: &str, subject: Subject) -> PermissionRequest {
         subject,
         reason: "no rule allows it".into(),
         offers: offers(),
+        passes_in: None,
         preview: None,
     }
 }
@@ -49,6 +50,25 @@ fn command(text: &str) -> Subject {
 
 fn json_of(request: &RequestPermissionRequest) -> Value {
     serde_json::to_value(request).unwrap()
+}
+
+#[test]
+fn a_question_shows_visible_signs_for_what_cannot_be_seen() {
+    let hostile = "git push \u{202e}x\u{2066}\u{200b}\u{1b}[8m; rm -rf y\u{7}";
+    let shown = "git push \\u{202e}x\\u{2066}\\u{200b}␛[8m; rm -rf y␇";
+    let mut view = view(bare());
+    let mut asked = request(ROOT, "bash", command(hostile));
+    asked.title = hostile.into();
+    asked.reason = hostile.into();
+    asked.offers[0].label = hostile.into();
+    let question = view.permission_request(&asked, &mut Vec::new());
+    let json = json_of(&question);
+    assert_eq!(json["toolCall"]["title"], shown);
+    let content = json["toolCall"]["content"].to_string();
+    assert_eq!(content.matches("\\\\u{202e}").count(), 2, "{content}");
+    assert_eq!(json["options"][1]["name"], format!("Allow in this session: {shown}"));
+    let raw = ['\u{202e}', '\u{2066}', '\u{200b}', '\u{1b}', '\u{7}'];
+    assert!(!json["options"].to_string().contains(raw) && !content.contains(raw), "{json}");
 }
 
 #[test]

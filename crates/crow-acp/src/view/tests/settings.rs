@@ -158,10 +158,10 @@ fn a_session_in_a_list_has_its_folder_its_title_and_its_time() {
     }))
     .unwrap();
     let expected = json!({
-        "sessionId": "s", "cwd": "/p", "title": "Fix it", "updatedAt": "2026-11-22T13:00:00Z",
+        "sessionId": "s", "cwd": "/p", "title": "Fix␇ it", "updatedAt": "2026-11-22T13:00:00Z",
     });
     assert_eq!(serde_json::to_value(session_info(&metadata)).unwrap(), expected);
-    let expected = json!({"title": "Fix it", "updatedAt": "2026-11-22T13:00:00Z"});
+    let expected = json!({"title": "Fix␇ it", "updatedAt": "2026-11-22T13:00:00Z"});
     assert_eq!(serde_json::to_value(session_info_update(&metadata)).unwrap(), expected);
 }
 
