@@ -335,7 +335,7 @@ impl Link {
     /// Says why nothing comes any more.
     async fn why(&self) -> String {
         let why = self.reason().await.unwrap_or_else(|| "it hung up".to_owned());
-        text::cut(&why, LONGEST)
+        crow_text::shorten(&why, LONGEST)
     }
 
     /// Returns what this side found wrong, or how the program ended.

@@ -105,6 +105,6 @@ pub(crate) fn last_words(errors: &str) -> String {
     let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n");
     match shown.trim() {
         "" => String::new(),
-        shown => format!("; it printed:\n{}", text::cut(shown, LONGEST)),
+        shown => format!("; it printed:\n{}", crow_text::shorten(shown, LONGEST)),
     }
 }

@@ -106,7 +106,7 @@ impl ListedTool {
         let plain = text::plain(described.get(..start).unwrap_or_default());
         Self {
             name: tool.name.to_string(),
-            description: text::cut(plain.trim(), LONGEST_DESCRIPTION),
+            description: crow_text::shorten(plain.trim(), LONGEST_DESCRIPTION),
             schema: schema::fit(&tool.input_schema),
         }
     }

@@ -1,5 +1,7 @@
 //! What a server says, as text that shows what it is.
 
+use crow_text::{is_unseen, shorten};
+
 /// Returns the text without what terminals obey and what nobody sees: escape sequences, control characters, marks that turn
 /// the direction of writing, and letters that only a model can read.
 pub(crate) fn plain(text: &str) -> String {
@@ -25,16 +27,7 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
     let start = text.floor_char_boundary(most.saturating_mul(8));
     let text = plain(text.get(..start).unwrap_or_default());
     let words: Vec<&str> = text.split_whitespace().collect();
-    cut(&words.join(" "), most)
-}
-
-/// Cuts a text that has more bytes than that.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
-    format!("{}…", text.get(..end).unwrap_or_default())
+    shorten(&words.join(" "), most)
 }
 
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
@@ -73,18 +66,10 @@ fn skip_until(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_last: impl
     }
 }
 
+/// Whether nobody sees a character. Joiners and selectors stay: emoji and scripts need them, and what stands alone between
+/// letters does no harm in a text that is not approved.
 fn is_hidden(char: char) -> bool {
-    matches!(
-        char,
-        // A joiner between emoji stays; what stands alone between letters is not seen, and does no harm there.
-        '\u{200b}'
-            | '\u{200e}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+    is_unseen(char) && !matches!(char, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
 }
 
 #[cfg(test)]
@@ -102,6 +87,7 @@ mod tests {
             ("a\r\nb\rc\td\u{8}\0", "a\nb\nc\td"),
             ("\u{9b}2Jgone", "gone"),
             ("safe\u{202e}txt.exe\u{e0041}\u{e0042}", "safetxt.exe"),
+            ("a\u{ad}b\u{61c}c\u{2800}d\u{3164}e\u{34f}f", "abcdef"),
             ("👩\u{200d}💻 ok", "👩\u{200d}💻 ok"),
         ] {
             assert_eq!(plain(text), shown, "{text:?}");

@@ -2,11 +2,12 @@
 
 use std::{
     fmt::Write as _,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use crow_core::message::without_marks;
+use crow_fs::{EntryKind, EntryMetadata};
 
 /// The marks around instructions of the project.
 const TAG: &str = "project_instructions";
@@ -131,15 +132,19 @@ fn in_a_line(name: &str) -> String {
 /// outside of it: that is not the repository's to show.
 fn read_text(path: &Path, root: &Path) -> Option<(PathBuf, String)> {
     let (real, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
-    let readable = real.starts_with(root) && fs::metadata(&real).is_ok_and(|found| found.is_file());
-    let bytes = readable.then(|| read_start(&real).ok()).flatten()?;
+    let bytes = real.starts_with(root).then(|| read_start(&real).ok()).flatten()?;
     Some((path.to_path_buf(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
+/// Reads the beginning of a regular file by its resolved path. A link that appeared since it was resolved is an error.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     use io::Read as _;
+    let file = crow_fs::open_file(path)?;
+    if EntryMetadata::of_file(&file)?.kind != EntryKind::File {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(4 * INSTRUCTIONS as u64).read_to_end(&mut bytes)?;
+    file.take(4 * INSTRUCTIONS as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -162,15 +167,56 @@ fn checked_out(root: &Path) -> String {
 
 /// Reads the first line of a regular file, as far as it is text.
 fn first_line(path: &Path) -> Option<String> {
-    let readable = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let bytes = readable.then(|| read_start(path).ok()).flatten()?;
+    let bytes = read_start(&path.canonicalize().ok()?).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+    };
+
     use super::*;
+
+    #[test]
+    fn no_instructions_are_read_from_what_a_folder_was_exchanged_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let root = base.join("project");
+        fs::create_dir_all(root.join(".git")).unwrap();
+        for (inner, text) in [(root.join("docs"), "inside"), (base.join("out"), "outside")] {
+            fs::create_dir(&inner).unwrap();
+            fs::write(inner.join("rules.md"), text).unwrap();
+        }
+        std::os::unix::fs::symlink("docs/rules.md", root.join("AGENTS.md")).unwrap();
+        std::os::unix::fs::symlink("../out", root.join("link")).unwrap();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (until, one, other) = (Arc::clone(&is_done), root.join("docs"), root.join("link"));
+        let exchange = thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                crow_fs::exchange(&one, &other).unwrap();
+            }
+        });
+        let mut read = Vec::new();
+        for round in 0..100_000 {
+            read.extend(read_text(&root.join("AGENTS.md"), &root));
+            // On a busy machine the link may be there for very many rounds.
+            if round >= 200 && !read.is_empty() {
+                break;
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+        exchange.join().unwrap();
+        assert!(read.iter().all(|(_, text)| text == "inside"), "{read:?}");
+        assert!(!read.is_empty(), "nothing was read: the race shows nothing");
+    }
 
     #[test]
     fn the_nearest_instructions_come_last_and_have_the_first_claim_on_space() {

@@ -62,8 +62,8 @@ impl Tool for TestTool {
     async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let path = ctx.workspace.resolve("file");
         let effects = match self.category {
-            ToolCategory::Read => Effects::Paths(vec![PathEffect { path, access: Access::Read }]),
-            ToolCategory::Write => Effects::Paths(vec![PathEffect { path, access: Access::Write }]),
+            ToolCategory::Read => Effects::Paths(vec![PathEffect::new(path, Access::Read)]),
+            ToolCategory::Write => Effects::Paths(vec![PathEffect::new(path, Access::Write)]),
             ToolCategory::Execute | ToolCategory::Network | ToolCategory::External => {
                 Effects::Unknown
             }

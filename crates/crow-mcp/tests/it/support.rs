@@ -329,6 +329,7 @@ pub(crate) fn context() -> ToolContext {
         workspace: Workspace::new("/p"),
         scratch: None,
         temp: None,
+        places: std::sync::Arc::default(),
         file_views: FileViews::default(),
         todo: Mutex::new(TodoList::default()),
         processes: Arc::new(NoProcesses),

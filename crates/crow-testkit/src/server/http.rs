@@ -1,4 +1,4 @@
-//! HTTP/1.1, as much as model clients use.
+//! HTTP/1.1, as much as model clients use, and questions in the version before it that end with their connection.
 
 use std::time::Instant;
 
@@ -66,7 +66,7 @@ impl RequestReader {
         let head = str::from_utf8(&head).map_err(|_| ReadError::Malformed("head is not utf-8"))?;
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
-        let (Some(method), Some(target), Some("HTTP/1.1")) =
+        let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) =
             (words.next(), words.next(), words.next())
         else {
             return Err(ReadError::Malformed("request line"));

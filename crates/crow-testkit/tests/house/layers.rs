@@ -9,26 +9,30 @@ use crate::{
 
 /// Crate, and the crates of the workspace that it may use outside its tests.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("crow-core", &[]),
-    ("crow-runtime", &["crow-core"]),
-    ("crow-agent", &["crow-core", "crow-runtime"]),
-    ("crow-providers", &["crow-core"]),
-    ("crow-tools", &["crow-core"]),
-    ("crow-mcp", &["crow-core"]),
-    ("crow-acp", &["crow-core", "crow-runtime"]),
+    ("crow-text", &[]),
+    ("crow-fs", &[]),
+    ("crow-core", &["crow-text"]),
+    ("crow-runtime", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-agent", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
+    ("crow-providers", &["crow-core", "crow-text"]),
+    ("crow-tools", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-mcp", &["crow-core", "crow-text"]),
+    ("crow-acp", &["crow-core", "crow-runtime", "crow-text"]),
     (
         "crow-cli",
         &[
             "crow-core",
+            "crow-fs",
             "crow-runtime",
             "crow-agent",
             "crow-providers",
+            "crow-text",
             "crow-tools",
             "crow-mcp",
             "crow-acp",
         ],
     ),
-    ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent"]),
+    ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
 ];
 
 /// Words with which a source would reach for files, the network, threads, a clock or an executor.

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail loudly")]
 
 mod documents;
+mod file_access;
 mod files;
 mod layers;
 mod manifests;

@@ -1,0 +1,415 @@
+//! Who touches files by their paths instead of through `crow-fs`.
+//!
+//! A path can lead elsewhere between a check and the act that follows, because sandboxed commands may put links into a
+//! workspace at any time. So runtime, tools and trust open, write, move and remove through `crow-fs`, which follows no link.
+//! Every other access is an exception with its reason, and none of them acts on what lies in a workspace.
+
+use std::collections::BTreeSet;
+
+use crate::{source::words, tree};
+
+/// The sources that work in a workspace.
+const COVERED: &[&str] = &[
+    "crates/crow-runtime/src/",
+    "crates/crow-tools/src/",
+    "crates/crow-agent/src/prompt/",
+    "crates/crow-cli/src/trust/",
+];
+
+/// Words that stand for an access by path wherever they are.
+const TYPES: &[&str] = &["OpenOptions", "DirBuilder", "CWD", "tempfile"];
+
+/// Functions of a module `fs` that take no path.
+const BY_DESCRIPTOR: &[&str] = &["fchown", "fchmod", "fstat", "flock", "fallocate"];
+
+/// Functions of `File` that take a path.
+const OF_FILE: &[&str] = &["open", "create", "create_new", "options"];
+
+/// Methods of paths that ask the file system.
+const METHODS: &[&str] = &[
+    "canonicalize",
+    "exists",
+    "try_exists",
+    "is_dir",
+    "is_file",
+    "is_symlink",
+    "symlink_metadata",
+    "read_dir",
+];
+
+/// Methods of paths that ask the file system; what is called with an argument is another method of the same name.
+const METHODS_WITHOUT_ARGUMENT: &[&str] = &["metadata", "read_link"];
+
+/// A file, or a folder with a slash at its end; the accesses, or none for all of them; and why.
+type Exception = (&'static str, &'static [&'static str], &'static str);
+
+const EXCEPTIONS: &[Exception] = &[
+    // Outside of workspaces: the user's data directory, which no sandboxed command can write to.
+    (
+        "crates/crow-runtime/src/session/",
+        &[
+            "DirBuilder",
+            "File::open",
+            "OpenOptions",
+            "canonicalize",
+            "fs::metadata",
+            "fs::read",
+            "fs::read_dir",
+            "fs::remove_dir_all",
+            "fs::rename",
+            "is_file",
+        ],
+        "files of sessions, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/rule_store.rs",
+        &[
+            "File::open",
+            "OpenOptions",
+            "fs::create_dir_all",
+            "fs::metadata",
+            "fs::remove_file",
+            "fs::rename",
+            "is_file",
+        ],
+        "the user's rules, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/pipeline/bound.rs",
+        &["OpenOptions", "fs::create_dir_all"],
+        "long outputs, in the session's folder of the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/activity.rs",
+        &[],
+        "locks of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/counter.rs",
+        &["File::open", "OpenOptions"],
+        "counters of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/index.rs",
+        &["fs::read", "fs::read_dir", "fs::remove_file"],
+        "indexes of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/objects.rs",
+        &[],
+        "contents in the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/refs.rs",
+        &["OpenOptions", "fs::read_to_string", "fs::remove_file"],
+        "references of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/upkeep.rs",
+        &["fs::remove_file"],
+        "removes objects of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/version.rs",
+        &["OpenOptions", "fs::read_to_string"],
+        "the version of the snapshot store, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/undoing.rs",
+        &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
+        "records of undos, in the snapshot store; what they name is removed through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/changes/stores.rs",
+        &["is_dir"],
+        "asks whether a snapshot store is there, in the user's data directory",
+    ),
+    // Resolves a path before it is decided on; what follows goes through crow-fs on the resolved path.
+    (
+        "crates/crow-runtime/src/snapshot/capture.rs",
+        &["canonicalize"],
+        "resolves a path before it is captured",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/store.rs",
+        &["canonicalize"],
+        "resolves the folders of the store and of the user when it is opened",
+    ),
+    (
+        "crates/crow-runtime/src/rule_links.rs",
+        &["canonicalize"],
+        "resolves paths of rules before they decide",
+    ),
+    (
+        "crates/crow-tools/src/paths.rs",
+        &["fs::canonicalize", "fs::read_link", "fs::symlink_metadata"],
+        "resolves a path before the call is decided on",
+    ),
+    (
+        "crates/crow-tools/src/shell/folder.rs",
+        &["canonicalize", "fs::canonicalize", "fs::create_dir_all", "fs::metadata", "is_dir"],
+        "resolves the folder that a command starts in; the folder made is the session's own temporary one",
+    ),
+    (
+        "crates/crow-tools/src/shell/effects/",
+        &[
+            "exists",
+            "fs::canonicalize",
+            "fs::read_dir",
+            "fs::read_link",
+            "fs::symlink_metadata",
+            "is_dir",
+            "is_file",
+            "is_symlink",
+        ],
+        "looks at what a command names before the command is decided on; the command itself opens it",
+    ),
+    (
+        "crates/crow-agent/src/prompt/surroundings.rs",
+        &["canonicalize", "exists"],
+        "finds the root of a repository, and resolves a file of instructions before it is read",
+    ),
+    // Lists or asks by name. What is read, written, moved or removed then goes through crow-fs.
+    (
+        "crates/crow-runtime/src/snapshot/scan.rs",
+        &["fs::read_dir", "is_dir"],
+        "the scan lists names; contents and links are read through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/now.rs",
+        &["fs::symlink_metadata", "is_dir", "is_file", "is_symlink"],
+        "the scan looks at what it listed; contents are read through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/ignored.rs",
+        &["exists", "fs::read_dir", "is_dir"],
+        "counts names, and looks for a repository; rules are read through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/policy.rs",
+        &["fs::statvfs", "fs::symlink_metadata"],
+        "asks on which file system a root is, and how much room the store has",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/view.rs",
+        &["fs::access"],
+        "foresees whether an undo will be permitted; the undo itself finds out for itself",
+    ),
+    (
+        "crates/crow-runtime/src/undo/",
+        &["exists"],
+        "asks whether the folder of a project is still there",
+    ),
+    (
+        "crates/crow-tools/src/search/",
+        &["is_dir", "is_file"],
+        "asks what kind of entry the walk listed; files are opened through crow-fs",
+    ),
+    (
+        "crates/crow-cli/src/trust/contents.rs",
+        &["exists", "symlink_metadata"],
+        "finds the root of a project; its files are read through crow-fs",
+    ),
+    // No file at all, or no shipped one.
+    (
+        "crates/crow-runtime/src/agent/",
+        &["metadata"],
+        "the metadata of a session, which is in memory",
+    ),
+    (
+        "crates/crow-tools/src/shell/effects/differential.rs",
+        &[],
+        "a test that compares with bash itself",
+    ),
+    (
+        "crates/crow-cli/src/trust/programs/resolve.rs",
+        &["canonicalize", "is_symlink"],
+        "finds a project that is named by another way to it; what is there is looked at through crow-fs",
+    ),
+    (
+        "crates/crow-cli/src/trust/programs/find.rs",
+        &["is_file", "is_symlink"],
+        "the kind of what was looked at through crow-fs",
+    ),
+    (
+        "crates/crow-cli/src/trust/programs/mark.rs",
+        &["is_file"],
+        "the kind of what was opened through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/autorun/quarantine.rs",
+        &["is_file"],
+        "the kind of what was looked at through crow-fs",
+    ),
+    // The sandbox: what it lays out for commands, and what the system says of processes.
+    (
+        "crates/crow-runtime/src/sandbox/autorun/git_repository.rs",
+        &["canonicalize"],
+        "follows links as git does, to find what it would read; what is there is looked at through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/autorun/inventory.rs",
+        &["canonicalize"],
+        "finds where a link leads; what is there is looked at through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/autorun/journal.rs",
+        &[],
+        "files of the guard, in the session's private folder of the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/private.rs",
+        &[],
+        "private folders of sessions, in the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/sandbox.rs",
+        &["canonicalize"],
+        "resolves the places of the configuration when the sandbox is made",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/linux/places.rs",
+        &[],
+        "resolves hidden places of the configuration, and makes mount points in the session's private folder",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/linux/",
+        &[],
+        "mounts, descriptors and settings of the kernel: a mount is made by path, in the namespace of the command alone",
+    ),
+    (
+        "crates/crow-runtime/src/sandbox/macos/",
+        &[],
+        "resolves the names of a profile, and tries it out in the session's private folder",
+    ),
+    (
+        "crates/crow-runtime/src/process/spill.rs",
+        &["OpenOptions", "fs::create_dir_all", "fs::remove_file"],
+        "whole outputs, in the session's folder of the user's data directory",
+    ),
+    (
+        "crates/crow-runtime/src/process/system.rs",
+        &["File::open", "fs::read_dir", "fs::read_to_string"],
+        "what the system says of processes, in /proc",
+    ),
+    (
+        "crates/crow-runtime/src/process/",
+        &["fs::access", "is_dir", "is_file"],
+        "looks for a program in PATH, and asks whether a folder is there before a command starts",
+    ),
+];
+
+#[test]
+fn files_of_a_workspace_are_touched_through_crow_fs_alone() {
+    let mut unused: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (path, accesses, reason) in EXCEPTIONS {
+        assert!(!reason.is_empty(), "{path}: an exception without a reason");
+        match accesses {
+            [] => drop(unused.insert((path, ""))),
+            accesses => unused.extend(accesses.iter().map(|access| (*path, *access))),
+        }
+    }
+    let mut wrong = BTreeSet::new();
+    for source in tree::shipped_sources() {
+        if !COVERED.iter().any(|folder| source.path.starts_with(folder)) {
+            continue;
+        }
+        for (at, access) in accesses(&source.code) {
+            let exception = EXCEPTIONS.iter().find(|(path, accesses, _)| {
+                let is_there =
+                    *path == source.path || (path.ends_with('/') && source.path.starts_with(path));
+                is_there && (accesses.is_empty() || accesses.contains(&access.as_str()))
+            });
+            match exception {
+                Some((path, [], _)) => drop(unused.remove(&(*path, ""))),
+                Some((path, _, _)) => unused.retain(|(own, word)| own != path || *word != access),
+                None => drop(wrong.insert(format!("{}: {access}", source.place(at)))),
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new(), "open it through crow-fs");
+    assert_eq!(unused, BTreeSet::new(), "exceptions that nothing needs any more");
+}
+
+#[test]
+fn an_access_by_path_is_seen_however_it_is_written() {
+    for (code, expected) in [
+        ("fs::read(path)", &["fs::read"][..]),
+        ("std::fs::read(path)", &["fs::read"]),
+        ("tokio::fs::write(path, x)", &["fs::write"]),
+        ("use std::{fs, io};", &[]),
+        ("use std::fs::{self, File, read as r};", &["fs::read"]),
+        ("use rustix::{fs::{AtFlags, openat}, io::Errno};", &["fs::openat"]),
+        ("use std::os::unix::fs::{MetadataExt as _, fchown, symlink};", &["fs::symlink"]),
+        ("File::open(path)", &["File::open"]),
+        ("File::from(fd)", &[]),
+        ("use std::fs::OpenOptions;", &["OpenOptions"]),
+        ("path.is_dir()", &["is_dir"]),
+        (".find(Path::exists)", &["exists"]),
+        ("path\n    .canonicalize()", &["canonicalize"]),
+        ("path.metadata()", &["metadata"]),
+        ("directory.metadata(&name)", &[]),
+        ("crow_fs::metadata(path)", &[]),
+        ("fn exists(&self) -> bool", &[]),
+        ("tempfile::tempdir()", &["tempfile"]),
+        ("fn a() {}\n\n#[cfg(test)]\nmod tests { fn b() { fs::read(p); } }", &[]),
+    ] {
+        let found: Vec<String> = accesses(code).into_iter().map(|(_, access)| access).collect();
+        assert_eq!(found, expected, "{code}");
+    }
+}
+
+/// Returns the accesses by path in a piece of code, its tests aside, each with its place.
+fn accesses(code: &str) -> Vec<(usize, String)> {
+    let code = code.split_once("#[cfg(test)]\nmod tests {").map_or(code, |(code, _)| code);
+    let mut found = Vec::new();
+    for (at, word) in words(code) {
+        let before = code.get(..at).unwrap().trim_end();
+        let after = code.get(at + word.len()..).unwrap();
+        let is_method = before.ends_with('.') || before.ends_with("Path::");
+        let access = match word {
+            "fs" => {
+                found.extend(
+                    functions_of(after).into_iter().map(|name| (at, format!("fs::{name}"))),
+                );
+                continue;
+            }
+            "File" => {
+                member(after).filter(|name| OF_FILE.contains(name)).map(|n| format!("File::{n}"))
+            }
+            _ if TYPES.contains(&word) => Some(word.to_owned()),
+            _ if is_method && METHODS.contains(&word) => Some(word.to_owned()),
+            _ if is_method
+                && METHODS_WITHOUT_ARGUMENT.contains(&word)
+                && (after.starts_with("()") || before.ends_with(':')) =>
+            {
+                Some(word.to_owned())
+            }
+            _ => None,
+        };
+        found.extend(access.map(|access| (at, access)));
+    }
+    found
+}
+
+/// Returns the functions that a path through a module `fs` names, of what stands behind `fs`.
+fn functions_of(after: &str) -> Vec<&str> {
+    let named: Vec<&str> = match after.strip_prefix("::").and_then(|rest| rest.strip_prefix('{')) {
+        Some(group) => {
+            let group = group.split_once('}').map_or(group, |(group, _)| group);
+            group.split(',').filter_map(|item| words(item).next().map(|(_, word)| word)).collect()
+        }
+        None => member(after).into_iter().collect(),
+    };
+    let is_function = |name: &&str| {
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && *name != "self"
+            && !BY_DESCRIPTOR.contains(name)
+    };
+    named.into_iter().filter(is_function).collect()
+}
+
+/// Returns the word behind `::`.
+fn member(after: &str) -> Option<&str> {
+    words(after.strip_prefix("::")?).next().map(|(_, word)| word)
+}
