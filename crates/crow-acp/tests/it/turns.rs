@@ -124,9 +124,11 @@ async fn one_prompt_is_taken_back_and_the_others_go_on() {
     client.updated("tool_call").await;
     let second = client.begin_prompt(&session, "taken back").await;
     client.notify("$/cancel_request", json!({ "requestId": second })).await;
-    assert_eq!(client.answer(second).await["result"]["stopReason"], "cancelled");
+    // An answer to what was sent after the cancel says that the cancel has arrived.
+    client.request("session/list", json!({})).await;
     std::fs::write(product.cwd().join("go"), "").unwrap();
     assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
+    assert_eq!(client.answer(second).await["result"]["stopReason"], "cancelled");
     client.prompt(&session, "3").await;
     let outline = product.model.requests().last().unwrap().outline().join("\n");
     assert!(!outline.contains("taken back"), "{outline}");
