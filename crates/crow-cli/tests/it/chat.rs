@@ -387,9 +387,10 @@ async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
 async fn commands_that_are_typed_ahead_run_one_after_another() {
     let (server, place) = with_replies([]).await;
     let mut terminal = opened(&place).await;
-    terminal.keys("/permissions read-only\r/Model\r/\rhalf a line");
+    // The long list comes first: the screen holds what comes after it.
+    terminal.keys("/\r/permissions read-only\r/Model\rhalf a line");
+    terminal.prompts("half a line").await.shows("/quit").await;
     terminal.shows("permissions: read-only").await.shows("model: anthropic/").await;
-    terminal.shows("/sessions [ID]").await.prompts("half a line").await;
     terminal.keys("\u{3}");
     terminal.shows("ctrl-c again").await;
     terminal.keys("/quit\r");

@@ -74,7 +74,7 @@ impl<'a> CommandPart<'a> {
     ///
     /// The program is also known by its last name (`/bin/rm` is `rm`), and options with their values may stand between
     /// the words (`git -C folder push`). A word that is only known when the line runs may be the one that is looked for.
-    /// Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`. And a command that may start
+    /// So does a link to the program. Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`. And a command that may start
     /// others by its arguments or its variables may be one that starts it.
     pub(super) fn begins_with(&self, prefix: &[String]) -> Match {
         let Some((wanted, rest)) = prefix.split_first() else { return Match::No };
@@ -94,6 +94,13 @@ impl<'a> CommandPart<'a> {
             (None, Some(_)) => Match::Maybe,
             (_, _) => Match::No,
         };
+        let linked = match (&self.command.linked_program, self.command.words.split_first()) {
+            (Some(linked), Some((_, words))) if linked == wanted => {
+                continues_with(words.iter().map(Word::as_literal), rest)
+            }
+            (_, _) => Match::No,
+        };
+        let itself = itself.or(linked);
         if self.is_read { itself } else { itself.or(may_start(self.command, prefix)) }
     }
 
@@ -117,6 +124,7 @@ impl<'a> CommandPart<'a> {
             && self.command.words.len() >= prefix.len()
             && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
             && is_plain(self.command)
+            && self.command.unlisted.iter().all(|position| *position < prefix.len())
             && self.is_same_program(prefix.get(1).map(String::as_str))
             && !self.does_more_than(prefix)
     }

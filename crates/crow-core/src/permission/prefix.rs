@@ -40,6 +40,8 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let program = command.words.first()?.as_literal()?;
     let word = |place: usize| command.words.get(place).and_then(Word::as_literal);
     let take = |count: usize| -> Option<Vec<String>> {
+        // Without these it would not cover the command.
+        let count = command.unlisted.iter().map(|position| position + 1).fold(count, usize::max);
         let taken = command.words.get(..count)?;
         taken.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
     };

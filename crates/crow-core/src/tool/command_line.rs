@@ -81,6 +81,13 @@ pub struct SimpleCommand {
     /// What it does beside that.
     #[serde(default, skip_serializing_if = "Extent::is_anything")]
     pub extent: Extent,
+    /// The positions in [`words`](Self::words) of options and operands that may make the program do something else than
+    /// its first words say. A permission for first words covers the command only if it names these, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<usize>,
+    /// The last name of the program's file where a link to it has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked_program: Option<String>,
 }
 
 impl SimpleCommand {

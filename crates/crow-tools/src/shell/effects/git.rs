@@ -13,7 +13,7 @@ use crow_core::{
 use super::{
     arguments::Argument,
     git_options,
-    grants::{git_subcommand, is_harmless_git},
+    grants::{git_options_of, git_subcommand},
     line::Known,
     scene::{Follow, Scene},
 };
@@ -76,8 +76,11 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
     let (at, subcommand) = git_subcommand(words.get(1..)?)?;
     // Commands without a list of options have one of whole words.
     let is_listed = git_options::table(subcommand).is_some();
-    if is_listed && !is_harmless_git(subcommand, words.get(at + 2..)?, scene) {
-        return None;
+    if is_listed {
+        let options = git_options_of(subcommand, words.get(at + 2..)?, scene)?;
+        if !options.unlisted.is_empty() {
+            return None;
+        }
     }
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let mut touches: Vec<Touch> = scene.touch(".", Access::Read, Depth::Below, Follow::Yes)?;
@@ -104,8 +107,11 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
         let is_secret = word.split(['=', ':']).any(|part| is_secret_file(Path::new(part)));
         is_option || word.starts_with("-O") || leads_out || climbs || is_script || is_secret
     };
-    (!rest.iter().any(is_more) && only_reads(command, rest))
-        .then_some(Known { touches, extent: Extent::HeldReads })
+    (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(Known {
+        touches,
+        extent: Extent::HeldReads,
+        unlisted: Vec::new(),
+    })
 }
 
 fn only_reads(command: &str, rest: &[&str]) -> bool {

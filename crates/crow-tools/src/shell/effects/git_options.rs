@@ -2,7 +2,7 @@
 //! `--textconv`, `-O`, `--upload-pack`), write a file (`--output`) or read one from anywhere (`--contents`, `-f`) are left
 //! out. Some letters mean one or the other by their command, so each command has its own list.
 
-use super::option_table::OptionTable;
+use super::option_table::{NONE, OperandRule, OptionTable};
 
 const DIFF_LONG: &str = "--abbrev --anchored --base --binary --break-rewrites --cached --cc --check --color --color-moved \
 --color-moved-ws --color-words --combined-all-paths --compact-summary --cumulative --default-prefix --diff-algorithm \
@@ -39,22 +39,10 @@ const fn command(
     valued: &'static str,
     long: &'static str,
 ) -> OptionTable {
-    use super::option_table::{AfterDashes, OptionStyle};
-    OptionTable {
-        names,
-        subcommands: &[],
-        style: OptionStyle::Gnu,
-        flags,
-        valued,
-        long,
-        long_valued: "",
-        outputs: "",
-        words: "",
-        after_dashes: AfterDashes::Operands,
-    }
+    OptionTable { names, flags, valued, long, ..NONE }
 }
 
-static TABLES: [OptionTable; 26] = [
+static TABLES: [OptionTable; 38] = [
     command(
         &["diff", "diff-tree", "diff-index", "diff-files", "range-diff"],
         DIFF_FLAGS,
@@ -167,14 +155,18 @@ static TABLES: [OptionTable; 26] = [
         "--all --chmod --dry-run --force --ignore-errors --ignore-missing --ignore-removal --intent-to-add --no-all \
 --no-ignore-removal --patch --refresh --renormalize --sparse --update --verbose",
     ),
-    command(
-        &["commit"],
-        "aqvspnoiez",
-        "mFCc",
-        "--all --allow-empty --allow-empty-message --amend --author --branch --cleanup --date --dry-run --edit --file --fixup \
+    OptionTable {
+        long_valued: "--file",
+        inputs: "-F --file",
+        ..command(
+            &["commit"],
+            "aqvspnoiez",
+            "mFCc",
+            "--all --allow-empty --allow-empty-message --amend --author --branch --cleanup --date --dry-run --edit --fixup \
 --include --interactive --long --message --no-edit --no-gpg-sign --no-post-rewrite --no-status --no-verify --null --only \
 --patch --porcelain --quiet --reset-author --reuse-message --short --signoff --squash --status --untracked-files --verbose",
-    ),
+        )
+    },
     command(
         &["fetch"],
         "aptnvqfkPm46",
@@ -190,6 +182,80 @@ static TABLES: [OptionTable; 26] = [
         "--branches --exit-code --get-url --heads --quiet --refs --sort --symref --tags",
     ),
     command(&["remote"], "v", "", "--verbose --all --push"),
+    command(
+        &["push"],
+        "uqvn46",
+        "",
+        "--atomic --dry-run --follow-tags --ipv4 --ipv6 --no-progress --porcelain --progress --quiet --set-upstream --verbose",
+    ),
+    command(
+        &["pull"],
+        "qvnt46",
+        "",
+        "--all --autostash --dry-run --ff --ff-only --ipv4 --ipv6 --no-autostash --no-commit --no-edit --no-ff --no-rebase \
+--no-stat --no-tags --progress --prune --quiet --rebase --squash --stat --tags --verbose",
+    ),
+    command(
+        &["checkout", "switch", "restore"],
+        "bcqltdpsSW",
+        "",
+        "--conflict --create --detach --guess --ignore-skip-worktree-bits --merge --no-guess --no-overlay --no-progress \
+--no-track --ours --overlay --patch --progress --quiet --source --staged --theirs --track --worktree",
+    ),
+    command(
+        &["branch"],
+        "alrvqt",
+        "",
+        "--all --color --column --contains --format --ignore-case --list --merged --no-abbrev --no-color --no-column \
+--no-contains --no-merged --no-track --points-at --quiet --remotes --show-current --sort --track --verbose",
+    ),
+    command(
+        &["tag"],
+        "aln0123456789",
+        "m",
+        "--annotate --column --contains --format --ignore-case --list --merged --message --no-contains --no-merged --points-at --sort",
+    ),
+    command(
+        &["merge"],
+        "qvn",
+        "m",
+        "--abort --autostash --commit --continue --ff --ff-only --no-commit --no-edit --no-ff --no-gpg-sign --no-stat --quiet \
+--quit --squash --stat --verbose",
+    ),
+    command(
+        &["rebase"],
+        "qvnr",
+        "",
+        "--abort --autosquash --autostash --continue --edit-todo --keep-base --no-autosquash --no-autostash --no-stat --onto \
+--quiet --quit --rebase-merges --root --show-current-patch --skip --stat --update-refs --verbose",
+    ),
+    command(
+        &["cherry-pick", "revert"],
+        "nx",
+        "m",
+        "--abort --allow-empty --continue --mainline --no-commit --no-edit --no-gpg-sign --quit --skip",
+    ),
+    command(&["reset"], "qN", "", "--keep --mixed --no-refresh --patch --quiet --refresh --soft"),
+    command(&["rm", "mv"], "nqrv", "", "--cached --dry-run --ignore-unmatch --quiet --verbose"),
+    command(
+        &["clone"],
+        "lnqv46",
+        "bj",
+        "--bare --branch --depth --filter --ipv4 --ipv6 --jobs --mirror --no-checkout --no-hardlinks --no-single-branch \
+--no-tags --progress --quiet --single-branch --sparse --verbose",
+    ),
+    OptionTable {
+        long_valued: "--default --type",
+        words: "get list",
+        operands: OperandRule::Most(1),
+        ..command(
+            &["config"],
+            "lz",
+            "",
+            "--all --bool --get --get-all --get-regexp --int --list --local --name-only --null --path --regexp --show-names \
+--show-origin --show-scope --worktree",
+        )
+    },
     command(&["worktree"], "vz", "", "--porcelain --verbose"),
 ];
 

@@ -5,8 +5,9 @@ use crow_core::tool::{Access, Depth, Touch, Word};
 use super::{
     arguments::{Argument, arguments},
     git_options,
-    option_table::{AfterDashes, OptionStyle, OptionTable, TABLES},
+    option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
     scene::{Follow, Scene},
+    service_options, unlisted,
 };
 
 /// Programs that read options from a file that is named after `@`.
@@ -15,12 +16,21 @@ const RESPONSE_FILES: [&str; 5] = ["gcc", "rustc", "pytest", "terraform", "tsc"]
 /// What the options of a command make of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OptionsOf {
-    /// A program without a table.
-    Unlisted,
-    /// All are known. These files are written because of them.
-    Harmless(Vec<Touch>),
+    /// A program without a table. The words at these positions may mean anything.
+    Unlisted(Vec<usize>),
+    /// All are known.
+    Harmless(KnownOptions),
     /// One is not known, or may start a program, write a file or read settings from elsewhere.
     Unknown,
+}
+
+/// What known options and operands do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownOptions {
+    /// The files that options name.
+    pub touches: Vec<Touch>,
+    /// The positions of operands that a permission for the words before them does not cover.
+    pub unlisted: Vec<usize>,
 }
 
 /// A word as the program gets it.
@@ -35,27 +45,39 @@ enum Given {
     Pipe,
 }
 
-/// Reads the options of a program, and of the program that it starts.
-pub(super) fn options_of(name: &str, words: &[Word], scene: &Scene<'_>) -> OptionsOf {
-    let Some(table_of) = tables_of(name, words) else { return OptionsOf::Unlisted };
-    let (table, rest) = table_of;
-    let Some(given) = given(rest, scene) else { return OptionsOf::Unknown };
-    match Reader::new(&table, &given).read() {
-        Some(outputs) => {
-            let written = outputs
-                .iter()
-                .map(|name| scene.touch(name, Access::Write, Depth::Below, Follow::Yes))
-                .collect::<Option<Vec<_>>>();
-            written.map_or(OptionsOf::Unknown, |touches| OptionsOf::Harmless(touches.concat()))
-        }
-        None => OptionsOf::Unknown,
-    }
+/// Reads the options of a program, and of the program that it starts. The words are those behind the program's name.
+pub(super) fn options_of(program: &str, words: &[Word], scene: &Scene<'_>) -> OptionsOf {
+    let Some((table, rest)) = tables_of(program, words) else {
+        return OptionsOf::Unlisted(unlisted::positions(program, words, scene));
+    };
+    known_options(&table, words.len() - rest.len() + 1, rest, scene)
+        .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
 }
 
-/// Returns whether options of a subcommand of git, and what follows them, are harmless.
-pub(super) fn is_harmless_git(subcommand: &str, words: &[Word], scene: &Scene<'_>) -> bool {
-    let Some(table) = git_options::table(subcommand) else { return false };
-    given(words, scene).is_some_and(|given| Reader::new(table, &given).read().is_some())
+/// Reads the options of a subcommand of git, and what follows them. None if one is not known.
+pub(super) fn git_options_of(
+    subcommand: &str,
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<KnownOptions> {
+    known_options(git_options::table(subcommand)?, 0, words, scene)
+}
+
+/// Reads words by a table. `offset` is the position of the first one in its command.
+fn known_options(
+    table: &OptionTable,
+    offset: usize,
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<KnownOptions> {
+    let given = given(words, scene)?;
+    let read = Reader::new(table, &given).read()?;
+    let mut known = KnownOptions::default();
+    for (access, name) in read.files {
+        known.touches.extend(scene.touch(name, access, Depth::Below, Follow::Yes)?);
+    }
+    known.unlisted = read.operands.into_iter().map(|position| position + offset).collect();
+    Some(known)
 }
 
 /// The table of a command and the words that it is about.
@@ -75,7 +97,7 @@ fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, 
             && (table.subcommands.is_empty()
                 || first.is_some_and(|first| table.subcommands.contains(&first)))
     };
-    TABLES.iter().find(fits).map(|table| (*table, words))
+    TABLES.iter().chain(&service_options::TABLES).find(fits).map(|table| (*table, words))
 }
 
 /// The place of the program that a runner starts, among the runner's arguments.
@@ -103,19 +125,31 @@ pub(super) fn git_subcommand(words: &[Word]) -> Option<(usize, &str)> {
     }
 }
 
-/// The words as the program gets them. None if one may become several, or an option.
-fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<Given>> {
+/// The words as the program gets them, with their positions. None if one may become several, or an option.
+fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<(usize, Given)>> {
     let mut given = Vec::new();
-    for word in words {
+    for (position, word) in words.iter().enumerate() {
         for argument in arguments(std::slice::from_ref(word), scene) {
-            given.push(match argument {
+            let value = match argument {
                 Argument::Known(text) => Given::Known(text),
                 Argument::Pipe => Given::Pipe,
                 Argument::Unknown => unknown(word, scene)?,
-            });
+            };
+            given.push((position, value));
         }
     }
     Some(given)
+}
+
+/// Returns whether a word is surely no option.
+pub(super) fn is_operand(word: &Word, scene: &Scene<'_>) -> bool {
+    given(std::slice::from_ref(word), scene).is_some_and(|given| {
+        given.iter().all(|(_, given)| match given {
+            Given::Known(text) => !text.starts_with(['-', '+']) || text == "-" || text == "--",
+            Given::Operand | Given::Pipe => true,
+            Given::OneWord => false,
+        })
+    })
 }
 
 /// What is known of a word that is computed: a variable of the environment, whose value the line did not choose, or a
@@ -142,50 +176,79 @@ fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
     Some(if inner.starts_with(is_plain) { Given::Operand } else { Given::OneWord })
 }
 
+/// What words are by a table.
+#[derive(Debug, Default)]
+struct ReadWords<'a> {
+    /// The files that options name.
+    files: Vec<(Access, &'a str)>,
+    /// The positions of operands that the table does not cover.
+    operands: Vec<usize>,
+}
+
 /// The way through the words of a command.
 struct Reader<'a> {
     table: &'a OptionTable,
-    rest: &'a [Given],
-    outputs: Vec<&'a str>,
+    rest: &'a [(usize, Given)],
+    position: usize,
+    operands: usize,
+    read: ReadWords<'a>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(table: &'a OptionTable, given: &'a [Given]) -> Self {
-        Self { table, rest: given, outputs: Vec::new() }
+    fn new(table: &'a OptionTable, given: &'a [(usize, Given)]) -> Self {
+        Self { table, rest: given, position: 0, operands: 0, read: ReadWords::default() }
     }
 
-    /// Returns the files that options name for output. None if an option is not known.
-    fn read(mut self) -> Option<Vec<&'a str>> {
+    /// Returns what the words are. None if an option is not known.
+    fn read(mut self) -> Option<ReadWords<'a>> {
         let mut is_first = true;
         while let Some(given) = self.next() {
             match given {
                 Given::OneWord => return None,
-                Given::Operand | Given::Pipe => {}
+                Given::Operand => self.operand(None),
+                Given::Pipe => {}
                 Given::Known(text) if text == "--" => {
-                    return self.is_harmless_behind().then_some(self.outputs);
+                    return self.is_harmless_behind().then_some(self.read);
                 }
                 Given::Known(text) if is_in(text, self.table.words) => {}
                 Given::Known(text) => self.word(text, is_first)?,
             }
             is_first = false;
         }
-        Some(self.outputs)
+        Some(self.read)
     }
 
     fn next(&mut self) -> Option<&'a Given> {
-        let (first, rest) = self.rest.split_first()?;
+        let ((position, first), rest) = self.rest.split_first()?;
         self.rest = rest;
+        self.position = *position;
         Some(first)
+    }
+
+    /// Takes an operand, of which nothing is known if it is none.
+    fn operand(&mut self, text: Option<&str>) {
+        self.operands += 1;
+        let is_covered = match self.table.operands {
+            OperandRule::Any => true,
+            OperandRule::WebAddress => {
+                self.operands == 1 && text.is_some_and(unlisted::is_web_address)
+            }
+            OperandRule::Most(most) => self.operands <= most,
+        };
+        if !is_covered {
+            self.read.operands.push(self.position);
+        }
     }
 
     fn word(&mut self, text: &'a str, is_first: bool) -> Option<()> {
         let dashed = text.strip_prefix('-').filter(|rest| !rest.is_empty());
         match (self.table.style, dashed) {
-            (OptionStyle::Tar, None) if is_first => self.letters(text),
+            (OptionStyle::Tar, None) if is_first => self.old_letters(text),
             // `+toolchain` names another program, `@file` holds more options.
             (_, None) => {
                 let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
                 let is_more = text.starts_with('+') || takes_file && text.starts_with('@');
+                self.operand(Some(text));
                 (!is_more).then_some(())
             }
             (OptionStyle::Compiler, Some(_)) => self.compiler(text),
@@ -210,17 +273,22 @@ impl<'a> Reader<'a> {
         is_in(name, self.table.long).then_some(())
     }
 
+    /// The old style of tar: each character is an option, and the values come after all of them.
+    fn old_letters(&mut self, letters: &str) -> Option<()> {
+        for letter in letters.chars() {
+            if self.table.valued.contains(letter) {
+                self.value(&dashed(letter), None)?;
+            } else if !self.table.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
     fn letters(&mut self, letters: &'a str) -> Option<()> {
         for (at, letter) in letters.char_indices() {
             if self.table.valued.contains(letter) {
                 let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
-                // In the old style of tar the values come after all letters.
-                let is_old = self.table.style == OptionStyle::Tar
-                    && rest.chars().all(|letter| self.table.flags.contains(letter));
-                if is_old && !rest.is_empty() {
-                    self.value(&dashed(letter), None)?;
-                    continue;
-                }
                 return self.value(&dashed(letter), (!rest.is_empty()).then_some(rest));
             }
             if !self.table.flags.contains(letter) {
@@ -239,10 +307,17 @@ impl<'a> Reader<'a> {
                 Given::Operand | Given::OneWord | Given::Pipe => None,
             },
         };
-        if is_in(option, self.table.outputs)
-            || is_in(option.trim_start_matches('-'), self.table.outputs)
-        {
-            self.outputs.push(value?);
+        let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
+        let access = if is_one_of(self.table.outputs) {
+            Access::Write
+        } else if is_one_of(self.table.inputs) {
+            Access::Read
+        } else {
+            return Some(());
+        };
+        let name = value?;
+        if name != "-" {
+            self.read.files.push((access, name));
         }
         Some(())
     }
@@ -291,8 +366,12 @@ impl<'a> Reader<'a> {
     /// What stands behind `--`.
     fn is_harmless_behind(&self) -> bool {
         match self.table.after_dashes {
-            AfterDashes::Operands | AfterDashes::Anything => true,
-            AfterDashes::Options(known) => self.rest.iter().all(|given| match given {
+            AfterDashes::Operands => match self.table.operands {
+                OperandRule::Any => true,
+                OperandRule::WebAddress | OperandRule::Most(_) => self.rest.is_empty(),
+            },
+            AfterDashes::Anything => true,
+            AfterDashes::Options(known) => self.rest.iter().all(|(_, given)| match given {
                 Given::OneWord => false,
                 Given::Operand | Given::Pipe => true,
                 Given::Known(text) => {

@@ -25,19 +25,21 @@ use crate::shell::parse::{Notes, read_with_notes};
 pub(super) struct Known {
     pub touches: Vec<Touch>,
     pub extent: Extent,
+    /// The positions of words that a permission for the words before them does not cover.
+    pub unlisted: Vec<usize>,
 }
 
 impl Known {
     pub(super) fn reads(touches: Vec<Touch>) -> Self {
-        Self { touches, extent: Extent::Reads }
+        Self { touches, extent: Extent::Reads, unlisted: Vec::new() }
     }
 
     pub(super) fn changes(touches: Vec<Touch>) -> Self {
-        Self { touches, extent: Extent::Anything }
+        Self { touches, extent: Extent::Anything, unlisted: Vec::new() }
     }
 
     pub(super) fn hidden() -> Self {
-        Self { touches: Vec::new(), extent: Extent::Hidden }
+        Self { touches: Vec::new(), extent: Extent::Hidden, unlisted: Vec::new() }
     }
 }
 
@@ -88,6 +90,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         };
         command.touches = known.touches;
         command.extent = known.extent;
+        command.unlisted = known.unlisted;
         let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
             || command
                 .redirects
@@ -98,11 +101,20 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             .wrappers
             .iter()
             .any(|word| !matches!(word, Word::Literal(text) if text != "env"));
+        command.linked_program = linked_program(command, &scene);
         let is_read = matches!(command.extent, Extent::Reads | Extent::HeldReads);
         if is_read && (names_secret || is_wrapped) {
             command.extent = Extent::Anything;
         }
     }
+}
+
+/// The name of the program that a path of the command leads to, if a link on the way has another one.
+fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> {
+    let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
+    let path = scene.only(program)?;
+    let name = path.file_name()?.to_str()?;
+    (Path::new(program).file_name()?.to_str()? != name).then(|| name.to_owned())
 }
 
 /// What a command does that changes the folder.
@@ -165,22 +177,25 @@ fn of_program(
         if readers::has_wider_filter(name, arguments) {
             return Known::hidden();
         }
-        match options_of(name, words, scene) {
+        match options_of(program, words, scene) {
             OptionsOf::Unknown => Known::hidden(),
             // What a program reads that reads what it is given is not known.
-            OptionsOf::Harmless(_) | OptionsOf::Unlisted
+            OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>
             {
                 Known::hidden()
             }
-            OptionsOf::Harmless(written) => {
+            OptionsOf::Harmless(options) => {
                 let mut known = switches::unknown(name, arguments, scene);
-                known.touches.extend(written);
+                known.touches.extend(options.touches);
+                known.unlisted = options.unlisted;
                 known
             }
             // One of the options of a program that else only reads is not known: it may write or start something.
-            OptionsOf::Unlisted if is_reader => Known::hidden(),
-            OptionsOf::Unlisted => switches::unknown(name, arguments, scene),
+            OptionsOf::Unlisted(_) if is_reader => Known::hidden(),
+            OptionsOf::Unlisted(unlisted) => {
+                Known { unlisted, ..switches::unknown(name, arguments, scene) }
+            }
         }
     });
     if program.contains('/') {

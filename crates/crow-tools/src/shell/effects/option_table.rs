@@ -28,6 +28,17 @@ pub(super) enum AfterDashes {
     Options(&'static str),
 }
 
+/// Which words that are no options a permission for the first words covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OperandRule {
+    /// All: names of files, targets, text.
+    Any,
+    /// One address of the web.
+    WebAddress,
+    /// So many. What follows is a value that is set, a script, or a command.
+    Most(usize),
+}
+
 /// The harmless options of a program. Long names are divided by blanks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OptionTable {
@@ -45,12 +56,15 @@ pub(super) struct OptionTable {
     pub long_valued: &'static str,
     /// Options, with their dashes, whose value is a file that is written. They are listed as those with a value, too.
     pub outputs: &'static str,
+    /// Options, with their dashes, whose value is a file that is read, or `-`. They are listed as those with a value, too.
+    pub inputs: &'static str,
     /// Whole words.
     pub words: &'static str,
+    pub operands: OperandRule,
     pub after_dashes: AfterDashes,
 }
 
-const NONE: OptionTable = OptionTable {
+pub(super) const NONE: OptionTable = OptionTable {
     names: &[],
     subcommands: &[],
     style: OptionStyle::Gnu,
@@ -59,7 +73,9 @@ const NONE: OptionTable = OptionTable {
     long: "",
     long_valued: "",
     outputs: "",
+    inputs: "",
     words: "",
+    operands: OperandRule::Any,
     after_dashes: AfterDashes::Operands,
 };
 

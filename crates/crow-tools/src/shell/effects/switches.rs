@@ -1,5 +1,4 @@
-//! Programs of which little is known: the words that lead out of the workspace, and those that make a program start
-//! another one than the one that was allowed.
+//! Programs of which little is known: the words that lead out of the workspace, and operands that start another program.
 
 use crow_core::tool::{Access, Depth, Touch};
 
@@ -8,59 +7,6 @@ use super::{
     line::Known,
     scene::{Follow, Scene},
 };
-
-/// Options that name programs, settings or code, by the programs that have them and no [table](super::option_table) of
-/// those that are harmless.
-const SWITCHES: [(&[&str], &[&str]); 4] = [
-    (
-        &["npx", "bunx"],
-        &[
-            "--script-shell",
-            "--node-options",
-            "--shell",
-            "-c",
-            "--call",
-            "--userconfig",
-            "--globalconfig",
-            "--node-arg",
-        ],
-    ),
-    (
-        &["git"],
-        &[
-            "--upload-pack",
-            "--receive-pack",
-            "--exec",
-            "--ext-diff",
-            "--open-files-in-pager",
-            "-O",
-            "--output",
-            "--exec-path",
-            "--template",
-            "--config",
-            "-c",
-            "--contents",
-            "--no-index",
-            "--smtp-server",
-            "-x",
-        ],
-    ),
-    (
-        &["node", "deno"],
-        &[
-            "-r",
-            "--require",
-            "--import",
-            "--loader",
-            "--experimental-loader",
-            "-e",
-            "--eval",
-            "-p",
-            "--print",
-        ],
-    ),
-    (&["rsync"], &["-e", "--rsh", "--rsync-path"]),
-];
 
 /// Programs of which all words after the options are names of others, or text.
 const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
@@ -118,34 +64,14 @@ pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &Scene<'_>)
     follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
 }
 
+/// Whether an operand makes a program start another one: a transport of git, a variable of make.
 fn starts_another(name: &str, arguments: &[Argument]) -> bool {
-    let switches =
-        SWITCHES.iter().filter(|(names, _)| names.contains(&name)).flat_map(|(_, it)| *it);
-    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
-    // What follows is for the program that is run.
-    let own = words.iter().take_while(|word| **word != "--");
-    let mut own: Vec<&str> = own.copied().collect();
-    if matches!(name, "npx" | "bunx") {
-        let at = own.iter().position(|word| !word.starts_with('-'));
-        own.truncate(at.unwrap_or(own.len()));
+    let mut words = arguments.iter().filter_map(Argument::as_known);
+    match name {
+        "git" => words.any(|word| word.contains("::")),
+        "make" | "gmake" => words.any(sets_program),
+        _ => false,
     }
-    if name == "git" {
-        // Settings before the command were judged when the line was read, and `-c` after it means other things.
-        let at = own.iter().position(|word| {
-            !word.starts_with('-') && word.chars().all(|it| it.is_ascii_lowercase() || it == '-')
-        });
-        own = own.split_off(at.unwrap_or_default());
-        if own.iter().any(|word| word.contains("::")) {
-            return true;
-        }
-        let is_clone = own.first() == Some(&"clone");
-        own.retain(|word| is_clone || !matches!(*word, "-c" | "-x"));
-    }
-    if matches!(name, "make" | "gmake") && own.iter().any(|word| sets_program(word)) {
-        return true;
-    }
-    let mut switches = switches;
-    switches.any(|switch| own.iter().any(|word| is_switch(word, switch)))
 }
 
 /// `make CC=evil`, `make SHELL=evil`: a variable that commands begin with. Upper-case names that say how to build only
@@ -156,18 +82,6 @@ fn sets_program(word: &str) -> bool {
             .contains(&name.trim_end_matches([':', '+', '?', '!']))
             || name.starts_with(".SHELL")
     })
-}
-
-fn is_switch(word: &str, switch: &str) -> bool {
-    if switch.starts_with("--") {
-        let name = word.split('=').next().unwrap_or_default();
-        // Programs take names that are cut short.
-        name == switch || word.starts_with("--") && name.len() > 4 && switch.starts_with(name)
-    } else if switch.len() == 2 {
-        word.starts_with(switch) && !word.starts_with("--")
-    } else {
-        word == switch || word.strip_prefix(switch).is_some_and(|rest| rest.starts_with('='))
-    }
 }
 
 /// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter.

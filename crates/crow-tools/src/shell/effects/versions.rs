@@ -80,5 +80,5 @@ pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<Known> {
         name if HELD.contains(&name) => Extent::HeldReads,
         _ => return None,
     };
-    Some(Known { touches: Vec::new(), extent })
+    Some(Known { touches: Vec::new(), extent, unlisted: Vec::new() })
 }

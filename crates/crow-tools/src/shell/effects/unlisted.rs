@@ -1,0 +1,96 @@
+//! Words of programs without a table of options, of which it is not known what they do.
+//!
+//! A permission for the first words of a command is no permission for options that follow: `scp` copies, and `scp -S x`
+//! starts `x`. Where the harmless options are not listed, each one has to stand in the permission itself.
+
+use std::path::Path;
+
+use crow_core::tool::Word;
+
+use super::{
+    grants::{git_subcommand, is_operand},
+    scene::Scene,
+};
+
+/// Programs that run the script that is their first operand: what follows it is the script's own.
+const INTERPRETERS: [&str; 21] = [
+    "Rscript", "bash", "bun", "dash", "elixir", "julia", "ksh", "lua", "node", "perl", "php",
+    "python", "python2", "python3", "ruby", "sh", "tclsh", "ts-node", "tsx", "uvx", "zsh",
+];
+
+/// Returns the positions in a command of the words that may mean anything. The words are those behind the program's name.
+pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec<usize> {
+    if is_own_program(program, scene) {
+        return Vec::new();
+    }
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let start = match name {
+        // What stands before the command of git was judged when the line was read.
+        "git" => git_subcommand(words).map_or(0, |(at, _)| at + 1),
+        _ => 0,
+    };
+    let is_interpreter = INTERPRETERS.contains(&name);
+    let mut positions = Vec::new();
+    for (at, word) in words.iter().enumerate().skip(start) {
+        let is_operand = is_operand(word, scene);
+        if !is_operand {
+            positions.push(at + 1);
+        } else if is_interpreter {
+            break;
+        }
+    }
+    positions
+}
+
+/// Whether a program is one of the project, whose options say what the project does: `./configure --with-x`. Those that
+/// a package manager put there are not.
+fn is_own_program(program: &str, scene: &Scene<'_>) -> bool {
+    let is_installed = |name: &str| matches!(name, "node_modules" | ".venv" | "venv" | "vendor");
+    let path = Path::new(program);
+    program.contains('/')
+        && !path.components().any(|part| part.as_os_str().to_str().is_some_and(is_installed))
+        && (path.is_relative() || scene.workspace.contains(path))
+}
+
+/// Returns whether a word is an address that is fetched over the network, as it is written: `http://`, `https://`, or a
+/// host alone. Other schemes read files, or use keys of the user.
+pub(super) fn is_web_address(text: &str) -> bool {
+    let scheme = |scheme: &str| {
+        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    if scheme("http://") || scheme("https://") {
+        return true;
+    }
+    let (host, rest) = text.split_at(text.find(['/', ':', '?', '#']).unwrap_or(text.len()));
+    let is_host = !host.is_empty()
+        && host.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-'));
+    let port = rest.strip_prefix(':').map(|rest| rest.split('/').next().unwrap_or_default());
+    is_host
+        && port
+            .is_none_or(|port| !port.is_empty() && port.chars().all(|char| char.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_lead_elsewhere_than_to_the_web_are_told_apart() {
+        for text in ["https://x.org/a?b=c", "HTTP://x", "localhost:8080/x", "x.org", "127.0.0.1:80"]
+        {
+            assert!(is_web_address(text), "{text}");
+        }
+        for text in [
+            "file:///etc/passwd",
+            "FILE:/x",
+            "scp://h/x",
+            "{file,x}:///x",
+            "h:8x/",
+            "",
+            "@x",
+            "[::1]",
+        ] {
+            assert!(!is_web_address(text), "{text}");
+        }
+    }
+}
