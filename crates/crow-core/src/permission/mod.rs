@@ -73,6 +73,7 @@ mod starters;
 #[cfg(test)]
 mod tests;
 mod unclear;
+mod withheld_reads;
 
 pub use explain::{Cause, Explanation, MatchedRule};
 pub use facts::{CallFacts, Decision};
@@ -85,3 +86,4 @@ pub use rule::{PermissionRule, RuleDecision, RuleScope};
 pub use rule_set::{RuleError, RuleSet};
 pub use sandbox_places::SandboxPlaces;
 pub use secret_file::{is_secret_file, is_secret_file_in};
+pub use withheld_reads::WithheldReads;

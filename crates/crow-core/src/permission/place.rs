@@ -29,6 +29,11 @@ impl<'a> Place<'a> {
         Place::of(Cow::Owned(workspace.resolve(path)), workspace)
     }
 
+    /// Makes a place of a path of which only rules are to say something.
+    pub(super) fn of_path(path: &'a Path, workspace: &Workspace) -> Self {
+        Self::of(uniform(path), workspace)
+    }
+
     fn of(path: Cow<'a, Path>, workspace: &Workspace) -> Self {
         let roots = workspace.roots().iter();
         let below = roots.filter_map(|root| path.strip_prefix(root).ok().map(Path::to_path_buf));

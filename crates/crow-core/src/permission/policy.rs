@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{
     Ask, CallFacts, Decision, Denial, DenialSource, Disclosure, Explanation, Grant, PermissionMode,
     PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet,
-    SandboxPlaces,
+    SandboxPlaces, WithheldReads,
     evaluate::{Evaluation, Setting},
     offer,
     place::uniform,
@@ -256,6 +256,14 @@ impl PermissionPolicy {
     /// Says how a call is decided upon, and why.
     pub fn explain(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Explanation {
         Explanation::new(self.evaluate(facts, workspace).verdict(), self.mode)
+    }
+
+    /// Returns the files that rules keep from being read by a call, whatever is decided upon the call itself.
+    pub fn withheld_reads(&self, facts: CallFacts<'_>) -> WithheldReads {
+        let restricting = self
+            .rules()
+            .filter(|rule| rule.decision != RuleDecision::Allow && rule.holds_for(&facts));
+        WithheldReads::new(restricting.map(|rule| &rule.matcher))
     }
 
     /// Holds the rules that are kept for the call's session against it.

@@ -16,7 +16,7 @@ use crate::{
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
-    permission::SandboxPlaces,
+    permission::{SandboxPlaces, WithheldReads},
     resource_map::ResourceMap,
     todo::TodoList,
     workspace::Workspace,
@@ -130,6 +130,8 @@ pub struct ToolContext {
     pub cancellation: CancellationToken,
     /// What the user was shown, if anything.
     pub preview: Option<Preview>,
+    /// What rules of the user keep from being read. A tool that looks at everything below a folder leaves it out.
+    pub withheld_reads: WithheldReads,
     /// Takes what the call prints while it runs.
     pub progress: Progress,
 }

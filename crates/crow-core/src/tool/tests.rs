@@ -64,6 +64,7 @@ fn context(call_id: &str) -> ToolContext {
         call_id: CallId::new(call_id),
         cancellation: CancellationToken::new(),
         preview: None,
+        withheld_reads: Default::default(),
         progress: Progress::default(),
     }
 }

@@ -346,6 +346,7 @@ pub(crate) fn context() -> ToolContext {
         call_id: CallId::new("c"),
         cancellation: CancellationToken::new(),
         preview: None,
+        withheld_reads: Default::default(),
         progress: Progress::default(),
     }
 }

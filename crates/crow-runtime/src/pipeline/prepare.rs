@@ -7,7 +7,9 @@ use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
-    permission::{Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit},
+    permission::{
+        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, WithheldReads,
+    },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
@@ -87,6 +89,7 @@ impl AgentInternals {
             call_id: call.id.clone(),
             cancellation: cancel.child_token(),
             preview: None,
+            withheld_reads: WithheldReads::default(),
             progress: Progress::default(),
         };
         let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
@@ -145,14 +148,18 @@ impl AgentInternals {
             plan,
         };
         let workspace = &self.context.workspace;
-        let decision = self.shared.tree.with_policy(|policy| match self.shared.reach {
-            Reach::Policy => policy.decide(facts, workspace),
-            Reach::ReadOnly => {
-                let mut policy = policy.clone();
-                policy.set_mode(PermissionMode::ReadOnly);
-                policy.decide(facts, workspace)
-            }
+        let (decision, withheld_reads) = self.shared.tree.with_policy(|policy| {
+            let decision = match self.shared.reach {
+                Reach::Policy => policy.decide(facts, workspace),
+                Reach::ReadOnly => {
+                    let mut policy = policy.clone();
+                    policy.set_mode(PermissionMode::ReadOnly);
+                    policy.decide(facts, workspace)
+                }
+            };
+            (decision, policy.withheld_reads(facts))
         });
+        ctx.withheld_reads = withheld_reads;
         let ask = match decision {
             Decision::Allow(permit) => {
                 self.announce(resolved, plan, ctx, None).await?;

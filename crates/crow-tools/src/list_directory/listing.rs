@@ -128,6 +128,9 @@ fn tree(root: &Directory, path: &Path, depth: usize, ctx: &ToolContext) -> Optio
 
 /// The entries of a folder, folders first, each kind in order of name. By its path it is only asked which are ignored.
 fn entries(folder: &Directory, path: &Path, withheld: &WithheldFiles) -> io::Result<Vec<Entry>> {
+    if withheld.is_unlisted(path) {
+        return Ok(Vec::new());
+    }
     let visible: HashSet<OsString> = walker(path, withheld)
         .max_depth(Some(1))
         .build()

@@ -118,7 +118,9 @@ fn find(root: &AllowedPath, pattern: &Pattern, ctx: &ToolContext) -> Result<Tool
     let mut newest: BinaryHeap<Reverse<Found>> = BinaryHeap::new();
     let mut total = 0_usize;
     let withheld = WithheldFiles::below(root, ctx);
-    for entry in files(root, &withheld, Ignored::Left, &stop).filter(matches) {
+    let is_listed =
+        |entry: &DirEntry| entry.path().parent().is_none_or(|folder| !withheld.is_unlisted(folder));
+    for entry in files(root, &withheld, Ignored::Left, &stop).filter(matches).filter(is_listed) {
         let path = entry.into_path();
         // The walk lists by name: what is not in the folder without a link on the way was put there meanwhile.
         let Ok(metadata) = held.metadata(&path) else { continue };

@@ -3,8 +3,11 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 
 use crow_core::{
-    permission::SandboxPlaces,
-    tool::{Effects, ToolError},
+    ids::{CallId, SessionId},
+    permission::{
+        CallFacts, PermissionMode, PermissionPolicy, PermissionRule, RuleSet, SandboxPlaces,
+    },
+    tool::{Access, CallPlan, Effects, ToolCategory, ToolError},
 };
 use serde_json::{Value, json};
 
@@ -35,8 +38,8 @@ async fn a_search_leaves_out_files_with_keys_and_says_which() {
     assert_eq!(
         found,
         "src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n\
-         [not searched, because their names say that they hold keys: .env, .ssh/config, sub/prod.env; \
-         the path of one as `path` searches it, which may be asked about]\n"
+         [not searched, because their names say that they hold keys, or a rule of the user says so: .env, \
+         .ssh/config, sub/prod.env; the path of one as `path` searches it, which may be asked about or denied]\n"
     );
     for mode in ["files_with_matches", "count"] {
         let found = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
@@ -151,4 +154,50 @@ async fn names_beside_a_missing_file_are_suggested_in_the_project_alone() {
     let path = bench.outside("main.ts").display().to_string();
     let said = bench.fails("read_file", json!({"path": path})).await;
     assert!(!said.contains("main.rs"), "{said}");
+}
+
+/// A workspace in which rules speak of files.
+fn with_rules(rules: Vec<PermissionRule>) -> Bench {
+    let mut bench = Bench::new();
+    for name in ["src/a.rs", "data/secret.txt", "data/deep/b.txt", "notes/draft.txt"] {
+        bench.write(name, format!("needle in {name}\n"));
+    }
+    let policy =
+        PermissionPolicy::new(PermissionMode::Ask).with_rules(RuleSet::new(rules).unwrap());
+    bench.ctx.withheld_reads = policy.withheld_reads(CallFacts {
+        call_id: &CallId::new("c"),
+        session_id: &SessionId::new("s"),
+        agent: "worker",
+        input: &Value::Null,
+        tool: "grep",
+        category: ToolCategory::Read,
+        requires_permission: false,
+        plan: &CallPlan::of_category("grep", ToolCategory::Read),
+    });
+    bench
+}
+
+#[tokio::test]
+async fn a_search_does_not_reach_what_a_rule_keeps_from_being_read() {
+    let deny = PermissionRule::deny_path(Access::Read, "data");
+    let ask = PermissionRule::ask_for_path(Access::Read, "notes/draft.txt");
+    let bench = with_rules(vec![deny, ask]);
+    for mode in ["content", "files_with_matches", "count"] {
+        let found = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
+        let (hits, note) = found.split_once("[not searched").unwrap();
+        assert!(hits.contains("src/a.rs"), "{found}");
+        assert!(!hits.contains("data") && !hits.contains("notes"), "{found}");
+        assert!(note.contains("data/secret.txt") && note.contains("notes/draft.txt"), "{found}");
+    }
+    let found = bench.ok("glob", json!({"pattern": "**/*.txt"})).await;
+    assert!(found.contains("notes/draft.txt") && !found.contains("data/"), "{found}");
+    let listed = bench.ok("list_directory", json!({"depth": 3})).await;
+    assert!(listed.contains("draft.txt") && !listed.contains("secret.txt"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_search_in_a_folder_that_was_asked_about_reads_what_is_in_it() {
+    let bench = with_rules(vec![PermissionRule::ask_for_path(Access::Read, "data")]);
+    let found = bench.ok("grep", json!({"pattern": "needle", "path": "data"})).await;
+    assert!(found.contains("secret.txt") && !found.contains("not searched"), "{found}");
 }

@@ -242,7 +242,7 @@ fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
         names.push(format!("{} more", withheld.len() - names.len()));
     }
     format!(
-        "[not searched, because their names say that they hold keys: {}; the path of one as `path` searches it, which may be asked about]",
+        "[not searched, because their names say that they hold keys, or a rule of the user says so: {}; the path of one as `path` searches it, which may be asked about or denied]",
         names.join(", ")
     )
 }
