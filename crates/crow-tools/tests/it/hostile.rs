@@ -42,7 +42,7 @@ async fn pipes_devices_and_loops_never_block() {
     Bench::make_fifo(&bench.path("pipe"));
     symlink("loop", bench.path("loop")).unwrap();
     symlink("/dev/zero", bench.path("zero")).unwrap();
-    for path in ["pipe", "loop", "zero", "/dev/zero", "/dev/stdin"] {
+    for path in ["pipe", "loop", "zero", "/dev/zero", "/dev/full"] {
         for (tool, input) in calls(path) {
             let output = bench.fails(tool, input).await;
             assert!(output.len() < 1000, "{tool}: {output}");

@@ -121,3 +121,47 @@ fn a_search_is_not_asked_about_because_of_certificates_and_settings_without_keys
     fs::write(project.root.join(".git/config"), url).unwrap();
     assert!(!passes(&project, "grep -r TOKEN ."));
 }
+
+#[test]
+fn a_search_by_git_that_would_read_a_secret_file_is_asked_about() {
+    let project = Project::new();
+    for text in [
+        "git grep --no-exclude-standard --untracked TOKEN",
+        "git grep --untracked --no-exclude-standard TOKEN -- certs",
+    ] {
+        assert!(!passes(&project, text), "{text}");
+    }
+    for text in ["git grep TOKEN", "git grep -n TOKEN -- src", "git -C src grep TOKEN"] {
+        assert!(passes(&project, text), "{text}: what git ignores is not searched");
+    }
+    fs::write(project.root.join(".gitignore"), "").unwrap();
+    for text in ["git grep TOKEN", "git grep -n TOKEN -- .", "git grep TOKEN -- ':/'"] {
+        assert!(!passes(&project, text), "{text}: what is not ignored may be tracked");
+    }
+    assert!(passes(&project, "git grep -n TOKEN -- src tests"));
+}
+
+#[test]
+fn settings_of_git_that_hold_a_token_are_asked_about() {
+    let project = Project::new();
+    let lines =
+        ["git config --local -l", "git config --local --get remote.origin.url", "git remote -v"];
+    let settings = |text: &str| fs::write(project.root.join(".git/config"), text).unwrap();
+    settings("[remote \"origin\"]\n\turl = https://example.org/x.git\n");
+    for text in lines {
+        assert!(passes(&project, text), "{text}");
+    }
+    for token in [
+        "[remote \"origin\"]\n\turl = https://user:token@example.org/x.git\n",
+        "[http]\n\textraheader = AUTHORIZATION: basic x\n",
+    ] {
+        settings(token);
+        for text in lines.into_iter().chain(["git config --get http.extraheader", "git config -l"])
+        {
+            assert!(!passes(&project, text), "{text}");
+        }
+        for text in ["git config --get core.bare", "git config user.name", "git remote"] {
+            assert!(passes(&project, text), "{text}");
+        }
+    }
+}

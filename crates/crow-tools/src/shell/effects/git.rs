@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crow_core::{
     permission::is_secret_file,
-    tool::{Access, Depth, Extent, Touch, Word},
+    tool::{Access, Depth, Extent, Word},
 };
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     grants::{git_options_of, git_subcommand},
     line::Known,
     scene::{Follow, Scene},
+    secret_search,
 };
 
 /// Commands that only read, whatever follows, as long as [`IS_MORE`] does not.
@@ -83,20 +84,29 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
         }
     }
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
-    let mut touches: Vec<Touch> = scene.touch(".", Access::Read, Depth::Below, Follow::Yes)?;
+    let mut folder = ".";
     let mut rest = words.as_slice();
     loop {
         rest = match rest {
             // Only harmless settings come this far: the others are not understood.
             ["-c", _, rest @ ..] | ["--no-pager" | "-P" | "--no-optional-locks", rest @ ..] => rest,
-            ["-C", folder, rest @ ..] => {
-                touches = scene.touch(folder, Access::Read, Depth::Below, Follow::Yes)?;
+            ["-C", named, rest @ ..] if folder == "." => {
+                folder = named;
                 rest
             }
+            // The second one is seen from the first.
+            ["-C", ..] => return None,
             _ => break,
         };
     }
     let (command, rest) = rest.split_first()?;
+    let depth = if shows_contents(command, rest) { Depth::Below } else { Depth::Itself };
+    let mut touches = scene.touch(folder, Access::Read, depth, Follow::Yes)?;
+    match *command {
+        "grep" => secret_search::add_secret_of_git(rest, &mut touches)?,
+        "config" | "remote" => secret_search::add_settings_of_git(command, rest, &mut touches),
+        _ => {}
+    }
     let is_more = |word: &&str| {
         let name = word.split('=').next().unwrap_or_default();
         // Names of options may be shortened.
@@ -112,6 +122,31 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
         extent: Extent::HeldReads,
         unlisted: Vec::new(),
     })
+}
+
+/// Whether a command shows what files hold, and not only their names and who changed them.
+fn shows_contents(command: &str, rest: &[&str]) -> bool {
+    match command {
+        "log" | "reflog" | "whatchanged" | "rev-list" | "shortlog" => rest.iter().any(|word| {
+            let is_patch = |letters: &str| letters.contains(['p', 'u', 'U', 'L', 'c', 'm']);
+            [
+                "--patch",
+                "--unified",
+                "--cc",
+                "--remerge-diff",
+                "--diff-merges",
+                "--binary",
+                "--word-diff",
+                "--color-words",
+            ]
+            .iter()
+            .any(|option| word.starts_with(option))
+                || word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && is_patch(it))
+        }),
+        "annotate" | "blame" | "cat-file" | "diff" | "diff-files" | "diff-index" | "diff-tree"
+        | "grep" | "notes" | "range-diff" | "show" | "stash" => true,
+        _ => false,
+    }
 }
 
 fn only_reads(command: &str, rest: &[&str]) -> bool {
@@ -168,12 +203,26 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
         "stash" => matches!(rest, ["list" | "show", ..]),
         "worktree" => matches!(rest, ["list", ..]),
         "notes" => matches!(rest, ["show" | "list", ..]),
-        "config" => match rest {
-            ["--get" | "--get-all" | "--get-regexp" | "get", _, ..]
-            | ["--list" | "-l" | "list", ..] => true,
-            [key] => !key.starts_with('-') && key.contains('.'),
-            _ => false,
-        },
+        "config" => {
+            const SHOWN: [&str; 8] = [
+                "--local",
+                "--name-only",
+                "--null",
+                "--show-names",
+                "--show-origin",
+                "--show-scope",
+                "--worktree",
+                "-z",
+            ];
+            let rest: Vec<&str> =
+                rest.iter().copied().filter(|word| !SHOWN.contains(word)).collect();
+            match rest.as_slice() {
+                ["--get" | "--get-all" | "--get-regexp" | "get", _, ..]
+                | ["--list" | "-l" | "list", ..] => true,
+                [key] => !key.starts_with('-') && key.contains('.'),
+                _ => false,
+            }
+        }
         "reflog" => matches!(rest, [] | ["show", ..]) || rest.first().is_some_and(is_option),
         command => READS.contains(&command),
     }

@@ -178,7 +178,9 @@ fn of_program(
             return Known::hidden();
         }
         match options_of(program, words, scene) {
-            OptionsOf::Unknown => Known::hidden(),
+            OptionsOf::Unknown => {
+                Known { extent: Extent::Hidden, ..switches::unknown(name, arguments, scene) }
+            }
             // What a program reads that reads what it is given is not known.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>

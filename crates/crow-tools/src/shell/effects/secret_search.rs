@@ -104,6 +104,74 @@ pub(super) fn add_secret(
     Some(())
 }
 
+/// Adds the first secret file that `git grep` would read. None if the folders are too large to say. Tracked files are not
+/// told from others: a file that is neither ignored nor in the index counts, and one that is both does not.
+pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Option<()> {
+    let takes_ignored = rest.contains(&"--no-exclude-standard");
+    let named = rest.iter().position(|word| *word == "--").and_then(|at| rest.get(at + 1..));
+    let is_plain = |word: &&str| !word.starts_with(':') && !word.contains(['*', '?', '[', '\\']);
+    let folders: Vec<PathBuf> = touches.iter().map(|touch| touch.path.clone()).collect();
+    let roots = match named {
+        Some(named) if !named.is_empty() && named.iter().all(is_plain) => {
+            let paths = named.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
+            paths.collect()
+        }
+        Some(_) | None => folders,
+    };
+    let mut entries = 0;
+    for root in roots {
+        let mut walk = whole_walk(&root);
+        walk.filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+        if !takes_ignored {
+            walk.git_ignore(true).git_exclude(true).parents(true).require_git(false);
+        }
+        for entry in walk.build() {
+            entries += 1;
+            if entries > MOST_ENTRIES {
+                return None;
+            }
+            let Ok(entry) = entry else { continue };
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            if is_file && holds_secret(entry.path()) {
+                let path = entry.into_path();
+                touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+                return Some(());
+            }
+        }
+    }
+    Some(())
+}
+
+/// Adds the settings of git where a command shows what may be a secret in them: a token in the address of a remote, a
+/// header.
+pub(super) fn add_settings_of_git(command: &str, rest: &[&str], touches: &mut Vec<Touch>) {
+    const SECRETS: [&str; 8] =
+        ["auth", "credential", "header", "password", "proxy", "secret", "token", "url"];
+    let mut operands = rest.iter().filter(|word| !word.starts_with('-'));
+    let is_harmless_key = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        word.contains('.') && !SECRETS.iter().any(|secret| word.contains(secret))
+    };
+    let lists = ["-l", "--list", "list", "--get-regexp", "--regexp"];
+    let is_harmless = match command {
+        "remote" => rest.is_empty(),
+        _ => !rest.iter().any(|word| lists.contains(word)) && operands.any(is_harmless_key),
+    };
+    if is_harmless {
+        return;
+    }
+    let own = touches.iter().map(|touch| touch.path.join(".git/config")).collect::<Vec<_>>();
+    let home = std::env::home_dir().unwrap_or_default();
+    let of_user = [home.join(".gitconfig"), home.join(".config/git/config")];
+    let is_local = command == "remote" || rest.contains(&"--local");
+    let of_user = of_user.into_iter().filter(|_| !is_local);
+    for path in own.into_iter().chain(of_user).filter(|path| path.is_absolute()) {
+        if content(&path).is_some_and(|settings| holds_token(&settings)) {
+            touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+        }
+    }
+}
+
 /// All files, as grep and diff read them.
 fn whole_walk(root: &Path) -> WalkBuilder {
     let mut walk = WalkBuilder::new(root);
@@ -196,12 +264,17 @@ fn holds_secret(path: &Path) -> bool {
             content.contains("PRIVATE KEY")
         }
         Some(content) if path.file_name().is_some_and(|name| name == "config") => {
-            let holds = |mark: &str| content.to_ascii_lowercase().contains(mark);
-            content.lines().any(|line| line.contains("://") && line.contains('@'))
-                || ["extraheader", "password", "token"].into_iter().any(holds)
+            holds_token(&content)
         }
         Some(_) | None => true,
     }
+}
+
+/// Whether settings of git hold what looks like a secret.
+fn holds_token(settings: &str) -> bool {
+    let lower = settings.to_ascii_lowercase();
+    settings.lines().any(|line| line.contains("://") && line.contains('@'))
+        || ["extraheader", "password", "token"].iter().any(|mark| lower.contains(mark))
 }
 
 /// The text of a small file.

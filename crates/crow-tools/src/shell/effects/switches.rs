@@ -11,19 +11,23 @@ use super::{
 /// Programs of which all words after the options are names of others, or text.
 const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 
-/// What is known of any command: what its words name outside of the workspace.
+/// Programs that read all that lies below a folder that they are given.
+const CARRIERS: [&str; 8] = ["7z", "bsdtar", "gtar", "rsync", "scp", "source", "tar", "zip"];
+
+/// What is known of any command: the files that its words name.
 pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Known {
     if starts_another(name, arguments) || follows_out(name, arguments, scene) {
         return Known::hidden();
     }
+    let depth = if CARRIERS.contains(&name) { Depth::Below } else { Depth::Itself };
     let mut touches: Vec<Touch> = Vec::new();
     for text in arguments.iter().filter_map(Argument::as_known) {
         for part in parts_of(text) {
-            let named = scene.touch(part, Access::Read, Depth::Itself, Follow::Yes);
+            let named = scene.touch(part, Access::Read, depth, Follow::Yes);
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
-            // A name of the workspace may be a link.
             let is_meant = |touch: &Touch| {
-                !scene.workspace.contains(&touch.path) && (may_lead_out || touch.path.exists())
+                let is_outside = !scene.workspace.contains(&touch.path);
+                is_outside && may_lead_out || touch.path.exists()
             };
             let Some(named) = named else {
                 if may_lead_out {
@@ -38,7 +42,19 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
             }
         }
     }
+    if name == "git" && puts_back(arguments) {
+        let changed = touches.clone().into_iter();
+        touches.extend(changed.map(|touch| Touch { access: Access::Write, ..touch }));
+    }
     Known::changes(touches)
+}
+
+/// Whether a command of git changes the files of the work tree that it names.
+fn puts_back(arguments: &[Argument]) -> bool {
+    const COMMANDS: [&str; 8] =
+        ["apply", "checkout", "checkout-index", "clean", "mv", "restore", "rm", "stash"];
+    let mut words = arguments.iter().filter_map(Argument::as_known);
+    words.find(|word| !word.starts_with('-')).is_some_and(|word| COMMANDS.contains(&word))
 }
 
 /// Whether a program goes over links on its way, and one of them may lead out of the workspace.
@@ -84,8 +100,14 @@ fn sets_program(word: &str) -> bool {
     })
 }
 
-/// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter.
+/// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter, what stands
+/// behind `@` or behind the scheme of an address, and in a revision of git.
 fn parts_of(text: &str) -> impl Iterator<Item = &str> {
+    let (before, address) = text.split_once(':').unwrap_or((text, text));
+    let is_file = before.eq_ignore_ascii_case("file");
+    let of_file = is_file.then(|| address.strip_prefix("//").unwrap_or(address));
+    let in_revision = text.rsplit_once(':').map(|(_, path)| path);
+    let sent = text.rsplit_once('@').map(|(_, path)| path.split(';').next().unwrap_or(path));
     let value = text.split_once('=').map(|(_, value)| value);
     let attached = text.strip_prefix('-').and_then(|rest| {
         let at = rest.char_indices().nth(1).map(|(at, _)| at)?;
@@ -94,7 +116,8 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |part: &&str| {
         !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
     };
-    [Some(text), value, attached].into_iter().flatten().filter(is_path)
+    let of_address = [of_file, in_revision.filter(|_| !is_file), sent];
+    [Some(text), value, attached].into_iter().chain(of_address).flatten().filter(is_path)
 }
 
 /// Whether a piece is written as a path that leads out: an absolute one, or one that goes up.

@@ -169,6 +169,10 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
                 } else {
                     touches.extend(scene.touch(source, access, depth, follow)?);
                 }
+                if change == Change::Move {
+                    // What it holds can be read under the new name.
+                    touches.extend(scene.touch(source, Access::Read, depth, follow)?);
+                }
             }
             // A link in that place is taken away, or written through.
             let both = |name: &str| -> Option<Vec<Touch>> {
@@ -208,6 +212,9 @@ fn linked(
     let is_symbolic = given.has('s', "--symbolic");
     let access = if is_symbolic { Access::Read } else { Access::Write };
     touches.extend(scene.touch(source, access, Depth::Itself, Follow::Yes)?);
+    if !is_symbolic {
+        touches.extend(scene.touch(source, Access::Read, Depth::Itself, Follow::Yes)?);
+    }
     if is_symbolic && !source.starts_with('/') {
         let folder = match target.trim_end_matches('/').rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{source}"),

@@ -171,7 +171,22 @@ fn is_invisible(char: char) -> bool {
     )
 }
 
+/// Whether a character beyond Latin-1 stands where the scanner of the grammar expects the digits of `{1..3}`. It hands the
+/// character to C's `isdigit`, which looks it up in a table of 384 entries and reads behind its end.
+fn has_wide_range(text: &str) -> bool {
+    text.match_indices('{').any(|(at, brace)| {
+        let rest = text.get(at + brace.len()..).unwrap_or_default();
+        let is_digit = |char: char| char.is_ascii_digit();
+        let low = rest.trim_start_matches(is_digit);
+        let high = low.strip_prefix("..").map(|high| high.trim_start_matches(is_digit));
+        [Some(low), high].into_iter().flatten().any(|rest| rest.starts_with(|char| char > '\u{ff}'))
+    })
+}
+
 fn parse(text: &str) -> Result<Tree, Unclear> {
+    if has_wide_range(text) {
+        return Err("a brace before a character that is no ASCII".into());
+    }
     let tree = PARSER.with_borrow_mut(|slot| {
         if slot.is_none() {
             *slot = new_parser();

@@ -76,3 +76,20 @@ fn what_is_behind_a_command_is_read_too() {
         assert_eq!(shown(line), read, "{line}");
     }
 }
+
+/// The scanner of the grammar asks a table of 384 entries whether the character behind a brace is a digit.
+#[test]
+fn no_character_behind_a_brace_crashes_the_reader() {
+    let chars = (0x80..=u32::from(char::MAX)).step_by(61).filter_map(char::from_u32);
+    for char in chars {
+        for line in [
+            format!("echo {{{char}"),
+            format!("echo {{12{char}}}"),
+            format!("echo {{1..{char}}}"),
+            format!("echo {{1..2{char},a}}"),
+        ] {
+            assert!(!shown(&line).is_empty());
+        }
+    }
+    assert!(shown("echo 'é {ü}' ✓ {a,b}").contains("echo"), "other lines are read");
+}
