@@ -5,7 +5,7 @@ use tree_sitter::Node;
 
 use super::{
     builtins,
-    line::Unclear,
+    line::{Content, Unclear},
     parameter::{Nodes, Operator, parameter_expansion},
     variables::{Reach, reach},
     walk::{Place, Walk, children, is_number},
@@ -36,12 +36,17 @@ impl Walk<'_, '_> {
 
     /// Notes that a variable is set for what comes after.
     pub(super) fn set(&mut self, name: &str) -> Result<(), Unclear> {
-        self.set_to(name, None)
+        self.set_to(name, None, Content::Anything)
     }
 
     /// Notes that a variable is set, and to what.
-    fn set_to(&mut self, name: &str, values: Option<Vec<Word>>) -> Result<(), Unclear> {
-        self.reading.bind(name, values.filter(|_| reach(name) == Reach::Shell));
+    fn set_to(
+        &mut self,
+        name: &str,
+        values: Option<Vec<Word>>,
+        content: Content,
+    ) -> Result<(), Unclear> {
+        self.reading.bind(name, values.filter(|_| reach(name) == Reach::Shell), content);
         match reach(name) {
             Reach::Shell => {}
             Reach::Programs => self.reading.export(name),
@@ -75,7 +80,16 @@ impl Walk<'_, '_> {
             .take_while(|part| part.is_named() && part.kind() != "do_group")
             .map(|part| self.word(*part))
             .collect();
-        self.set_to(name, values.ok().filter(|values| !values.is_empty()))
+        let values = values.ok().filter(|values| !values.is_empty());
+        let are_numbers = |values: &Vec<Word>| {
+            values.iter().all(|value| value.as_literal().is_some_and(is_number))
+        };
+        let content = if values.as_ref().is_some_and(are_numbers) {
+            Content::Number
+        } else {
+            Content::Anything
+        };
+        self.set_to(name, values, content)
     }
 
     pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), Unclear> {
@@ -83,18 +97,19 @@ impl Walk<'_, '_> {
         let is_index = name.kind() == "subscript";
         let text = self.text_of(name);
         if node.parent().is_some_and(|parent| parent.kind() == "command") {
-            self.reading.bind(text, None);
+            self.reading.bind(text, None, Content::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
         let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
         self.one_line(node)?;
         let is_set = children(node).iter().any(|part| part.kind() == "=");
         let value = node.child_by_field_name("value").filter(|_| is_set && !is_index);
+        let is_result = value.is_some_and(|value| value.kind() == "arithmetic_expansion");
         let value = value.and_then(|value| self.word(value).ok());
-        self.set_to(
-            name,
-            value.filter(|value| value.as_literal().is_some()).map(|value| vec![value]),
-        )
+        let literal = value.filter(|value| value.as_literal().is_some());
+        let is_digits = literal.as_ref().and_then(Word::as_literal).is_some_and(is_number);
+        let content = if is_result || is_digits { Content::Number } else { Content::Anything };
+        self.set_to(name, literal.map(|value| vec![value]), content)
     }
 
     /// `export`, `local`, `unset` and the like.

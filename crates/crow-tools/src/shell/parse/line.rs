@@ -49,9 +49,11 @@ pub(super) fn read_command_line(text: &str) -> CommandLine {
 
 /// Reads a shell line, and what is to be known of it beside its commands. It always answers, and soon.
 pub(crate) fn read_with_notes(text: &str) -> (CommandLine, Notes) {
-    let mut reading =
-        Reading { commands: Vec::new(), nesting: 0, exported: Vec::new(), notes: Notes::default() };
+    let mut reading = Reading::default();
     let meaning = match reading.read(text) {
+        Ok(()) if !reading.has_only_numbers() => {
+            CommandMeaning::Unclear("arithmetic on more than numbers".to_owned())
+        }
         Ok(()) => {
             let (commands, notes) = reading.finish();
             let line = CommandMeaning::Commands(commands);
@@ -62,13 +64,25 @@ pub(crate) fn read_with_notes(text: &str) -> (CommandLine, Notes) {
     (CommandLine { text: text.to_owned(), folder: None, meaning }, Notes::default())
 }
 
+/// What a variable is set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Digits, or the result of arithmetic.
+    Number,
+    Anything,
+}
+
 /// What was found so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reading {
     commands: Vec<SimpleCommand>,
     nesting: usize,
     /// Variables that were set for the rest of the line, and that programs may see.
     exported: Vec<String>,
+    /// For each variable that is set, whether all its values are numbers.
+    numbers: HashMap<String, bool>,
+    /// The variables that arithmetic evaluates.
+    evaluated: Vec<String>,
     notes: Notes,
 }
 
@@ -142,9 +156,25 @@ impl Reading {
     }
 
     /// Notes what a variable stands for. What is set twice may be anything.
-    pub(super) fn bind(&mut self, name: &str, values: Option<Vec<Word>>) {
+    pub(super) fn bind(&mut self, name: &str, values: Option<Vec<Word>>, content: Content) {
+        // A command that is started inside has other variables of the same names.
+        let is_number = content == Content::Number && self.nesting == 1;
+        *self.numbers.entry(name.to_owned()).or_insert(true) &= is_number;
         let known = self.notes.variables.entry(name.to_owned());
         known.and_modify(|known| *known = None).or_insert(values);
+    }
+
+    /// Notes that arithmetic evaluates a variable.
+    pub(super) fn use_as_number(&mut self, name: &str) {
+        // The shell sets others by itself: PWD to the name of a folder.
+        let is_own = name.chars().all(|char| char.is_ascii_lowercase() || char == '_');
+        let name = if is_own && self.nesting == 1 { name } else { "" };
+        self.evaluated.push(name.to_owned());
+    }
+
+    /// Returns whether arithmetic evaluates nothing but numbers. What is set later counts, too: a loop may come back.
+    fn has_only_numbers(&self) -> bool {
+        self.evaluated.iter().all(|name| self.numbers.get(name) == Some(&true))
     }
 
     /// Notes a variable that stays set for other commands.

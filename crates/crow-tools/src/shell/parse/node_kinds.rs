@@ -51,9 +51,12 @@ pub(super) const WORDS: [&str; 12] = [
     "brace_expression",
 ];
 
-/// Kinds that may stand in arithmetic: a variable there is evaluated in its turn, and may run commands.
-pub(super) const ARITHMETIC: [&str; 6] = [
+/// Kinds that may stand in arithmetic. A variable there is evaluated in its turn, and may run commands, unless it holds a
+/// number.
+pub(super) const ARITHMETIC: [&str; 8] = [
     "number",
+    "variable_name",
+    "simple_expansion",
     "unary_expression",
     "binary_expression",
     "ternary_expression",

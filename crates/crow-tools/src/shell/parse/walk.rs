@@ -156,6 +156,9 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             return Err("arithmetic on more than numbers".into());
         }
         match kind {
+            "variable_name" if place == Place::Arithmetic => {
+                self.reading.use_as_number(self.text_of(node));
+            }
             "string" => return Ok(Place::String),
             "heredoc_body" => return Ok(Place::Document),
             "command_substitution" => {

@@ -4,7 +4,7 @@ use crow_core::tool::{SimpleCommand, Word};
 
 use super::{
     builtins::{git, printf, set, sets_variables, test, wait},
-    line::{Reading, Unclear},
+    line::{Content, Reading, Unclear},
     portable::needs_bash,
     shell_options::{ShellScript, shell_script, sourced},
     variables::{Reach, reach},
@@ -215,7 +215,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         "set" => set(&words),
         "read" | "mapfile" | "readarray" | "getopts" => {
             for name in words.iter().filter_map(Word::as_literal) {
-                reading.bind(name, None);
+                reading.bind(name, None, Content::Anything);
             }
             sets_variables(&words)
         }

@@ -93,3 +93,47 @@ fn no_character_behind_a_brace_crashes_the_reader() {
     }
     assert!(shown("echo 'é {ü}' ✓ {a,b}").contains("echo"), "other lines are read");
 }
+
+#[test]
+fn arithmetic_on_variables_that_hold_numbers_is_read() {
+    for line in [
+        "n=4; echo $((n * 2 + 1))",
+        "i=0; for j in 1 2; do echo $i; i=$((i + 1)); done",
+        "for n in 1 2 3; do echo $((n * n)) $(( $n + 1 )); done",
+        "a=1; b=$((a + 1)); echo $((a + b))",
+    ] {
+        assert!(!shown(line).starts_with("unclear"), "{line}: {}", shown(line));
+    }
+    for line in [
+        "echo $((n))",
+        "echo $((PWD))",
+        "PWD=4; bash -c 'echo $((PWD))'",
+        "n=4; bash -c 'echo $((n))'",
+        "bash -c 'n=4'; echo $((n))",
+        "n='a[$(id)]'; echo $((n))",
+        "n=4; n='a[$(id)]'; echo $((n))",
+        "for i in 1 2; do echo $((n)); n='a[$(id)]'; done",
+        "n=4; for n in 1 'a[$(id)]'; do echo $((n)); done",
+        "n=4; for n; do echo $((n)); done",
+        "n=4; read n; echo $((n))",
+        "n=4; while read n; do echo $((n)); done < list",
+        "n=4; printf -v n %s 'a[0]'; echo $((n))",
+        "n=4; mapfile n; echo $((n))",
+        "n=4; getopts x n; echo $((n))",
+        "n=4; select n in a; do echo $((n)); done",
+        "n=4; local n; echo $((n))",
+        "n=4; declare n=$x; echo $((n))",
+        "n=4; n+=x; echo $((n))",
+        "n=4; echo ${n:=x} $((n))",
+        "n=4; n=$x echo $((n))",
+        "n=(4 5); echo $((n))",
+        "n=4; export n=$x; echo $((n))",
+        "n=4; env n=$x bash -c 'echo $((n))'",
+        "n=4; coproc n { cat; }; echo $((n))",
+        "n=4; unset n; echo $((n))",
+        "n=4; eval n=x; echo $((n))",
+        "n=4; f() { n=$1; }; f 'a[$(id)]'; echo $((n))",
+    ] {
+        assert!(shown(line).starts_with("unclear"), "{line}: {}", shown(line));
+    }
+}
