@@ -177,7 +177,7 @@ const GRANTS: &[(&str, &str)] = &[
     ("python3 -m pytest", "PYTEST_ADDOPTS=-pevil python3 -m pytest"),
     ("python3 -m json.tool", "python3 -m json.tool notes.txt ../out/new"),
     ("python3 --version", "python3 -c 'open(\"pwned\", \"w\")' --version"),
-    ("node --check", "node --check notes.txt -r ./evil.js"),
+    ("node --check", "node --check -r ./evil.js notes.txt"),
     ("node --check", "node --check --import=./evil.js notes.txt"),
     ("go test", "go test -exec ./evil.sh ./..."),
     ("go test", "go test -toolexec=./evil.sh ./..."),

@@ -71,9 +71,13 @@ impl Scene {
             }
         });
         let mut outcomes = Outcomes::default();
-        for round in 0..rounds() {
+        // On a busy machine the link may be there for very many rounds.
+        for round in 0..100_000 {
             let (tool, input) = calls(round);
             self.call(tool, input, &mut outcomes).await;
+            if round >= rounds() && outcomes.succeeded > 0 {
+                break;
+            }
         }
         is_done.store(true, Ordering::Relaxed);
         exchange.join().unwrap();

@@ -623,7 +623,8 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
                 }
             }
         });
-        for round in 0..rounds() {
+        // On a busy machine the link may be there for very many rounds.
+        for round in 0..100_000 {
             let (run, _mounts) = project.guard.begin();
             // A command could not write outside: neither does this one.
             let opened = crow_fs::open_for_writing(&project.root.join(".vscode/config"));
@@ -631,6 +632,9 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
             let hook = crow_fs::create_file(&project.root.join(".git/hooks/pre-push"), 0o755);
             drop(hook.and_then(|mut file| write!(file, "evil")));
             repaired += project.guard.end(run).len();
+            if round >= rounds() && repaired > 0 {
+                break;
+            }
         }
         is_done.store(true, Ordering::Relaxed);
     });

@@ -1,6 +1,7 @@
 //! Snapshots and undo beside a sandboxed job that exchanges a folder of the project and a link to one outside.
 
 use std::{
+    cell::Cell,
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
@@ -72,18 +73,19 @@ fn no_snapshot_holds_what_a_folder_was_exchanged_for() {
     write(&out, "sub/file", "outside");
     symlink("outside", out.join("sub/own")).unwrap();
     let (file, own) = (project.root.join("d/sub/file"), project.root.join("d/sub/own"));
-    let mut held = 0;
-    let mut check = |snapshot| {
+    let held = Cell::new(0);
+    let check = |snapshot| {
         for path in [&file, &own] {
             let Some(entry) = project.store.entry(&snapshot, path).unwrap() else { continue };
             if let Ok(bytes) = project.store.read(&entry) {
                 assert_eq!(String::from_utf8_lossy(&bytes), "inside", "{}", path.display());
-                held += 1;
+                held.set(held.get() + 1);
             }
         }
     };
     let exchange = Exchange::start(&project.root);
-    for _ in 0..rounds() {
+    // On a busy machine the link may be there for very many rounds.
+    for _ in (0..100_000).take_while(|round| *round < rounds() || held.get() == 0) {
         // It looks changed to the next scan.
         fs::write(project.root.join("same"), "inside").unwrap();
         if let Ok(scan) = project.store.scan(&session("s")) {
@@ -99,7 +101,7 @@ fn no_snapshot_holds_what_a_folder_was_exchanged_for() {
         }
     }
     drop(exchange);
-    assert!(held > 0, "no snapshot held the files: the race shows nothing");
+    assert!(held.get() > 0, "no snapshot held the files: the race shows nothing");
 }
 
 #[test]
@@ -140,11 +142,14 @@ fn no_undo_changes_what_a_folder_was_exchanged_for() {
     let expected = tree(&out);
     let mut done = 0;
     let exchange = Exchange::start(&project.root);
-    for _ in 0..rounds() {
+    for round in 0..100_000 {
         for changes in [&changes, &reversed] {
             for undone in project.store.undo(changes).unwrap() {
                 done += usize::from(matches!(undone.result, Ok(PutBack::Done)));
             }
+        }
+        if round >= rounds() && done > 0 {
+            break;
         }
     }
     drop(exchange);

@@ -107,7 +107,14 @@ fn names(folder: &Path, pattern: &str, budget: &Budget) -> Option<Vec<String>> {
     let pattern = simple(pattern)?;
     budget.take()?;
     let Ok(entries) = fs::read_dir(folder) else { return Some(Vec::new()) };
-    let mut names = Vec::new();
+    // Bash before 5.2 and dash match the folder itself and the one above, too.
+    let dots = [".", ".."].map(str::to_owned).into_iter();
+    let mut names: Vec<String> = dots
+        .filter(|name| {
+            let letters: Vec<char> = name.chars().collect();
+            pattern.first() == Some(&'.') && is_match(&pattern, &letters)
+        })
+        .collect();
     for entry in entries.flatten() {
         budget.take()?;
         let name = entry.file_name().into_string().ok()?;
@@ -187,6 +194,7 @@ mod tests {
             ("*.rs", "a.rs b.rs"),
             ("*", "a.rs b.rs c.txt other sub"),
             (".h*", ".hidden"),
+            (".*", ". .. .hidden"),
             ("*/d.rs", "other/d.rs sub/d.rs"),
             ("sub/[de].rs", "sub/d.rs sub/e.rs"),
             ("./?.rs", "./a.rs ./b.rs"),

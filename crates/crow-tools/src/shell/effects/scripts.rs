@@ -107,9 +107,29 @@ fn awk_only_reads(program: &str) -> bool {
         && !writes(program)
 }
 
-/// A `>` may compare, but only where nothing is printed: `$3 > 5`.
+/// Whether a `>` may send output to a file. It compares where nothing is printed (`$3 > 5`), before a `print`, and in
+/// parentheses. A slash may begin a regex in which a quote is no quote, so that such programs are not looked into.
 fn writes(program: &str) -> bool {
-    program.contains('>') && program.contains("print")
+    let has_both = program.contains('>') && program.contains("print");
+    if !has_both || program.contains(['/', '\\']) {
+        return has_both;
+    }
+    let (mut depth, mut in_string, mut in_output) = (0_usize, false, false);
+    let mut rest = program;
+    while let Some(char) = rest.chars().next() {
+        match char {
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            ';' | '}' => (in_output, depth) = (false, 0),
+            '>' if in_output && depth == 0 => return true,
+            _ if rest.starts_with("print") => (in_output, depth) = (true, 0),
+            _ => {}
+        }
+        rest = rest.get(char.len_utf8()..).unwrap_or_default();
+    }
+    false
 }
 
 /// Whether a filter of jq takes in no other file and shows no variable.
@@ -162,7 +182,21 @@ mod tests {
             ("{print $1}", true),
             ("NR==1 || /x/ {print}", true),
             ("$3 > 5", true),
-            ("$3 > 5 {print}", false),
+            ("$3 > 5 {print}", true),
+            ("{ if ($1 >= 5) print }", true),
+            ("NR>1{s+=$2} END{print s}", true),
+            ("{ print ($1 > 5) }", true),
+            ("{ print \"a > b\" }", true),
+            ("{ print \"a\" > \"b\" }", false),
+            ("{ print($1) > \"out\" }", false),
+            ("{ printf(\"%s\", $1) >> \"out\" }", false),
+            ("$1 > 5 { print > $2 }", false),
+            ("/\"/ { print > \"out\" }", false),
+            ("{ x = \"\\\"\"; print > x }", false),
+            ("{ a[\"(\"]; print > \"out\" }", false),
+            ("{ print $1, (2) > \"out\" }", false),
+            ("{ print a[1] > \"out\" }", false),
+            ("{ print (1)(2) > \"out\" }", false),
             ("{print > \"out\"}", false),
             ("{print | \"sh\"}", false),
             ("BEGIN{system(\"id\")}", false),
