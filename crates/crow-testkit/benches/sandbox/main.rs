@@ -16,7 +16,7 @@ mod table;
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,6 +30,10 @@ use table::Row;
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 300;
+const SUBMODULES: usize = 20;
+/// As many as the program hides below a home, and how many of them most homes have.
+const HIDDEN_PLACES: usize = 330;
+const PRESENT_PLACES: usize = 40;
 const BWRAP: [&str; 12] = [
     "bwrap",
     "--unshare-all",
@@ -54,21 +58,53 @@ async fn main() {
     fs::write(project.join(".git/config"), "").unwrap();
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
     let plain_runner = ProcessRunner::new(BTreeMap::from([path]));
-    let config = SandboxConfig::new(base.join("private"));
-    let sandbox = Arc::new(Sandbox::new(config, "bench", vec![project.clone()]));
+    let empty = base.join("empty");
+    fs::create_dir(&empty).unwrap();
+    let nested = base.join("nested");
+    repository_with_submodules(&nested);
+    let hidden = hidden_places(&base.join("home"));
+    let held_in = |root: &Path, name: &str, hidden: &[PathBuf]| {
+        let mut config = SandboxConfig::new(base.join(name));
+        config.hidden.extend(hidden.iter().cloned());
+        Arc::new(Sandbox::new(config, name, vec![root.to_owned()]))
+    };
+    let sandbox = held_in(&project, "private", &hidden);
     let started = Instant::now();
     let containment = sandbox.containment().await;
     let first = started.elapsed();
     let held = plain_runner.clone().in_sandbox(sandbox);
+    let held_empty = plain_runner.clone().in_sandbox(held_in(&empty, "private-empty", &hidden));
+    let held_open = plain_runner.clone().in_sandbox(held_in(&empty, "private-open", &[]));
+    let held_nested = plain_runner.clone().in_sandbox(held_in(&nested, "private-nested", &hidden));
     // The program holds memory, as an agent at work does: a fork copies its tables.
     let ballast: Vec<u8> = (0..20 << 20).map(|byte: u32| byte.to_le_bytes()[0]).collect();
     let command = ["sh", "-c", "true"];
     let with_bwrap = [BWRAP.as_slice(), command.as_slice()].concat();
     let (mut plain, mut sandboxed, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut without_git, mut with_submodules, mut open) = (Vec::new(), Vec::new(), Vec::new());
     let has_bwrap = Path::new("/usr/bin/bwrap").exists();
+    if let Ok(only) = std::env::var("ONLY") {
+        let (runner, cwd) = match only.as_str() {
+            "open" => (&held_open, &empty),
+            "hidden" => (&held_empty, &empty),
+            "project" => (&held, &project),
+            "plain" => (&plain_runner, &project),
+            _ => (&held_nested, &nested),
+        };
+        let rounds = std::env::var("N").unwrap().parse().unwrap();
+        let started = Instant::now();
+        for _ in 0..rounds {
+            time(runner, &command, cwd).await;
+        }
+        println!("{:?}", started.elapsed() / rounds);
+        return;
+    }
     for _ in 0..ROUNDS {
         plain.push(time(&plain_runner, &command, &project).await);
         sandboxed.push(time(&held, &command, &project).await);
+        without_git.push(time(&held_empty, &command, &empty).await);
+        open.push(time(&held_open, &command, &empty).await);
+        with_submodules.push(time(&held_nested, &command, &nested).await);
         if has_bwrap {
             let started = Instant::now();
             let status = std::process::Command::new(with_bwrap[0]).args(&with_bwrap[1..]).status();
@@ -77,6 +113,9 @@ async fn main() {
         }
     }
     let (plain, sandboxed) = (median(&mut plain), median(&mut sandboxed));
+    let without_git = median(&mut without_git);
+    let resolved = median(&mut with_submodules).saturating_sub(without_git);
+    let hiding = without_git.saturating_sub(median(&mut open));
     let reference = if has_bwrap { ms(median(&mut others)) } else { "not installed".to_owned() };
     let rows = [
         Row {
@@ -93,6 +132,18 @@ async fn main() {
             reference: String::new(),
         },
         Row {
+            what: "of that, what git would read, in a repository with 20 submodules",
+            bound: "≤ 1 ms",
+            ours: ms(resolved),
+            reference: String::new(),
+        },
+        Row {
+            what: "of that, 330 hidden places, 40 of which are there",
+            bound: "",
+            ours: ms(hiding),
+            reference: String::new(),
+        },
+        Row {
             what: "setting it up, once a session",
             bound: "",
             ours: ms(first),
@@ -104,6 +155,48 @@ async fn main() {
         table::render("Crow", "reference", &rows),
         ballast.len() >> 20
     );
+}
+
+/// Makes the hidden places of a home, some of which are there.
+fn hidden_places(home: &Path) -> Vec<PathBuf> {
+    let places = (0..HIDDEN_PLACES).map(|number| home.join(format!(".config/program-{number}")));
+    let places: Vec<_> = places.collect();
+    for (number, place) in places.iter().take(PRESENT_PLACES).enumerate() {
+        if number % 2 == 0 {
+            fs::create_dir_all(place).unwrap();
+        } else {
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, "key").unwrap();
+        }
+    }
+    places
+}
+
+/// Makes a repository with submodules, as git makes them.
+fn repository_with_submodules(root: &Path) {
+    let source = root.with_extension("source");
+    fs::create_dir_all(&source).unwrap();
+    fs::create_dir_all(root).unwrap();
+    for folder in [&source, &root.to_owned()] {
+        git(folder, &["init", "-q"]);
+        git(folder, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    }
+    for number in 0..SUBMODULES {
+        let name = format!("modules/sub-{number}");
+        git(root, &["submodule", "--quiet", "add", source.to_str().unwrap(), &name]);
+    }
+    git(root, &["commit", "-q", "-m", "submodules"]);
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let settings = ["protocol.file.allow=always", "user.name=bench", "user.email=bench@localhost"];
+    let status = std::process::Command::new("git")
+        .args(settings.iter().flat_map(|setting| ["-c", setting]))
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .status();
+    assert!(status.unwrap().success(), "{arguments:?}");
 }
 
 async fn time(runner: &ProcessRunner, command: &[&str], cwd: &Path) -> Duration {

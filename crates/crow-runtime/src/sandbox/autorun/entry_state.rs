@@ -175,7 +175,7 @@ impl StateReader {
 }
 
 /// Returns whether a change that happens from now on is sure to bear a later time than this one.
-pub(super) fn is_settled((seconds, nanos): (i64, i64)) -> bool {
+pub(in crate::sandbox) fn is_settled((seconds, nanos): (i64, i64)) -> bool {
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else {
         return false;
     };

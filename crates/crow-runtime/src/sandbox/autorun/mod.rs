@@ -11,6 +11,8 @@ mod judgement;
 mod quarantine;
 mod repair;
 
+#[cfg(target_os = "linux")]
+pub(super) use self::entry_state::is_settled;
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts},
     inventory::InventoryScope,

@@ -125,7 +125,7 @@ impl Confinement {
             writable.extend(sealed.outside.iter().cloned());
         }
         // Where nothing can be laid over it, what is hidden gets no rule.
-        let unreadable = if keeper.is_some() { &[][..] } else { &ground.config.hidden };
+        let unreadable = if keeper.is_some() { &[][..] } else { ground.hidden.paths() };
         let files = Files::open(unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
@@ -135,7 +135,7 @@ impl Confinement {
         let mut supervisor = None;
         let way = match keeper {
             None => {
-                let fixed = [ground.config.hidden.as_slice(), &sealed.read_only].concat();
+                let fixed = [ground.hidden.paths(), &sealed.read_only].concat();
                 let started = match supervision {
                     Supervision::None => None,
                     Supervision::Needed => {
@@ -155,7 +155,7 @@ impl Confinement {
                     private,
                     writable: &writable,
                     readable: &readable,
-                    hidden: &ground.config.hidden,
+                    hidden: &ground.hidden,
                     sockets: &ground.sockets,
                     sealed,
                 };

@@ -16,6 +16,7 @@ use super::{
     child,
     confinement::Confinement,
     filter::{AttributeChanges, Filter, Sockets},
+    hidden_places::HiddenPlaces,
     keeper::Keeper,
     namespaces::{self, Wanted},
     places::PrivateFolders,
@@ -30,6 +31,7 @@ pub(in crate::sandbox) struct Ground {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) private: PrivateFolders,
+    pub(super) hidden: HiddenPlaces,
     pub(super) sockets: SocketFinder,
     pub(super) level: Level,
     /// Listens in the commands' network for what they want from outside.
@@ -89,7 +91,7 @@ pub(super) enum Supervision {
 impl Ground {
     /// Lays it. Blocks for some milliseconds.
     pub(in crate::sandbox) fn lay(
-        config: SandboxConfig,
+        mut config: SandboxConfig,
         roots: Vec<PathBuf>,
         private: &Path,
     ) -> io::Result<Self> {
@@ -98,6 +100,7 @@ impl Ground {
         let mut ground = Self {
             level: Level::Open { reason: String::new() },
             listener: None,
+            hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
             sockets: SocketFinder::default(),
             config,
             roots,

@@ -8,6 +8,7 @@ mod confinement;
 mod files;
 mod filter;
 mod ground;
+mod hidden_places;
 mod init;
 mod instructions;
 mod keeper;

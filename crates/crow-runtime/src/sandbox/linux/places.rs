@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     super::autorun::SealedMounts,
+    hidden_places::{HiddenPlace, HiddenPlaces},
     sockets::SocketFinder,
     steps::{HELD, Step},
 };
@@ -98,7 +99,7 @@ pub(super) struct Wanted<'a> {
     /// The same for what may only be read.
     pub readable: &'a [PathBuf],
     /// What cannot be seen.
-    pub hidden: &'a [PathBuf],
+    pub hidden: &'a HiddenPlaces,
     /// Finds what others listen at.
     pub sockets: &'a SocketFinder,
     /// What is kept from changing inside of what may be changed.
@@ -133,18 +134,15 @@ impl Places {
         layers.insert(SHARED_MEMORY.into(), Layer::Folder(wanted.private.shared_memory()));
         let covers = wanted.private.covers();
         layers.insert(RUN.into(), Layer::Folder(covers.join("run")));
-        // Of hundreds of places most are not there.
-        let hidden = wanted.hidden.iter().enumerate();
-        for (number, path) in hidden.filter(|(_, path)| fs::symlink_metadata(path).is_ok()) {
-            let Ok(path) = path.canonicalize() else { continue };
-            let layer = if path.is_dir() {
+        layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
+        for HiddenPlace { number, path, is_directory } in wanted.hidden.present() {
+            let layer = if is_directory {
                 Layer::Folder(covers.join(number.to_string()))
             } else {
                 Layer::Nothing
             };
             layers.insert(path, layer);
         }
-        layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
         let mut held = Vec::new();
         let writable = wanted.writable.iter().cloned().map(|path| (path, false));
         let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
