@@ -1,11 +1,12 @@
 //! What a command sees where: the mounts that are laid over the system's own.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::{CString, OsStr},
     fs, io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use super::{
@@ -56,15 +57,17 @@ pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
 }
 
 /// The folders of a session's commands.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct PrivateFolders {
     base: PathBuf,
+    /// What was made in them for mounts to be put onto.
+    mount_points: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl PrivateFolders {
     /// Makes them below `base`.
     pub(super) fn make(base: &Path) -> io::Result<Self> {
-        let folders = Self { base: base.to_owned() };
+        let folders = Self { base: base.to_owned(), mount_points: Mutex::default() };
         for folder in [folders.temp(), folders.shared_memory(), folders.covers(), folders.held()] {
             fs::create_dir_all(folder)?;
         }
@@ -87,6 +90,27 @@ impl PrivateFolders {
 
     fn covers(&self) -> PathBuf {
         self.base.join("covers")
+    }
+
+    /// Makes something for a mount to be put onto, unless that was done before: a folder, or an empty file.
+    fn make_mount_point(&self, point: &Path, is_directory: bool) -> io::Result<()> {
+        let mut made = self.mount_points.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.contains(point) {
+            return Ok(());
+        }
+        if is_directory {
+            fs::create_dir_all(point)?;
+        } else {
+            if let Some(parent) = point.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::OpenOptions::new().create(true).append(true).open(point)?;
+        }
+        // Commands can remove what is in their temporary folder.
+        if point.starts_with(self.covers()) {
+            made.insert(point.to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -147,8 +171,11 @@ impl Places {
         let writable = wanted.writable.iter().cloned().map(|path| (path, false));
         let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
         let kept = writable.chain(readable.map(|path| (path, true)));
+        let mut resolved: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         for (path, is_read_only) in kept {
-            let Ok(path) = path.canonicalize() else { continue };
+            // Most are named twice.
+            let real = resolved.entry(path).or_insert_with_key(|path| path.canonicalize().ok());
+            let Some(path) = real.clone() else { continue };
             let is_needed = !is_read_only || nearest(&layers, &path).is_some();
             if is_needed && !layers.contains_key(&path) {
                 layers.insert(path.clone(), Layer::Truth(held.len()));
@@ -161,7 +188,7 @@ impl Places {
                 layers.insert(path, Layer::Nothing);
             }
         }
-        let puts = puts(&layers, &mut held)?;
+        let puts = puts(&layers, &mut held, wanted.private)?;
         // All are held before anything is laid over where they are.
         let mut steps = holds(&held)?;
         steps.push(Step::SealAll);
@@ -189,12 +216,15 @@ impl Places {
 fn puts(
     layers: &BTreeMap<PathBuf, Layer>,
     held: &mut Vec<(PathBuf, bool)>,
+    private: &PrivateFolders,
 ) -> io::Result<Vec<Step<CString>>> {
     let mut puts = Vec::new();
     // Sorted by path: what is above comes first.
     for (path, layer) in layers {
         if let Some((above, Layer::Folder(folder))) = nearest(layers, path) {
-            make_mount_point(path, above, folder)?;
+            if let Ok(below) = path.strip_prefix(above) {
+                private.make_mount_point(&folder.join(below), path.is_dir())?;
+            }
         }
         let slot = match layer {
             Layer::Nothing => {
@@ -206,7 +236,7 @@ fn puts(
             }
             Layer::Truth(slot) => *slot,
             Layer::Folder(folder) => {
-                fs::create_dir_all(folder)?;
+                private.make_mount_point(folder, true)?;
                 held.push((folder.clone(), false));
                 held.len() - 1
             }
@@ -233,19 +263,6 @@ fn nearest<'a>(layers: &'a BTreeMap<PathBuf, Layer>, path: &Path) -> Option<(&'a
     path.ancestors().skip(1).find_map(|above| {
         layers.get_key_value(above).map(|(above, layer)| (above.as_path(), layer))
     })
-}
-
-/// Makes something in a folder that covers another one, for something to be put onto.
-fn make_mount_point(path: &Path, above: &Path, folder: &Path) -> io::Result<()> {
-    let Ok(below) = path.strip_prefix(above) else { return Ok(()) };
-    let point = folder.join(below);
-    if path.is_dir() {
-        return fs::create_dir_all(point);
-    }
-    if let Some(parent) = point.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::OpenOptions::new().create(true).append(true).open(point).map(drop)
 }
 
 pub(super) fn text(text: &OsStr) -> io::Result<CString> {
