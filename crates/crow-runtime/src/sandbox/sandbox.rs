@@ -144,6 +144,19 @@ impl Sandbox {
         }
     }
 
+    /// Lets the user's word be carried out, and takes what is at the paths that `changed` names then as it should be. Blocks
+    /// until it is done.
+    pub(crate) fn while_user_changes<T>(
+        &self,
+        change: impl FnOnce() -> T,
+        changed: impl FnOnce(&T) -> Vec<PathBuf>,
+    ) -> T {
+        match self.laid.get() {
+            Some(Ok(laid)) => laid.guard.while_user_changes(change, changed),
+            Some(Err(_)) | None => change(),
+        }
+    }
+
     /// Makes ready what confines one command.
     pub(crate) async fn confine(
         &self,

@@ -16,14 +16,14 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use crow_core::{capability::PutAside, workspace::PROTECTED};
 use crow_fs::FileIdentity;
 
 use super::{
-    entry_state::{EntryState, StateReader},
+    entry_state::{EntryState, StateReader, is_absence},
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
     journal::GuardJournal,
     judgement::Blame,
@@ -164,9 +164,13 @@ impl AutorunGuard {
         (GuardedRun(number), mounts)
     }
 
-    /// Looks while a command runs. Blocks while it looks.
+    /// Looks while a command runs, unless somebody else does right now. Blocks while it looks.
     pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
-        let mut state = self.state();
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Vec::new(),
+        };
         if state.running.is_empty() {
             return Vec::new();
         }
@@ -191,11 +195,40 @@ impl AutorunGuard {
 
     /// Takes what is at these paths by now as it should be: a tool made it with permission. Blocks while it looks.
     pub(in crate::sandbox) fn adopt(&self, paths: &[PathBuf]) {
+        self.adopt_in(&mut self.state(), paths);
+    }
+
+    /// Lets the user's word be carried out while nobody looks, and takes what is at the paths that `changed` names then as it
+    /// should be. Blocks until it is done.
+    pub(in crate::sandbox) fn while_user_changes<T>(
+        &self,
+        change: impl FnOnce() -> T,
+        changed: impl FnOnce(&T) -> Vec<PathBuf>,
+    ) -> T {
         let mut state = self.state();
+        if !state.running.is_empty() {
+            // What commands did until now is not taken over.
+            let found = self.repair(&mut state);
+            state.pending.extend(found);
+        }
+        let done = change();
+        let mut paths = changed(&done);
+        let is_gone =
+            |path: &&Path| matches!(crow_fs::metadata(path), Err(error) if is_absence(&error));
+        let mut gone: Vec<PathBuf> = paths
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1).take_while(is_gone).map(Path::to_owned))
+            .collect();
+        paths.append(&mut gone);
+        self.adopt_in(&mut state, &paths);
+        done
+    }
+
+    fn adopt_in(&self, state: &mut GuardState, paths: &[PathBuf]) {
         if state.running.is_empty() {
             return;
         }
-        let now = self.collect(&mut state);
+        let now = self.collect(state);
         let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
         // What git's settings lead to since then belongs to what was permitted.
         let leads_on = now.entries.iter().any(|(path, entry)| {
@@ -214,7 +247,7 @@ impl AutorunGuard {
             })
             .map(|(path, entry)| (path.clone(), entry.clone()))
             .collect();
-        let GuardState { baseline, journal, .. } = &mut *state;
+        let GuardState { baseline, journal, .. } = state;
         baseline.entries.retain(|path, _| !is_adopted(path));
         baseline.entries.extend(adopted);
         if let Some(journal) = journal {
