@@ -132,6 +132,7 @@ async fn what_a_job_printed_reads_like_any_output() {
                     path: "/x/.envrc".into(),
                     kept: None,
                     original: Original::Absent,
+                    during: Vec::new(),
                 }],
                 ..output(ended(ProcessEnd::Exited(0)), "")
             },

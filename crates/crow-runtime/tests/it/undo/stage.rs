@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use crow_core::{
     capability::{
         Answerer, JobInfo, OutputLimits, PermissionAnswer, PermissionRequest, ProcessEnd,
-        ProcessSpec,
+        ProcessSpec, QuestionAnswer, QuestionRequest,
     },
     event::{AgentEvent, AgentState, Envelope},
     ids::ReplyId,
@@ -49,6 +49,21 @@ struct Permits;
 impl Answerer for Permits {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::AllowOnce
+    }
+}
+
+/// Permits everything, and leaves questions to whoever holds a handle.
+#[derive(Debug)]
+pub(super) struct Waits;
+
+#[async_trait]
+impl Answerer for Waits {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        PermissionAnswer::AllowOnce
+    }
+
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        std::future::pending().await
     }
 }
 
@@ -254,18 +269,24 @@ impl Stage {
 
     /// Makes one whose agent works in these folders as well.
     pub(super) fn with(limits: SnapshotLimits, further: &[&Path]) -> Self {
-        Self::with_sandbox(limits, further, |_| None)
+        Self::with_sandbox(limits, further, Arc::new(Permits), |_| None)
     }
 
     /// Makes one whose commands run in a sandbox.
     pub(super) fn in_sandbox() -> Self {
+        Self::in_sandbox_with(Arc::new(Permits))
+    }
+
+    /// The same with somebody who answers.
+    pub(super) fn in_sandbox_with(answerer: Arc<dyn Answerer>) -> Self {
         let sandbox = |data: &Path| Some(SandboxConfig::new(data.join("sandbox")));
-        Self::with_sandbox(SnapshotLimits::default(), &[], sandbox)
+        Self::with_sandbox(SnapshotLimits::default(), &[], answerer, sandbox)
     }
 
     fn with_sandbox(
         limits: SnapshotLimits,
         further: &[&Path],
+        answerer: Arc<dyn Answerer>,
         sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>,
     ) -> Self {
         // Nothing of the disk of this machine should decide what is captured.
@@ -279,7 +300,7 @@ impl Stage {
             snapshots: Some(Arc::new(snapshots)),
             child_env: BTreeMap::from([("PATH".to_owned(), path)]).into(),
             sandbox: sandbox(data.path()),
-            answerer: Arc::new(Permits),
+            answerer,
             ..RuntimeConfig::default()
         };
         let runtime = config.clone();
