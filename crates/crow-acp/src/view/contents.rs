@@ -117,11 +117,12 @@ impl Contents for StoredContents {
         if beneath.as_os_str().is_empty() {
             return Text::Binary;
         }
-        self.beneath(root, beneath).unwrap_or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Text::Absent,
-            io::ErrorKind::FileTooLarge => Text::TooLarge,
-            _ => Text::Unknown,
-        })
+        match self.beneath(root, beneath) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Text::Absent,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Text::TooLarge,
+            Err(_) => Text::Unknown,
+        }
     }
 }
 

@@ -159,7 +159,7 @@ async fn what_the_user_saved_while_a_command_ran_is_asked_about_and_put_back() {
 #[tokio::test]
 async fn without_a_terminal_what_the_user_saved_meanwhile_stays_aside_and_is_told() {
     let (server, place) = with_replies([waits(), says("Done.")]).await;
-    let args = ["run", "go", "-m", MODEL, "-o", "jsonl", "--permissions", "full-auto"];
+    let args = ["run", "go", "-m", MODEL, "-o", "json", "--permissions", "full-auto"];
     let child = place.start(&args);
     save_meanwhile(&place).await;
     let ran = crate::program::finish(child).await;

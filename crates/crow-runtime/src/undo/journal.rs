@@ -313,13 +313,13 @@ impl UndoJournal {
             Ok((done, changes))
         };
         let all = request.reversals.iter().map(|reversal| &reversal.change);
-        let changed = |result: &Result<(Done, Vec<Change>), UndoError>| match result {
+        let paths = |result: &Result<(Done, Vec<Change>), UndoError>| match result {
             Ok((_, changes)) => changes.iter().map(|change| change.path.clone()).collect(),
             Err(_) => all.map(|change| change.path.clone()).collect(),
         };
         let sandbox = self.agent.as_ref().and_then(|(handle, _)| handle.sandbox());
         let (done, changes) = match sandbox {
-            Some(sandbox) => sandbox.while_user_changes(carry_out, changed),
+            Some(sandbox) => sandbox.while_user_changes(carry_out, paths),
             None => carry_out(),
         }?;
         self.watch.touch(changes);

@@ -76,10 +76,7 @@ fn told_of(aside: &PutAside, ctx: &ToolContext) -> String {
     let mut path = shown(path, ctx);
     if during.len() > 1 {
         let lines: Vec<String> = during.iter().map(|line| format!("`{line}`")).collect();
-        path.push_str(&format!(
-            " appeared or was changed while these ran: {}. It",
-            lines.join(", ")
-        ));
+        path = format!("{path} appeared or was changed while these ran: {}. It", lines.join(", "));
     }
     match (original, kept) {
         (Original::Absent, Some(kept)) => format!(

@@ -31,7 +31,7 @@ use super::{
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
     journal::GuardJournal,
     judgement::Blame,
-    quarantine::Quarantine,
+    quarantine::{Quarantine, bring_back},
     repair::repair,
 };
 
@@ -315,7 +315,7 @@ impl AutorunGuard {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
         };
-        self.quarantine.bring_back(kept, path, mode)?;
+        bring_back(kept, path, mode)?;
         self.adopt_in(&mut state, std::slice::from_ref(&aside.path));
         Ok(())
     }
@@ -333,7 +333,9 @@ impl AutorunGuard {
         let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
         let during: Vec<String> =
             state.running.values().map(|command| command.line.clone()).collect();
-        found.iter_mut().for_each(|found| found.during.clone_from(&during));
+        for found in &mut found {
+            found.during.clone_from(&during);
+        }
         for command in state.running.values_mut() {
             let room = UNTOLD.saturating_sub(command.found.len());
             command.found.extend(found.iter().take(room).cloned());

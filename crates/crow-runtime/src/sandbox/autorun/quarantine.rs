@@ -52,13 +52,6 @@ impl Quarantine {
         kept.parent() == Some(&self.folder)
     }
 
-    /// Brings back what was moved out of the way. What is at the path takes its place, if `mode` says so.
-    pub(super) fn bring_back(&self, kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
-        let (folder, held) = Directory::open_parent(kept)?;
-        let (directory, name) = Directory::open_parent(path)?;
-        folder.rename(&held, &directory, &name, mode)
-    }
-
     fn replace(&self, path: &Path, before: &EntryState) -> (Option<PathBuf>, io::Result<()>) {
         let (directory, name) = match Directory::open_parent(path) {
             Ok(parent) => parent,
@@ -94,6 +87,13 @@ impl Quarantine {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Brings back what was moved out of the way. What is at the path takes its place, if `mode` says so.
+pub(super) fn bring_back(kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
+    let (folder, held) = Directory::open_parent(kept)?;
+    let (directory, name) = Directory::open_parent(path)?;
+    folder.rename(&held, &directory, &name, mode)
 }
 
 fn rename_to_free_name(
