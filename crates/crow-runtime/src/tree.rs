@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
 use crow_core::{
-    capability::{PermissionRequest, QuestionRequest},
+    capability::{PermissionRequest, PutAside, QuestionRequest},
     ids::SessionId,
     model::ModelRef,
     permission::PermissionPolicy,
@@ -33,6 +33,8 @@ pub(crate) struct Tree {
     pub(crate) has_recovered: AtomicBool,
     /// Where its agents take tools from beside their own.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
+    /// What was moved aside, and the user was not asked about.
+    unasked: Mutex<Vec<PutAside>>,
     policy: RwLock<PermissionPolicy>,
     spent: Mutex<Spent>,
     /// The sessions of all its agents, those of earlier processes included.
@@ -84,11 +86,27 @@ impl Tree {
             told_of_sandbox: AtomicBool::new(false),
             has_recovered: AtomicBool::new(false),
             tool_source: OnceLock::new(),
+            unasked: Mutex::default(),
             policy: RwLock::new(policy),
             spent: Mutex::new(spent),
             sessions: Mutex::default(),
             seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),
         }
+    }
+
+    /// Keeps what was moved aside until the user can be asked about it.
+    pub(crate) fn ask_later(&self, moved: PutAside) {
+        let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
+        // The last one that was moved from a path is what the user would want back.
+        unasked.retain(|known| known.path != moved.path);
+        unasked.push(moved);
+    }
+
+    /// Takes the first of what the user was not asked about.
+    pub(crate) fn take_unasked(&self, most: usize) -> Vec<PutAside> {
+        let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = unasked.len().min(most);
+        unasked.drain(..count).collect()
     }
 
     /// Returns the sessions that may hold durable events with a number above `seq`.

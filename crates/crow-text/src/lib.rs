@@ -4,6 +4,7 @@
 //! like others. There is one table of them, and one set of functions, for the terminal and for editors alike. Everything
 //! here is pure: text in, text out.
 
+mod confusable;
 mod exact;
 mod lookalike;
 mod neutral;

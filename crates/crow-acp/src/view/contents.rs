@@ -1,8 +1,9 @@
 //! What was in files before and after calls.
 
-use std::{fmt, fs::File, io::Read as _, path::Path, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
 
-use crow_core::{ids::SnapshotId, redact::Redactor};
+use crow_core::{ids::SnapshotId, redact::Redactor, workspace::Workspace};
+use crow_fs::Directory;
 use crow_runtime::{AgentHandle, Content, Entry, SnapshotStore};
 
 /// The largest file of which a difference is shown, in bytes.
@@ -28,7 +29,7 @@ pub(crate) trait Contents: Send + Sync + fmt::Debug {
     /// Returns what was at an absolute path in a snapshot.
     fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text;
 
-    /// Returns what is at an absolute path now.
+    /// Returns what is at an absolute path of the workspace now.
     fn now(&self, path: &Path) -> Text;
 }
 
@@ -48,17 +49,23 @@ impl Contents for NoContents {
     }
 }
 
-/// Contents out of the snapshots of a project, and from the disk.
+/// Contents out of the snapshots of a project, and from its folders on the disk.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredContents {
     store: Option<Arc<SnapshotStore>>,
+    workspace: Workspace,
     redactor: Redactor,
 }
 
 impl StoredContents {
-    /// Reads from a store; without one, only from the disk. The redactor takes secrets out of what is read.
-    pub(crate) fn new(store: Option<Arc<SnapshotStore>>, redactor: Redactor) -> Self {
-        Self { store, redactor }
+    /// Reads from a store; without one, only from the folders of the workspace. The redactor takes secrets out of what is
+    /// read.
+    pub(crate) fn new(
+        store: Option<Arc<SnapshotStore>>,
+        workspace: Workspace,
+        redactor: Redactor,
+    ) -> Self {
+        Self { store, workspace, redactor }
     }
 
     /// Reads what the snapshots of an agent's project say. Blocks.
@@ -67,7 +74,7 @@ impl StoredContents {
             tracing::warn!(%error, "differences are shown without the snapshots");
             None
         });
-        Self::new(store, handle.redactor().clone())
+        Self::new(store, handle.metadata().crow().workspace(), handle.redactor().clone())
     }
 }
 
@@ -103,20 +110,31 @@ impl Contents for StoredContents {
     }
 
     fn now(&self, path: &Path) -> Text {
-        let metadata = match path.symlink_metadata() {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Text::Absent,
-            Err(_) => return Text::Unknown,
-        };
-        if !metadata.is_file() {
+        let mut roots = self.workspace.roots().iter();
+        let beneath = roots.find_map(|root| Some((root, path.strip_prefix(root).ok()?)));
+        // What lies elsewhere is not read for a picture: differences show what their hunks say.
+        let Some((root, beneath)) = beneath else { return Text::Unknown };
+        if beneath.as_os_str().is_empty() {
             return Text::Binary;
         }
-        let Ok(file) = File::open(path) else { return Text::Unknown };
-        let mut bytes = Vec::new();
-        match file.take(LARGEST as u64 + 1).read_to_end(&mut bytes) {
-            Ok(_) => self.text(bytes),
+        match self.beneath(root, beneath) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Text::Absent,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Text::TooLarge,
             Err(_) => Text::Unknown,
         }
+    }
+}
+
+impl StoredContents {
+    /// Reads what is at a path beneath a root. No link is followed, and nothing but a regular file is opened to its end.
+    fn beneath(&self, root: &Path, path: &Path) -> io::Result<Text> {
+        let (directory, name) = Directory::open(root)?.open_parent_beneath(path)?;
+        if !directory.metadata(&name)?.is_file() {
+            return Ok(Text::Binary);
+        }
+        let bytes = crow_fs::read_file(directory.open_file(&name)?, LARGEST as u64)?;
+        Ok(self.text(bytes))
     }
 }
 
@@ -156,7 +174,9 @@ mod tests {
         }
 
         fn contents(&self) -> StoredContents {
-            StoredContents::new(Some(Arc::clone(&self.store)), Redactor::new([SECRET.to_owned()]))
+            let store = Some(Arc::clone(&self.store));
+            let workspace = Workspace::new(&self.root);
+            StoredContents::new(store, workspace, Redactor::new([SECRET.to_owned()]))
         }
     }
 
@@ -216,12 +236,50 @@ mod tests {
         let path = project.write("a", "a");
         let nothing = SnapshotId::new("nothing");
         assert_eq!(project.contents().in_snapshot(&nothing, &path), Text::Unknown);
-        assert_eq!(
-            StoredContents::new(None, Redactor::default()).in_snapshot(&nothing, &path),
-            Text::Unknown
-        );
+        let without = StoredContents { store: None, ..project.contents() };
+        assert_eq!(without.in_snapshot(&nothing, &path), Text::Unknown);
         let outside = Path::new("/nowhere/at/all");
         let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
         assert_eq!(project.contents().in_snapshot(&snapshot, outside), Text::Unknown);
+    }
+
+    #[test]
+    fn no_link_leads_what_is_read_out_of_the_project() {
+        let project = Project::new();
+        let outside = project.root.with_file_name("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("key"), "private").unwrap();
+        std::os::unix::fs::symlink(&outside, project.root.join("folder")).unwrap();
+        std::os::unix::fs::symlink(outside.join("key"), project.root.join("link")).unwrap();
+        let contents = project.contents();
+        for (path, expected) in [
+            (project.root.join("folder/key"), Text::Unknown),
+            (project.root.join("link"), Text::Binary),
+            (project.root.join("../outside/key"), Text::Unknown),
+            (outside.join("key"), Text::Unknown),
+            (outside.join("nothing"), Text::Unknown),
+        ] {
+            assert_eq!(contents.now(&path), expected, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_further_root_is_read() {
+        let project = Project::new();
+        let further = project.root.with_file_name("further");
+        std::fs::create_dir(&further).unwrap();
+        std::fs::write(further.join("a"), "text").unwrap();
+        let workspace = Workspace::new(&project.root).with_root(&further);
+        let contents = StoredContents { workspace, ..project.contents() };
+        assert_eq!(contents.now(&further.join("a")), Text::Known("text".into()));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+        let project = Project::new();
+        let pipe = project.root.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        assert_eq!(project.contents().now(&pipe), Text::Binary);
     }
 }

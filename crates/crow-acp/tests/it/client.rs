@@ -13,7 +13,7 @@ use crow_core::{
     tool::{ToolRegistry, ToolSource},
 };
 use crow_mcp::{McpSettings, McpTools, Outside};
-use crow_runtime::{FileStore, HandleAnswerer, RuntimeConfig};
+use crow_runtime::{FileStore, HandleAnswerer, RuntimeConfig, SandboxConfig};
 use crow_testkit::{
     host::ScriptedHost,
     scripted::{Play, ScriptedModel},
@@ -43,6 +43,18 @@ pub(crate) struct Product {
 
 impl Product {
     pub(crate) fn new(plays: impl IntoIterator<Item = Play>) -> Self {
+        Self::with(plays, |_| None)
+    }
+
+    /// Makes one whose commands run in a sandbox.
+    pub(crate) fn in_sandbox(plays: impl IntoIterator<Item = Play>) -> Self {
+        Self::with(plays, |folder| Some(SandboxConfig::new(folder.join("sandbox"))))
+    }
+
+    fn with(
+        plays: impl IntoIterator<Item = Play>,
+        sandbox: impl FnOnce(&std::path::Path) -> Option<SandboxConfig>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let model = ScriptedModel::new(plays);
         let mut tools = ToolRegistry::new();
@@ -50,6 +62,7 @@ impl Product {
         let config = RuntimeConfig {
             answerer: Arc::new(HandleAnswerer),
             store: Arc::new(FileStore::new(folder.path().join("sessions"))),
+            sandbox: sandbox(folder.path()),
             ..RuntimeConfig::default()
         };
         let host = ScriptedHost::new(model.clone(), tools, config).with_servers(servers);

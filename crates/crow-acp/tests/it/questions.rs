@@ -98,3 +98,37 @@ async fn a_client_that_dies_while_it_is_asked_changes_nothing_and_loses_no_sessi
     let loaded = client.request("session/load", params).await;
     assert!(loaded.get("error").is_none(), "{loaded}");
 }
+
+#[tokio::test]
+async fn what_the_user_saved_while_a_command_ran_is_put_back_after_a_yes() {
+    let line = "touch ready; while [ ! -e go ]; do sleep 0.02; done";
+    let run = call("1", "bash", json!({ "command": line }));
+    let product = Product::in_sandbox([reply([run]), reply([text("done")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let params = json!({ "sessionId": session, "configId": "permissions", "value": "full-auto" });
+    client.request("session/set_config_option", params).await;
+    let prompt = client.begin_prompt(&session, "run it").await;
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !product.cwd().join("ready").exists() {
+        assert!(std::time::Instant::now() < end, "the command does not run");
+        tokio::task::yield_now().await;
+    }
+    std::fs::write(product.cwd().join(".envrc"), "mine\n").unwrap();
+    std::fs::write(product.cwd().join("go"), "").unwrap();
+    let asked = client.asked("session/request_permission").await;
+    let title = asked["params"]["toolCall"]["title"].as_str().unwrap();
+    assert!(title.starts_with(".envrc appeared while `touch ready;"), "{title}");
+    let options = asked["params"]["options"].as_array().unwrap();
+    let names: Vec<_> = options.iter().map(|option| option["name"].as_str().unwrap()).collect();
+    let expected = [
+        "put back: you made it, and know what it starts",
+        "leave aside: a command made it, or you do not know",
+        "None of these",
+    ];
+    assert_eq!(names, expected);
+    let selected = json!({ "outcome": "selected", "optionId": options[0]["optionId"] });
+    client.respond(&asked["id"], json!({ "outcome": selected })).await;
+    assert_eq!(client.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert_eq!(std::fs::read_to_string(product.cwd().join(".envrc")).unwrap(), "mine\n");
+}

@@ -267,6 +267,9 @@ impl ProductHost {
             let roots = crow.workspace().roots().to_vec();
             let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
             session.add_rules(there.project.rules.clone());
+            if let Some(trusted) = &there.project.trusted {
+                session.protect_files(trusted.protected.clone());
+            }
             let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
             Ok::<_, HostError>((session, surroundings, tools))
         })

@@ -101,10 +101,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let model = request.model.as_ref().map(parse).transpose()?;
     let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
-    let mut sandbox = sandbox_config(&request.sandbox, environment)?;
-    if let Some(trusted) = &project.trusted {
-        sandbox.protected_files.clone_from(&trusted.protected);
-    }
+    let sandbox = sandbox_config(&request.sandbox, environment)?;
     let places = sandbox.places();
     let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {

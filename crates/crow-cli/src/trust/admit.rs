@@ -175,7 +175,7 @@ impl Project {
         let notice = (!faults.is_empty()).then(|| faults.join("\n"));
         let trusted = TrustedState::of(contents);
         // Files that servers are started from are asked about like others that start programs.
-        let asked = trusted.protected.iter().map(|path| {
+        let asked = contents.programs.named.iter().map(|path| {
             let id = format!("project:starts {}", path.display());
             PermissionRule::ask_for_path(Access::Write, path).with_id(id)
         });

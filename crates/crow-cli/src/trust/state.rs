@@ -11,7 +11,8 @@ use super::{contents::Contents, fingerprint::Fingerprint, project::servers};
 pub(crate) struct TrustedState {
     /// The root, from which its servers are started.
     pub(crate) root: PathBuf,
-    /// The files that its servers are started from, and links on the way to them.
+    /// The files that its servers are started from, links on the way to them, and code beside them: commands may not change
+    /// these.
     pub(crate) protected: Vec<PathBuf>,
     fingerprint: Fingerprint,
     /// The command lines of its servers.
@@ -49,7 +50,7 @@ impl TrustedState {
             };
         Self {
             root: contents.root().to_path_buf(),
-            protected: contents.programs.named.iter().cloned().collect(),
+            protected: contents.programs.held.iter().cloned().collect(),
             fingerprint: Fingerprint::of(contents),
             commands: servers(contents).values().filter_map(command).collect(),
         }

@@ -119,3 +119,53 @@ async fn a_session_killed_while_it_asked_goes_on_with_the_question_closed() {
     assert_eq!(ran.result()["text"], "Where were we?");
     assert!(told(server).await.contains("The call was interrupted"));
 }
+
+/// Says that it runs, and goes on until it is let through.
+const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done";
+
+fn waits() -> Step {
+    Reply::new().call("c1", "bash", &json!({ "command": WAITING })).into()
+}
+
+/// Saves a file that starts programs while the command runs.
+async fn save_meanwhile(place: &Place) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !place.project("ready").exists() {
+        assert!(std::time::Instant::now() < end, "the command does not run");
+        tokio::task::yield_now().await;
+    }
+    std::fs::write(place.project(".envrc"), "mine\n").unwrap();
+    std::fs::write(place.project("go"), "").unwrap();
+}
+
+#[tokio::test]
+async fn what_the_user_saved_while_a_command_ran_is_asked_about_and_put_back() {
+    let (server, place) = with_replies([waits(), says("Done.")]).await;
+    let args = ["-m", MODEL, "--permissions", "full-auto"];
+    let mut terminal = Terminal::start(&place, &args, 80, "xterm-256color");
+    terminal.prompts("").await.keys("run it\r");
+    save_meanwhile(&place).await;
+    terminal.shows("1  put back").await.shows("2  leave aside").await;
+    terminal.shows("1 to 2, or - for no answer:").await;
+    assert!(!place.project(".envrc").exists());
+    terminal.keys("1\r");
+    terminal.shows("you: put back").await.shows("Done.").await.prompts("").await;
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    assert_eq!(std::fs::read_to_string(place.project(".envrc")).unwrap(), "mine\n");
+    drop(server);
+}
+
+#[tokio::test]
+async fn without_a_terminal_what_the_user_saved_meanwhile_stays_aside_and_is_told() {
+    let (server, place) = with_replies([waits(), says("Done.")]).await;
+    let args = ["run", "go", "-m", MODEL, "-o", "json", "--permissions", "full-auto"];
+    let child = place.start(&args);
+    save_meanwhile(&place).await;
+    let ran = crate::program::finish(child).await;
+    ran.exited(0);
+    assert!(!ran.out.contains("question_asked"), "{}", ran.out);
+    assert!(ran.out.contains(".envrc appeared while `touch ready;"), "{}", ran.out);
+    assert!(!place.project(".envrc").exists());
+    drop(server);
+}

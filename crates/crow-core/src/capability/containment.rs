@@ -50,6 +50,8 @@ pub struct PutAside {
     pub kept: Option<PathBuf>,
     /// What was there before.
     pub original: Original,
+    /// The commands that ran when it was found, by the lines that they run: one of them did it, or the user meanwhile.
+    pub during: Vec<String>,
 }
 
 /// What was where a process made or changed something that is protected.

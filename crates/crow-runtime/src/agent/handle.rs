@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, SessionError, SessionMetadata,
-    SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
+    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, Sandbox, SessionError,
+    SessionMetadata, SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
     outside::NotOpen,
@@ -323,6 +323,11 @@ impl AgentHandle {
     /// Returns what takes known secrets out of texts that come from elsewhere than the events.
     pub fn redactor(&self) -> &Redactor {
         &self.config.redactor
+    }
+
+    /// Returns what holds the commands of this root session.
+    pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
+        self.shared.tree.sandbox.as_deref()
     }
 
     /// Wakes the agent, so that it tells of what was undone.

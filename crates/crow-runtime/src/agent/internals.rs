@@ -268,6 +268,7 @@ impl AgentInternals {
         self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
         self.recover_from_killed_sessions().await?;
         self.tell_moved_files().await?;
+        self.ask_about_moved_files(&cancel).await?;
         Ok(RunGuard { id, cancel })
     }
 
@@ -275,6 +276,7 @@ impl AgentInternals {
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
         self.look_at_jobs().await?;
         self.tell_moved_files().await?;
+        self.ask_about_moved_files(&run.cancel).await?;
         self.emit(AgentEvent::RunEnd { run_id: run.id, result }).await?;
         self.save_metadata()?;
         self.sync().await

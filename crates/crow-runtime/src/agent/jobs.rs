@@ -19,7 +19,7 @@ use crate::{
     SnapshotStoreError, SnapshotStores,
     changes::{Leases, WatchedJob},
     events::Recorder,
-    pipeline::describe_moved,
+    pipeline::{describe_moved, while_ran},
     process::job_number,
 };
 
@@ -73,7 +73,7 @@ impl JobLook {
 pub(super) async fn tell_last_moved_files(shared: &Shared, recorder: &Recorder) {
     let Some(sandbox) = &shared.tree.sandbox else { return };
     for moved in sandbox.take_untold() {
-        let text = describe_moved("while a command ran", &moved);
+        let text = describe_moved(&while_ran(&moved.during), &moved);
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         let event = recorder.redacted(AgentEvent::Notice { level, audience, text });
         if let Err(error) = recorder.record(event, &shared.session_token).await {

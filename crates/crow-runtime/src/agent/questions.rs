@@ -1,6 +1,12 @@
 //! What agents ask the user from within their calls.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    future::{Future as _, poll_fn},
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -103,6 +109,57 @@ impl UserQuestions for AgentQuestions {
 }
 
 impl AgentInternals {
+    /// Asks the user something between calls. None if nobody can be asked, or if it was cancelled before.
+    pub(crate) async fn ask_user(
+        &mut self,
+        mut question: UserQuestion,
+        cancel: &CancellationToken,
+    ) -> Result<Option<QuestionAnswer>, AgentError> {
+        let (config, shared) = (Arc::clone(&self.config), Arc::clone(&self.shared));
+        config.redactor.redact_question(&mut question);
+        let request_id = RequestId::new(config.ids.next_id());
+        // No call asks.
+        let call_id = CallId::new(request_id.as_str());
+        let request = QuestionRequest {
+            id: request_id.clone(),
+            session_id: shared.id.clone(),
+            agent: shared.metadata().agent_type.clone(),
+            call_id: call_id.clone(),
+            question: question.clone(),
+        };
+        let mut answering = pin!(answered(config.answerer.as_ref(), request.clone()));
+        // Where nobody can be asked, that there was a question helps nobody.
+        let mut first = poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await;
+        if let Poll::Ready(QuestionAnswer::Nobody { .. }) = first {
+            return Ok(None);
+        }
+        let mut open = shared.tree.questions.open(request);
+        let (id, call) = (request_id.clone(), call_id.clone());
+        self.emit(AgentEvent::QuestionAsked { request_id: id, call_id: call, question }).await?;
+        let answer = loop {
+            if let Poll::Ready(answer) = first {
+                break Some(answer);
+            }
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break None,
+                answer = open.answered() => break Some(answer),
+                answer = &mut answering => first = Poll::Ready(answer),
+                event = self.next_to_record() => self.record_for(event).await?,
+            }
+        };
+        let answer = match answer {
+            Some(answer) => Some(open.close_answered(answer)),
+            None => open.withdraw(),
+        };
+        let event = match answer.clone() {
+            Some(answer) => AgentEvent::QuestionAnswered { request_id, call_id, answer },
+            None => AgentEvent::QuestionWithdrawn { request_id, call_id },
+        };
+        self.emit(event).await?;
+        Ok(answer)
+    }
+
     /// Returns the next event that a call wants to be recorded.
     pub(crate) async fn next_to_record(&mut self) -> ToRecord {
         match self.asked.recv().await {

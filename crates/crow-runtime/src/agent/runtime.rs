@@ -74,7 +74,8 @@ impl AgentRuntime {
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
     {
         let config = &self.inner.config;
-        let sandbox = config.sandbox.clone().map(|config| {
+        let sandbox = config.sandbox.clone().map(|mut config| {
+            config.protected_files.extend_from_slice(&session.protected_files);
             let roots = session.metadata.crow().workspace().roots().to_vec();
             Arc::new(Sandbox::new(config, session.root.id().as_str(), roots))
         });

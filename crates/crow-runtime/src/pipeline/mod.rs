@@ -3,9 +3,10 @@
 mod bound;
 mod call;
 mod changes;
+mod moved_files;
 mod prepare;
 mod run;
 mod sandbox;
 
 pub use call::ExecutedCall;
-pub(crate) use sandbox::describe_moved;
+pub(crate) use moved_files::{describe_moved, while_ran};

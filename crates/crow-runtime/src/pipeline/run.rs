@@ -115,6 +115,7 @@ impl AgentInternals {
             }
         }
         self.tell_moved_files().await?;
+        self.ask_about_moved_files(cancel).await?;
         Ok(executed)
     }
 

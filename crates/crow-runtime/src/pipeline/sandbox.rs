@@ -3,24 +3,15 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use crow_core::{
-    capability::{Containment, Original, PutAside},
+    capability::Containment,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     permission::PermissionMode,
 };
 
+use super::moved_files::describe_moved;
 use crate::{AgentError, AgentInternals, Reach, SandboxProfile};
 
 impl AgentInternals {
-    /// Tells the user which files were moved aside or put back because a command may have planted them: whoever made one
-    /// himself finds it again.
-    pub(crate) async fn tell_moved_files(&mut self) -> Result<(), AgentError> {
-        let Some(sandbox) = &self.shared.tree.sandbox else { return Ok(()) };
-        for moved in sandbox.take_untold() {
-            self.tell_user(describe_moved("while a command ran", &moved)).await?;
-        }
-        Ok(())
-    }
-
     /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
     pub(crate) async fn recover_from_killed_sessions(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
@@ -36,7 +27,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
+    pub(super) async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }
@@ -72,28 +63,5 @@ impl AgentInternals {
             }
         };
         self.tell_user(text).await
-    }
-}
-
-/// Says what was moved aside or put back, and where it is.
-pub(crate) fn describe_moved(when: &str, PutAside { path, kept, original }: &PutAside) -> String {
-    let path = path.display();
-    let kept = kept.as_ref().map(|kept| kept.display());
-    match (original, kept) {
-        (Original::Absent, Some(kept)) => format!(
-            "{path} appeared {when}, and can start programs: it was moved to {kept}; if you made it yourself, move it back"
-        ),
-        (Original::Absent, None) => format!(
-            "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
-        ),
-        (Original::PutBack, Some(kept)) => format!(
-            "{path} was changed {when}, and can start programs: it is as it was before; what it had become is in {kept}; if you changed it yourself, take it from there"
-        ),
-        (Original::PutBack, None) => {
-            format!("{path} was changed {when}, and can start programs: it is as it was before")
-        }
-        (Original::Lost, _) => format!(
-            "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"
-        ),
     }
 }

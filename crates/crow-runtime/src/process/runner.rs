@@ -30,6 +30,8 @@ use super::{
 use crate::sandbox::{CommandKind, Confined, Launch, Program, Sandbox, SandboxProfile};
 
 /// Where programs are looked for if the children have no `PATH`.
+/// How long the line of a command may be that the user is told, in bytes.
+const LINE: usize = 80;
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts processes with an environment of its own and nothing of the agent's.
@@ -76,7 +78,10 @@ impl ProcessRunner {
         let prepare = async {
             let env = self.env.variables().await;
             let confined = match &self.sandbox {
-                Some(sandbox) => Some(sandbox.confine(&spec.cwd, self.profile(spec), kind).await?),
+                Some(sandbox) => {
+                    let (line, profile) = (command_line(&spec.argv), self.profile(spec));
+                    Some(sandbox.confine(&line, &spec.cwd, profile, kind).await?)
+                }
                 None => None,
             };
             Ok(Prepared { env, confined })
@@ -109,6 +114,17 @@ impl Processes for ProcessRunner {
             refused_hosts: ended.refused_hosts,
         })
     }
+}
+
+/// Returns how the user is told of a command: the line of a shell, or the words. A shell that is given a line and arguments
+/// runs what the first of these says behind the name of the shell, as the shell of the tools does.
+fn command_line(argv: &[String]) -> String {
+    let line = match argv {
+        [_, option, line] if option == "-c" => line.clone(),
+        [_, option, _, _, line, ..] if option == "-c" => line.clone(),
+        _ => argv.join(" "),
+    };
+    crow_text::shorten(&crow_text::one_line(&line), LINE)
 }
 
 /// What a process needs beside what it is asked to do.

@@ -71,8 +71,6 @@ pub(super) struct Running<S> {
     /// Until when what was asked to end may take its time.
     grace: Option<Instant>,
     confined: Option<Confined>,
-    /// What was moved aside or put back while it ran.
-    put_aside: Vec<PutAside>,
 }
 
 /// What a process under way is made of.
@@ -114,7 +112,6 @@ impl<S: Sink> Running<S> {
             timeout,
             grace: None,
             confined,
-            put_aside: Vec::new(),
         }
     }
 
@@ -133,7 +130,7 @@ impl<S: Sink> Running<S> {
             detached,
             sink: self.sink,
             containment: Containment::None,
-            put_aside: self.put_aside,
+            put_aside: Vec::new(),
             refused_hosts: Vec::new(),
         };
         if let Some(confined) = self.confined.take() {
@@ -166,7 +163,7 @@ impl<S: Sink> Running<S> {
     /// Looks for files that start programs, which it should not have made. Takes some tenths of a millisecond.
     fn check(&mut self) {
         if let Some(confined) = &self.confined {
-            self.put_aside.extend(confined.check());
+            confined.check();
         }
     }
 
@@ -268,7 +265,7 @@ impl<S> Ended<S> {
             self.end = told.map_or(ProcessEnd::Signaled(KILLED), |told| told.end);
         }
         self.left_running |= told.is_some_and(|told| told.was_left);
-        self.put_aside.extend(confined.put_aside());
+        self.put_aside = confined.put_aside();
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
     }

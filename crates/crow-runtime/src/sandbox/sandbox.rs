@@ -144,9 +144,36 @@ impl Sandbox {
         }
     }
 
-    /// Makes ready what confines one command.
+    /// Lets the user's word be carried out, and takes what is at the paths that `changed` names then as it should be. Blocks
+    /// until it is done.
+    pub(crate) fn while_user_changes<T>(
+        &self,
+        change: impl FnOnce() -> T,
+        changed: impl FnOnce(&T) -> Vec<PathBuf>,
+    ) -> T {
+        match self.laid.get() {
+            Some(Ok(laid)) => laid.guard.while_user_changes(change, changed),
+            Some(Err(_)) | None => change(),
+        }
+    }
+
+    /// Returns whether what was moved aside can be put back to its place.
+    pub(crate) fn can_bring_back(&self, aside: &PutAside) -> bool {
+        matches!(self.laid.get(), Some(Ok(laid)) if laid.guard.can_bring_back(aside))
+    }
+
+    /// Puts what was moved aside back to its place, where that is as it was left. Blocks while it looks.
+    pub(crate) fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
+        match self.laid.get() {
+            Some(Ok(laid)) => laid.guard.bring_back(aside),
+            Some(Err(_)) | None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Makes ready what confines one command; `line` says to the user which it is.
     pub(crate) async fn confine(
         &self,
+        line: &str,
         cwd: &Path,
         profile: SandboxProfile,
         kind: CommandKind,
@@ -154,7 +181,7 @@ impl Sandbox {
         let laid =
             self.laid().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        laid.confine(cwd, profile, kind, &shown)
+        laid.confine(line, cwd, profile, kind, &shown)
             .map_err(|error| ProcessError::Sandbox(error.to_string()))
     }
 
@@ -210,6 +237,7 @@ impl Laid {
 
     fn confine(
         &self,
+        line: &str,
         cwd: &Path,
         profile: SandboxProfile,
         kind: CommandKind,
@@ -220,7 +248,7 @@ impl Laid {
             (Containment::None, _) => (None, SealedMounts::default()),
             (_, SandboxProfile::ReadOnly) => (None, self.guard.look()),
             (_, SandboxProfile::Workspace) => {
-                let (run, sealed) = self.guard.begin();
+                let (run, sealed) = self.guard.begin(line);
                 (Some(GuardedCommand { guard: Arc::clone(&self.guard), run: Some(run) }), sealed)
             }
         };
@@ -312,11 +340,14 @@ impl Confined {
     }
 
     /// Moves aside and puts back, while the command runs, what it should not have made or changed. Blocks for a moment.
-    pub(crate) fn check(&self) -> Vec<PutAside> {
-        self.guarded.as_ref().map(|guarded| guarded.guard.check()).unwrap_or_default()
+    pub(crate) fn check(&self) {
+        if let Some(guarded) = &self.guarded {
+            // It is told when the command has ended.
+            drop(guarded.guard.check());
+        }
     }
 
-    /// The same for the last time, when the command has ended.
+    /// The same for the last time, when the command has ended. Returns what was found while it ran.
     pub(crate) fn put_aside(&mut self) -> Vec<PutAside> {
         self.guarded.as_mut().map(GuardedCommand::end).unwrap_or_default()
     }

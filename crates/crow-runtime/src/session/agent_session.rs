@@ -8,7 +8,7 @@ use crow_core::{
     history::History,
     ids::SessionId,
     model::{Abilities, ModelRef},
-    permission::{PermissionMode, PermissionPolicy, RuleSet},
+    permission::{PermissionMode, PermissionPolicy, RuleSet, SandboxPlaces},
     usage::TokenUsage,
 };
 use serde_json::Map;
@@ -80,6 +80,8 @@ pub struct AgentSession {
     pub(crate) tools: ToolState,
     /// The policy that an agent of its own starts with.
     pub(crate) policy: PermissionPolicy,
+    /// What commands may not change beside what the configuration says.
+    pub(crate) protected_files: Vec<PathBuf>,
 }
 
 impl AgentSession {
@@ -166,6 +168,7 @@ impl AgentSession {
             family: Family::default(),
             tools: ToolState::default(),
             policy,
+            protected_files: Vec::new(),
         })
     }
 
@@ -232,7 +235,18 @@ impl AgentSession {
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
         let policy = policy(config, &metadata.crow());
-        Ok(Self { metadata, history, log, root, abilities, torn_bytes, family, tools, policy })
+        Ok(Self {
+            metadata,
+            history,
+            log,
+            root,
+            abilities,
+            torn_bytes,
+            family,
+            tools,
+            policy,
+            protected_files: Vec::new(),
+        })
     }
 
     /// Gives a root session a title in which no agent runs. Blocks.
@@ -272,6 +286,14 @@ impl AgentSession {
     pub fn add_rules(&mut self, rules: RuleSet) {
         let workspace = self.metadata.crow().workspace();
         self.policy = add_resolved(std::mem::take(&mut self.policy), rules, &workspace);
+    }
+
+    /// Keeps commands and tools of this session from changing these files unasked, beside those of the configuration. They
+    /// are not kept: whoever opens the session again names them again.
+    pub fn protect_files(&mut self, files: Vec<PathBuf>) {
+        let places = SandboxPlaces { protected: files.clone(), ..SandboxPlaces::default() };
+        self.policy.add_places(places);
+        self.protected_files.extend(files);
     }
 
     /// Keeps a permission mode in the session's header, or leaves it to the configuration. Blocks.

@@ -17,7 +17,7 @@ use crow_core::{
 use super::{
     CallKey, ChangedCall, Point, UndoAction, UndoError, UndoOptions, UndoRecord, UndoReport,
     UndoTarget,
-    act::{Act, Request},
+    act::{Act, Done, Request},
     compose::Reversal,
     notice::{notice, stays},
     read::{Told, last_standing, last_undo},
@@ -304,6 +304,28 @@ impl UndoJournal {
         self.act(&request, options)
     }
 
+    /// Puts paths back. Jobs, and commands that run beside it, are not to blame.
+    fn carry_out(&self, act: &Act<'_>, request: &Request) -> Result<Done, UndoError> {
+        self.watch.began(&self.store);
+        let carry_out = || -> Result<(Done, Vec<Change>), UndoError> {
+            let done = act.carry_out(request)?;
+            let changes = self.store.changes(&done.before, &done.after)?;
+            Ok((done, changes))
+        };
+        let all = request.reversals.iter().map(|reversal| &reversal.change);
+        let paths = |result: &Result<(Done, Vec<Change>), UndoError>| match result {
+            Ok((_, changes)) => changes.iter().map(|change| change.path.clone()).collect(),
+            Err(_) => all.map(|change| change.path.clone()).collect(),
+        };
+        let sandbox = self.agent.as_ref().and_then(|(handle, _)| handle.sandbox());
+        let (done, changes) = match sandbox {
+            Some(sandbox) => sandbox.while_user_changes(carry_out, paths),
+            None => carry_out(),
+        }?;
+        self.watch.touch(changes);
+        Ok(done)
+    }
+
     fn act(&mut self, request: &Request, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
         let gone = self.gone_roots(&request.calls)?;
@@ -322,9 +344,7 @@ impl UndoJournal {
             report.paths = act.foresee(request)?;
             return Ok(report);
         }
-        self.watch.began(store);
-        let done = act.carry_out(request)?;
-        self.watch.touch(self.store.changes(&done.before, &done.after)?);
+        let done = self.carry_out(&act, request)?;
         report.paths = done.paths;
         // A record is taken back as a whole: until then it stands.
         let reverses = request.reverses.clone().filter(|_| done.is_whole);

@@ -1,7 +1,7 @@
 //! Who touches files by their paths instead of through `crow-fs`.
 //!
 //! A path can lead elsewhere between a check and the act that follows, because sandboxed commands may put links into a
-//! workspace at any time. So runtime, tools and trust open, write, move and remove through `crow-fs`, which follows no link.
+//! workspace at any time. So runtime, tools, trust and the adapter of editors open, write, move and remove through `crow-fs`, which follows no link.
 //! Every other access is an exception with its reason, and none of them acts on what lies in a workspace.
 
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ const COVERED: &[&str] = &[
     "crates/crow-tools/src/",
     "crates/crow-agent/src/prompt/",
     "crates/crow-cli/src/trust/",
+    "crates/crow-acp/src/",
 ];
 
 /// Words that stand for an access by path wherever they are.
@@ -215,6 +216,12 @@ const EXCEPTIONS: &[Exception] = &[
         "crates/crow-runtime/src/agent/",
         &["metadata"],
         "the metadata of a session, which is in memory",
+    ),
+    ("crates/crow-acp/src/server/", &["metadata"], "the metadata of a session, which is in memory"),
+    (
+        "crates/crow-acp/src/view/contents.rs",
+        &["is_file", "metadata"],
+        "the kind of what was looked at through crow-fs; the metadata of a session, which is in memory",
     ),
     (
         "crates/crow-tools/src/shell/effects/differential.rs",

@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-providers", &["crow-core", "crow-text"]),
     ("crow-tools", &["crow-core", "crow-fs", "crow-text"]),
     ("crow-mcp", &["crow-core", "crow-text"]),
-    ("crow-acp", &["crow-core", "crow-runtime", "crow-text"]),
+    ("crow-acp", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
         "crow-cli",
         &[

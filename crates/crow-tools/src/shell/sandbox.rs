@@ -47,7 +47,8 @@ pub(super) fn tell(
         output.push_str(HINT);
     }
     tell_what_was_held(&outcome.refused_hosts, &outcome.put_aside, output, ctx);
-    let first = outcome.put_aside.first()?;
+    // What was found while others ran as well may be theirs, or the user's.
+    let first = outcome.put_aside.iter().find(|aside| aside.during.len() <= 1)?;
     let did = match first.original {
         Original::Absent => "made",
         Original::PutBack | Original::Lost => "changed",
@@ -70,8 +71,13 @@ pub(super) fn tell_what_was_held(
     }
 }
 
-fn told_of(PutAside { path, kept, original }: &PutAside, ctx: &ToolContext) -> String {
-    let path = shown(path, ctx);
+fn told_of(aside: &PutAside, ctx: &ToolContext) -> String {
+    let PutAside { path, kept, original, during } = aside;
+    let mut path = shown(path, ctx);
+    if during.len() > 1 {
+        let lines: Vec<String> = during.iter().map(|line| format!("`{line}`")).collect();
+        path = format!("{path} appeared or was changed while these ran: {}. It", lines.join(", "));
+    }
     match (original, kept) {
         (Original::Absent, Some(kept)) => format!(
             "\n[{path} can start programs, so the sandbox moved it away, to {}; {ASKED}]",

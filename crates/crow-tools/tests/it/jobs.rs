@@ -132,10 +132,23 @@ async fn what_a_job_printed_reads_like_any_output() {
                     path: "/x/.envrc".into(),
                     kept: None,
                     original: Original::Absent,
+                    during: Vec::new(),
                 }],
                 ..output(ended(ProcessEnd::Exited(0)), "")
             },
             "(nothing new)\n[job-1 ended with exit code 0 after 2 s, 0 bytes so far]\n[/x/.envrc can start programs and should not be there; it could not be moved away]",
+        ),
+        (
+            JobOutput {
+                put_aside: vec![PutAside {
+                    path: "/x/.envrc".into(),
+                    kept: None,
+                    original: Original::Absent,
+                    during: vec!["npm start".to_owned(), "make".to_owned()],
+                }],
+                ..output(ended(ProcessEnd::Exited(0)), "")
+            },
+            "(nothing new)\n[job-1 ended with exit code 0 after 2 s, 0 bytes so far]\n[/x/.envrc appeared or was changed while these ran: `npm start`, `make`. It can start programs and should not be there; it could not be moved away]",
         ),
     ] {
         let bench = bench(read);

@@ -1,7 +1,11 @@
 //! Sessions of many projects in one process.
 
-use crow_runtime::{AgentHost as _, CommandOutcome, HostError, NewSession, SessionSetup};
-use crow_testkit::scripted::{reply, text};
+use crow_core::permission::PermissionMode;
+use crow_runtime::{
+    AgentHost as _, CommandOutcome, HostError, NewSession, SandboxConfig, SessionSetup,
+};
+use crow_testkit::scripted::{call, reply, text};
+use serde_json::json;
 
 use super::scene::{Scene, run};
 
@@ -64,4 +68,36 @@ async fn a_directory_is_known_by_its_real_name() {
         let refused = scene.host.create(NewSession { cwd, ..NewSession::default() }).await;
         assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn a_session_holds_what_the_servers_of_its_own_project_are_started_from() {
+    let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
+    let other = scene.beside("other");
+    std::fs::create_dir(other.join("tools")).unwrap();
+    let server = json!({"mcpServers": {"s": {"command": "sh", "args": ["tools/s.sh"]}}});
+    let files = ["tools/s.sh", "tools/library.sh", "notes.sh"];
+    std::fs::write(other.join(".mcp.json"), server.to_string()).unwrap();
+    for file in files {
+        std::fs::write(other.join(file), "exit 0\n").unwrap();
+    }
+    scene.trust(&other);
+    let permissions = Some(PermissionMode::FullAuto);
+    let setup = SessionSetup { permissions, ..SessionSetup::default() };
+    let new = NewSession { cwd: other.clone(), setup, ..NewSession::default() };
+    let handle = scene.host.create(new).await.unwrap();
+    // What a script does is known to the sandbox alone.
+    let script = files.map(|file| format!("echo evil >> {file}; rm -f {file}")).join("; ");
+    std::fs::write(other.join("work"), script).unwrap();
+    scene.model.push(reply([call("c1", "bash", json!({"command": "sh work"}))]));
+    scene.model.push(reply([call(
+        "c2",
+        "write_file",
+        json!({"path": "tools/library.sh", "content": "evil", "overwrite": true}),
+    )]));
+    scene.model.push(reply([text("Done.")]));
+    run(&handle, "go on").await;
+    let read = |file: &str| std::fs::read_to_string(other.join(file)).ok();
+    let good = Some("exit 0\n".to_owned());
+    assert_eq!(files.map(read), [good.clone(), good, None]);
 }

@@ -33,8 +33,12 @@ const PASSED_OVER: &[&str] = &["node_modules", "target", "venv", ".venv", "__pyc
 pub(crate) struct ProjectPrograms {
     /// By what each is known again, by its name as [`Contents`](super::super::contents::Contents) has it.
     pub(crate) marks: BTreeMap<String, String>,
-    /// Those that the configuration names, and links on the way to them: commands are kept from changing these.
+    /// Those that the configuration names, and links on the way to them.
     pub(crate) named: BTreeSet<PathBuf>,
+    /// Those that commands are kept from changing: the named ones, code beside and below them, and code that is named in
+    /// them. Not what is known by manifests alone, nor code that shares only the root of the project with them: that is
+    /// the work itself.
+    pub(crate) held: BTreeSet<PathBuf>,
     /// Whether there are more files than are watched.
     pub(crate) is_cut: bool,
 }
@@ -44,7 +48,9 @@ pub(crate) struct ProjectPrograms {
 enum FileOrigin {
     /// The configuration.
     Configuration,
-    /// The folder that a server is started in, or a file that is started.
+    /// A file that the configuration names, or one that is named in such a file.
+    Script(usize),
+    /// A manifest, or a folder that a server is started in.
     Program(usize),
 }
 
@@ -55,6 +61,10 @@ struct ProgramFinder<'a> {
     bytes: u64,
     /// Folders that were looked through.
     seen: BTreeSet<PathBuf>,
+    /// All files and links that were found.
+    paths: BTreeSet<PathBuf>,
+    /// Folders of which all code is held.
+    held_folders: BTreeSet<PathBuf>,
 }
 
 impl ProjectPrograms {
@@ -63,16 +73,42 @@ impl ProjectPrograms {
     /// Interpreters load what no reading of words can foretell. Watched are the files that the command line names in any
     /// form, the files of code beside and below them, and small files that those name in turn, all within bounds.
     pub(crate) fn find<'a>(root: &Path, servers: impl Iterator<Item = &'a ServerTable>) -> Self {
-        let found = Self::default();
-        let mut finder = ProgramFinder { root, found, files: 0, bytes: 0, seen: BTreeSet::new() };
+        let mut finder = ProgramFinder {
+            root,
+            found: Self::default(),
+            files: 0,
+            bytes: 0,
+            seen: BTreeSet::new(),
+            paths: BTreeSet::new(),
+            held_folders: BTreeSet::new(),
+        };
         for server in servers.filter(|server| server.is_enabled()) {
             finder.server(server);
         }
-        finder.found
+        finder.finish()
     }
 }
 
 impl ProgramFinder<'_> {
+    fn finish(self) -> ProjectPrograms {
+        let Self { mut found, paths, held_folders, .. } = self;
+        let is_held = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name_kind(&name) == NameKind::Code
+                && held_folders.iter().any(|folder| path.starts_with(folder))
+        };
+        found.held.extend(paths.into_iter().filter(is_held));
+        found.held.extend(found.named.iter().cloned());
+        found
+    }
+
+    /// Holds all code in a folder and below it. At the root lies the whole project.
+    fn hold(&mut self, folder: &Path, origin: FileOrigin) {
+        if origin == FileOrigin::Configuration && folder != self.root {
+            self.held_folders.insert(folder.to_path_buf());
+        }
+    }
+
     fn server(&mut self, server: &ServerTable) {
         let Some(command) = &server.command else { return };
         let mut bases = Vec::new();
@@ -87,6 +123,7 @@ impl ProgramFinder<'_> {
         for name in server.env.values().flat_map(|value| pieces(value)).flat_map(spellings) {
             for base in &bases {
                 if let Some(folder) = self.path(base, Path::new(&name), FileOrigin::Configuration) {
+                    self.hold(&folder, FileOrigin::Configuration);
                     self.code_below(&folder, None, 0);
                 }
             }
@@ -105,6 +142,7 @@ impl ProgramFinder<'_> {
             for folder in folders {
                 if runs_folders {
                     self.entries(&folder, ENTRIES, origin);
+                    self.hold(&folder, origin);
                 }
                 if !bases.contains(&folder) && bases.len() < MOST_BASES {
                     bases.push(folder);
@@ -196,15 +234,27 @@ impl ProgramFinder<'_> {
     fn links(&mut self, links: Vec<(PathBuf, PathBuf)>, origin: FileOrigin) {
         for (link, target) in links {
             self.insert(&link, format!("link {}", target.display()));
-            if origin == FileOrigin::Configuration {
-                self.found.named.insert(link);
-            }
+            self.take(link, origin);
+        }
+    }
+
+    /// Keeps a file or a link as one that is named, or held.
+    fn take(&mut self, path: PathBuf, origin: FileOrigin) {
+        match origin {
+            FileOrigin::Configuration => drop(self.found.named.insert(path)),
+            FileOrigin::Script(_) => drop(self.found.held.insert(path)),
+            FileOrigin::Program(_) => {}
         }
     }
 
     fn file(&mut self, path: &Path, name: &str, origin: FileOrigin) {
-        if origin == FileOrigin::Configuration {
-            self.found.named.insert(path.to_path_buf());
+        self.take(path.to_path_buf(), origin);
+        let kind = name_kind(name);
+        if let Some(folder) = path.parent()
+            && kind == NameKind::Code
+            && !self.is_of_packages(folder)
+        {
+            self.hold(folder, origin);
         }
         if self.found.marks.contains_key(&self.key(path)) {
             return;
@@ -216,10 +266,10 @@ impl ProgramFinder<'_> {
         };
         self.insert(path, file.mark);
         let Some(folder) = path.parent() else { return };
-        let kind = name_kind(name);
         if kind != NameKind::Code && !file.is_executable || self.is_of_packages(folder) {
             return;
         }
+        self.hold(folder, origin);
         // At the root lies the whole project: only files of the same kind are taken there.
         let end = Path::new(name).extension().map(|end| end.to_string_lossy().into_owned());
         match (folder == self.root, end) {
@@ -227,7 +277,7 @@ impl ProgramFinder<'_> {
             (true, None) => {}
             (false, _) => self.code_below(folder, None, 0),
         }
-        if let (Some(text), Some(origin)) = (file.text, origin.next()) {
+        if let (Some(text), Some(origin)) = (file.text, origin.next_named()) {
             self.named_in(&text, folder, origin);
         }
     }
@@ -297,6 +347,7 @@ impl ProgramFinder<'_> {
     }
 
     fn insert(&mut self, path: &Path, mark: String) {
+        self.paths.insert(path.to_path_buf());
         self.found.marks.insert(self.key(path), mark);
     }
 
@@ -307,12 +358,23 @@ impl ProgramFinder<'_> {
 }
 
 impl FileOrigin {
-    /// Returns who names what is named by this. None if that is too far from the configuration.
+    /// Returns who names what is found in a folder of this. None if that is too far from the configuration.
     fn next(self) -> Option<Self> {
         match self {
             Self::Configuration => Some(Self::Program(1)),
-            Self::Program(steps) => (steps < MOST_STEPS).then_some(Self::Program(steps + 1)),
+            Self::Script(steps) | Self::Program(steps) => {
+                (steps < MOST_STEPS).then_some(Self::Program(steps + 1))
+            }
         }
+    }
+
+    /// The same of what is named in a file of this.
+    fn next_named(self) -> Option<Self> {
+        let next = self.next()?;
+        Some(match (self, next) {
+            (Self::Configuration | Self::Script(_), Self::Program(steps)) => Self::Script(steps),
+            (_, next) => next,
+        })
     }
 }
 

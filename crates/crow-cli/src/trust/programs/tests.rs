@@ -222,3 +222,35 @@ fn a_pipe_in_the_place_of_a_program_does_not_block() {
     assert!(Path::new(&clone.root).is_dir());
     assert!(!clone.contents().programs.marks.contains_key("../tools/server.py"));
 }
+
+#[test]
+fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
+    let held = |server: Value, files: &[&str]| {
+        let clone = ClonedProject::new(&server, files);
+        let held = clone.contents().programs.held;
+        let names = held.iter().map(|path| path.strip_prefix(&clone.root).unwrap());
+        names.map(|name| name.display().to_string()).collect::<Vec<_>>()
+    };
+    let table: Vec<(Value, &[&str], &[&str])> = vec![
+        (
+            command(&["python3", "tools/server.py"]),
+            &["tools/server.py", "tools/a.py", "tools/deep/b.py", "tools/data.txt", "src/c.py"],
+            &["tools/a.py", "tools/deep/b.py", "tools/server.py"],
+        ),
+        (command(&["python3", "server.py"]), &["server.py", "src/c.py"], &["server.py"]),
+        (
+            command(&["node", "dist"]),
+            &["dist/index.js", "dist/a.js"],
+            &["dist/a.js", "dist/index.js"],
+        ),
+        (command(&["cargo", "run"]), &["Cargo.toml", "src/main.rs", "src/a.rs"], &[]),
+        (command(&["npm", "run", "serve"]), &["package.json"], &[]),
+    ];
+    for (server, files, expected) in table {
+        assert_eq!(held(server.clone(), files), expected, "{server}");
+    }
+    let clone = ClonedProject::new(&command(&["sh", "tools/s.sh"]), &["src/main.py", "src/a.py"]);
+    clone.write("tools/s.sh", "exec python3 src/main.py\n");
+    let held = clone.contents().programs.held;
+    assert_eq!(held, ["src/main.py", "tools/s.sh"].map(|name| clone.root.join(name)).into());
+}

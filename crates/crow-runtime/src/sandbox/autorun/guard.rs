@@ -15,19 +15,23 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
-use crow_core::{capability::PutAside, workspace::PROTECTED};
-use crow_fs::FileIdentity;
+use crow_core::{
+    capability::{Original, PutAside},
+    workspace::PROTECTED,
+};
+use crow_fs::{Directory, FileIdentity, RenameMode};
 
 use super::{
-    entry_state::{EntryState, StateReader},
+    entry_state::{EntryState, StateReader, is_absence},
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
     journal::GuardJournal,
     judgement::Blame,
-    quarantine::Quarantine,
+    quarantine::{Quarantine, bring_back},
     repair::repair,
 };
 
@@ -62,14 +66,24 @@ struct GuardState {
     /// The repositories outside that commits went to before the first command: a command that removes the project's own does
     /// not open the one around it.
     outside: Option<Vec<PathBuf>>,
-    /// The commands that run, and what the kernel seals for each.
-    running: BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+    running: BTreeMap<u64, RunningCommand>,
     started: u64,
-    /// What was found when another command than the one that ended was to blame.
+    /// What was found while commands ran for which nobody waited.
     pending: Vec<PutAside>,
     /// What the user was not told of yet.
     untold: Vec<PutAside>,
     journal: Option<GuardJournal>,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+struct RunningCommand {
+    /// What it is, as the user is told.
+    line: String,
+    /// What the kernel seals for it.
+    seals: BTreeMap<PathBuf, FileIdentity>,
+    /// What was found while it ran.
+    found: Vec<PutAside>,
 }
 
 /// What the mounts of a command must hold.
@@ -99,7 +113,7 @@ pub(in crate::sandbox) struct GuardedRun(u64);
 struct Seals<'a> {
     seal: KernelSeal,
     roots: &'a [PathBuf],
-    running: &'a BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+    running: &'a BTreeMap<u64, RunningCommand>,
 }
 
 impl SealedPaths for Seals<'_> {
@@ -110,7 +124,7 @@ impl SealedPaths for Seals<'_> {
         });
         self.seal == KernelSeal::Mounts
             && cannot_be_renamed
-            && self.running.values().all(|seals| seals.get(path) == Some(&identity))
+            && self.running.values().all(|command| command.seals.get(path) == Some(&identity))
     }
 }
 
@@ -140,14 +154,13 @@ impl AutorunGuard {
         mounts(&self.scope, &state.baseline)
     }
 
-    /// Begins to guard a command that may change the workspace. Blocks while it looks.
-    pub(in crate::sandbox) fn begin(&self) -> (GuardedRun, SealedMounts) {
+    /// Begins to guard a command that may change the workspace; `line` says to the user which it is. Blocks while it looks.
+    pub(in crate::sandbox) fn begin(&self, line: &str) -> (GuardedRun, SealedMounts) {
         let mut state = self.state();
         if state.running.is_empty() {
             self.adopt_all(&mut state);
         } else {
-            let found = self.repair(&mut state);
-            state.pending.extend(found);
+            self.repair(&mut state);
         }
         let mounts = mounts(&self.scope, &state.baseline);
         let identity = |path: &PathBuf| state.baseline.entries.get(path)?.identity;
@@ -156,7 +169,8 @@ impl AutorunGuard {
         let seals = seals.collect();
         state.started += 1;
         let number = state.started;
-        state.running.insert(number, seals);
+        let command = RunningCommand { line: line.to_owned(), seals, found: Vec::new() };
+        state.running.insert(number, command);
         let GuardState { journal, baseline, .. } = &mut *state;
         if let Some(journal) = journal {
             journal.on_begin(&self.scope, baseline);
@@ -164,9 +178,13 @@ impl AutorunGuard {
         (GuardedRun(number), mounts)
     }
 
-    /// Looks while a command runs. Blocks while it looks.
+    /// Looks while a command runs, unless somebody else does right now, and returns what was found. Blocks while it looks.
     pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
-        let mut state = self.state();
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Vec::new(),
+        };
         if state.running.is_empty() {
             return Vec::new();
         }
@@ -176,13 +194,13 @@ impl AutorunGuard {
         self.repair(&mut state)
     }
 
-    /// Looks a last time after a command, and returns what was moved aside or put back. Blocks while it looks.
+    /// Looks a last time after a command, and returns what was moved aside or put back while it ran. Blocks while it looks.
     #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
     pub(in crate::sandbox) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
         let mut state = self.state();
+        self.repair(&mut state);
         let mut found = std::mem::take(&mut state.pending);
-        found.extend(self.repair(&mut state));
-        state.running.remove(&run.0);
+        found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
         if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
             journal.on_end();
         }
@@ -191,11 +209,39 @@ impl AutorunGuard {
 
     /// Takes what is at these paths by now as it should be: a tool made it with permission. Blocks while it looks.
     pub(in crate::sandbox) fn adopt(&self, paths: &[PathBuf]) {
+        self.adopt_in(&mut self.state(), paths);
+    }
+
+    /// Lets the user's word be carried out while nobody looks, and takes what is at the paths that `changed` names then as it
+    /// should be. Blocks until it is done.
+    pub(in crate::sandbox) fn while_user_changes<T>(
+        &self,
+        change: impl FnOnce() -> T,
+        changed: impl FnOnce(&T) -> Vec<PathBuf>,
+    ) -> T {
         let mut state = self.state();
+        if !state.running.is_empty() {
+            // What commands did until now is not taken over.
+            self.repair(&mut state);
+        }
+        let done = change();
+        let mut paths = changed(&done);
+        let is_gone =
+            |path: &&Path| matches!(crow_fs::metadata(path), Err(error) if is_absence(&error));
+        let mut gone: Vec<PathBuf> = paths
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1).take_while(is_gone).map(Path::to_owned))
+            .collect();
+        paths.append(&mut gone);
+        self.adopt_in(&mut state, &paths);
+        done
+    }
+
+    fn adopt_in(&self, state: &mut GuardState, paths: &[PathBuf]) {
         if state.running.is_empty() {
             return;
         }
-        let now = self.collect(&mut state);
+        let now = self.collect(state);
         let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
         // What git's settings lead to since then belongs to what was permitted.
         let leads_on = now.entries.iter().any(|(path, entry)| {
@@ -214,7 +260,7 @@ impl AutorunGuard {
             })
             .map(|(path, entry)| (path.clone(), entry.clone()))
             .collect();
-        let GuardState { baseline, journal, .. } = &mut *state;
+        let GuardState { baseline, journal, .. } = state;
         baseline.entries.retain(|path, _| !is_adopted(path));
         baseline.entries.extend(adopted);
         if let Some(journal) = journal {
@@ -249,12 +295,51 @@ impl AutorunGuard {
         Inventory::collect(&self.scope, &mut state.reader, &seals)
     }
 
+    /// Puts what was moved aside back to its place: the user made it. What was put there since goes where it was kept.
+    /// Fails with [`io::ErrorKind::AlreadyExists`] where the place is not as it was left. Blocks while it looks.
+    pub(in crate::sandbox) fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
+        let kept = aside.kept.as_deref().filter(|kept| self.quarantine.holds(kept));
+        let kept = kept.ok_or(io::ErrorKind::Unsupported)?;
+        let mut state = self.state();
+        if !state.running.is_empty() {
+            self.repair(&mut state);
+        }
+        let path = aside.path.as_path();
+        let (directory, name) = Directory::open_parent(path)?;
+        let (found, _) = state.reader.look(&directory, &name, path);
+        let as_left = state.baseline.entries.get(path).map(|entry| &entry.state);
+        let mode = match aside.original {
+            _ if found == EntryState::Absent => RenameMode::Keep,
+            Original::PutBack if as_left == Some(&found) => RenameMode::Exchange,
+            Original::PutBack | Original::Absent | Original::Lost => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+        };
+        bring_back(kept, path, mode)?;
+        self.adopt_in(&mut state, std::slice::from_ref(&aside.path));
+        Ok(())
+    }
+
+    /// Returns whether what was moved aside can be put back to its place.
+    pub(in crate::sandbox) fn can_bring_back(&self, aside: &PutAside) -> bool {
+        aside.kept.as_deref().is_some_and(|kept| self.quarantine.holds(kept))
+    }
+
     /// Puts back and moves aside until nothing differs any more that could start a program.
     fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
         let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
         let GuardState { reader, baseline, .. } = state;
         let blame = Blame::NotSealed(&seals);
-        let found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
+        let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
+        let during: Vec<String> =
+            state.running.values().map(|command| command.line.clone()).collect();
+        for found in &mut found {
+            found.during.clone_from(&during);
+        }
+        for command in state.running.values_mut() {
+            let room = UNTOLD.saturating_sub(command.found.len());
+            command.found.extend(found.iter().take(room).cloned());
+        }
         if let Some(journal) = &mut state.journal {
             journal.store(&self.scope, &state.baseline);
         }

@@ -30,7 +30,8 @@ impl Quarantine {
         let kept = self.take(path).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "a protected file cannot be moved aside");
         });
-        PutAside { path: path.to_owned(), kept: kept.ok(), original: Original::Absent }
+        let (path, original, during) = (path.to_owned(), Original::Absent, Vec::new());
+        PutAside { path, kept: kept.ok(), original, during }
     }
 
     /// Makes something what it was, and moves what took its place out of the way.
@@ -43,7 +44,12 @@ impl Quarantine {
             tracing::warn!(path = %path.display(), %error, "a protected file cannot be put back");
         }
         let original = if result.is_ok() { Original::PutBack } else { Original::Lost };
-        PutAside { path: path.to_owned(), kept, original }
+        PutAside { path: path.to_owned(), kept, original, during: Vec::new() }
+    }
+
+    /// Returns whether something is kept where no command can reach it, and not beside its place.
+    pub(super) fn holds(&self, kept: &Path) -> bool {
+        kept.parent() == Some(&self.folder)
     }
 
     fn replace(&self, path: &Path, before: &EntryState) -> (Option<PathBuf>, io::Result<()>) {
@@ -81,6 +87,13 @@ impl Quarantine {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Brings back what was moved out of the way. What is at the path takes its place, if `mode` says so.
+pub(super) fn bring_back(kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
+    let (folder, held) = Directory::open_parent(kept)?;
+    let (directory, name) = Directory::open_parent(path)?;
+    folder.rename(&held, &directory, &name, mode)
 }
 
 fn rename_to_free_name(

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crow_core::capability::Original;
+use crow_core::capability::{Original, PutAside};
 
 use super::{AutorunGuard, InventoryScope, KernelSeal};
 
@@ -89,12 +89,12 @@ impl Project {
 
     /// Does something as a command would, and returns what was moved aside and put back.
     fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
-        let (run, _mounts) = self.guard.begin();
+        let (run, _mounts) = self.guard.begin("cmd");
         deed(self);
         self.told(&self.guard.end(run))
     }
 
-    fn told(&self, found: &[crow_core::capability::PutAside]) -> Vec<(String, Original)> {
+    fn told(&self, found: &[PutAside]) -> Vec<(String, Original)> {
         let name =
             |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         found.iter().map(|found| (name(&found.path), found.original)).collect()
@@ -388,7 +388,7 @@ fn what_is_too_long_to_be_kept_is_told() {
 #[test]
 fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not() {
     let project = Project::new();
-    let (job, _mounts) = project.guard.begin();
+    let (job, _mounts) = project.guard.begin("cmd");
     project.write(".envrc", "use nix\n");
     project.write(".github/workflows/ci.yml", "run: test\n");
     project
@@ -412,7 +412,7 @@ fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not
 #[test]
 fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not() {
     let project = Project::with_repository();
-    let (job, _mounts) = project.guard.begin();
+    let (job, _mounts) = project.guard.begin("cmd");
     project.shell("git config user.nick x");
     assert_eq!(project.told(&project.guard.check()), []);
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'");
@@ -420,7 +420,92 @@ fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not(
     assert_eq!(found, [(".git/config".to_owned(), Original::PutBack)]);
     assert!(project.read(".git/config").contains("nick = x"));
     assert!(!project.read(".git/config").contains("fsmonitor"));
-    assert_eq!(project.told(&project.guard.end(job)), []);
+    assert_eq!(project.told(&project.guard.end(job)), found);
+}
+
+#[test]
+fn what_is_found_is_told_to_each_command_that_ran_and_to_no_other() {
+    let project = Project::new();
+    let (first, _mounts) = project.guard.begin("first");
+    let (second, _mounts) = project.guard.begin("second");
+    project.write(".envrc", "evil\n");
+    drop(project.guard.check());
+    let (third, _mounts) = project.guard.begin("third");
+    let found = project.guard.end(third);
+    assert_eq!(found, []);
+    let found = project.guard.end(second);
+    assert_eq!(project.told(&found), [(".envrc".to_owned(), Original::Absent)]);
+    assert_eq!(found[0].during, ["first", "second"]);
+    project.write(".github/x", "evil\n");
+    let found = project.guard.end(first);
+    let during: Vec<_> = found.iter().map(|found| found.during.join(" ")).collect();
+    assert_eq!(during, ["first second", "first"]);
+}
+
+#[test]
+fn what_the_user_made_comes_back_and_stays() {
+    let project = Project::new();
+    project.write(".envrc", "old\n");
+    let (job, _mounts) = project.guard.begin("job");
+    project.write(".github/workflows/ci.yml", "run: test\n");
+    project.write(".envrc", "mine\n");
+    let found = project.guard.check();
+    assert_eq!(project.read(".envrc"), "old\n");
+    for found in &found {
+        assert!(project.guard.can_bring_back(found));
+        project.guard.bring_back(found).unwrap();
+    }
+    assert_eq!(project.told(&project.guard.check()), []);
+    assert_eq!(project.read(".envrc"), "mine\n");
+    assert_eq!(project.read(".github/workflows/ci.yml"), "run: test\n");
+    // What took its place goes where it was kept: nothing is lost.
+    let envrc = found.iter().find(|found| found.path.ends_with(".envrc")).unwrap();
+    assert_eq!(fs::read_to_string(envrc.kept.as_ref().unwrap()).unwrap(), "old\n");
+    project.write(".envrc", "evil\n");
+    drop(project.guard.end(job));
+    assert_eq!(project.read(".envrc"), "mine\n");
+}
+
+#[test]
+fn nothing_comes_back_to_a_place_that_is_not_as_it_was_left() {
+    let project = Project::new();
+    project.write(".envrc", "old\n");
+    let found = {
+        let (run, _mounts) = project.guard.begin("cmd");
+        project.write(".envrc", "one\n");
+        project.write(".github/x", "one\n");
+        project.guard.end(run)
+    };
+    project.write(".envrc", "two\n");
+    project.write(".github/x", "two\n");
+    for found in &found {
+        let error = project.guard.bring_back(found).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(found.kept.as_ref().unwrap().exists());
+    }
+    assert_eq!(
+        (project.read(".envrc"), project.read(".github/x")),
+        ("two\n".into(), "two\n".into())
+    );
+}
+
+#[test]
+fn nothing_comes_back_over_a_link_or_from_elsewhere() {
+    let project = Project::new();
+    let found = {
+        let (run, _mounts) = project.guard.begin("cmd");
+        project.write(".vscode/tasks.json", "one\n");
+        project.guard.end(run)
+    };
+    symlink(project.base.join("home"), project.root.join(".vscode")).unwrap();
+    assert!(project.guard.bring_back(&found[0]).is_err());
+    let beside = project.root.join(".envrc.crow-held-0");
+    fs::write(&beside, "evil\n").unwrap();
+    let forged =
+        PutAside { kept: Some(beside), path: project.root.join(".envrc"), ..found[0].clone() };
+    assert!(!project.guard.can_bring_back(&forged));
+    assert!(project.guard.bring_back(&forged).is_err());
+    assert!(!project.root.join(".envrc").exists());
 }
 
 #[test]
@@ -507,7 +592,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
-    let (_run, _mounts) = project.guard.begin();
+    let (_run, _mounts) = project.guard.begin("cmd");
     project.write(".vscode/tasks.json", "evil\n");
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
@@ -534,7 +619,7 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
     let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
-    let (_run, _mounts) = project.guard.begin();
+    let (_run, _mounts) = project.guard.begin("cmd");
     // The last sign of life is an hour old.
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     let hour = std::time::Duration::from_hours(1);
@@ -625,7 +710,7 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
         });
         // On a busy machine the link may be there for very many rounds.
         for round in 0..100_000 {
-            let (run, _mounts) = project.guard.begin();
+            let (run, _mounts) = project.guard.begin("cmd");
             // A command could not write outside: neither does this one.
             let opened = crow_fs::open_for_writing(&project.root.join(".vscode/config"));
             drop(opened.and_then(|mut file| write!(file, "evil {round}")));

@@ -1,8 +1,12 @@
 //! What background jobs change between calls.
 
-use crow_core::{event::AgentEvent, ids::SessionId};
+use crow_core::{
+    event::{AgentEvent, NoticeLevel},
+    ids::SessionId,
+};
 use crow_runtime::{
-    ChangedCall, PathOutcome, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    ChangedCall, PathOutcome, Point, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
+    UndoTarget,
 };
 
 use crow_testkit::NamedPipe;
@@ -133,6 +137,32 @@ async fn what_an_undo_put_back_is_not_the_work_of_a_job() {
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
     stage.turn(&[Call::Sh("echo 2 > b")]).await;
     assert_eq!(titles(stage.journal().calls()), ["echo", "echo"]);
+}
+
+#[tokio::test]
+async fn what_an_undo_did_to_files_that_start_programs_stays_beside_a_job() {
+    let mut stage = Stage::in_sandbox();
+    stage.write(".envrc", "use nix\n");
+    stage.turn(&[Call::Job("exec sleep 1000")]).await;
+    stage.turn(&[Call::Put(".vscode/tasks.json", "{}"), Call::Put(".envrc", "use flake\n")]).await;
+    // Another command looks at what the job may have done, before it and after it.
+    let look = [Call::Sh("true")];
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    stage.turn(&look).await;
+    assert_eq!((stage.exists(".vscode"), stage.read(".envrc")), (false, "use nix\n".to_owned()));
+    stage.redo().await.unwrap();
+    stage.turn(&look).await;
+    assert_eq!(stage.read(".vscode/tasks.json"), "{}");
+    assert_eq!(stage.read(".envrc"), "use flake\n");
+    let handle = stage.agent.handle.clone();
+    let restore = move || handle.undo_journal()?.restore(".envrc".as_ref(), &Point::Start, PLAIN);
+    tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
+    let events = stage.turn(&look).await;
+    assert_eq!(stage.read(".envrc"), "use nix\n");
+    let is_warning = |event: &AgentEvent| {
+        matches!(event, AgentEvent::Notice { level: NoticeLevel::Warning, .. })
+    };
+    assert!(!events.iter().any(|event| is_warning(&event.event)), "{events:?}");
 }
 
 #[tokio::test]

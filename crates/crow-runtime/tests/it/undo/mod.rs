@@ -6,6 +6,7 @@ mod crashes;
 mod journal;
 mod laws;
 mod own_tools;
+mod put_back;
 mod recording;
 mod roots;
 mod sessions;

@@ -11,7 +11,10 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{JobInfo, OutputLimits, ProcessEnd, ProcessSpec},
+    capability::{
+        Answerer, JobInfo, OutputLimits, PermissionAnswer, PermissionRequest, ProcessEnd,
+        ProcessSpec, QuestionAnswer, QuestionRequest,
+    },
     event::{AgentEvent, AgentState, Envelope},
     ids::ReplyId,
     message::{Block, Origin, ReplyContent},
@@ -23,9 +26,9 @@ use crow_core::{
     turn::RequestedCall,
 };
 use crow_runtime::{
-    AgentError, AgentInternals, AgentSession, FileStore, RuntimeConfig, SessionStore,
-    SnapshotLimits, SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport, UndoTarget,
-    resolve_path,
+    AgentError, AgentInternals, AgentSession, FileStore, RuntimeConfig, SandboxConfig,
+    SessionStore, SnapshotLimits, SnapshotStores, UndoError, UndoJournal, UndoOptions, UndoReport,
+    UndoTarget, resolve_path,
 };
 use crow_testkit::{
     NamedPipe,
@@ -37,6 +40,32 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+/// Permits everything.
+#[derive(Debug)]
+struct Permits;
+
+#[async_trait]
+impl Answerer for Permits {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        PermissionAnswer::AllowOnce
+    }
+}
+
+/// Permits everything, and leaves questions to whoever holds a handle.
+#[derive(Debug)]
+pub(super) struct Waits;
+
+#[async_trait]
+impl Answerer for Waits {
+    async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
+        PermissionAnswer::AllowOnce
+    }
+
+    async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
+        std::future::pending().await
+    }
+}
 
 /// Runs a shell line, and may change anything.
 #[derive(Debug)]
@@ -240,6 +269,26 @@ impl Stage {
 
     /// Makes one whose agent works in these folders as well.
     pub(super) fn with(limits: SnapshotLimits, further: &[&Path]) -> Self {
+        Self::with_sandbox(limits, further, Arc::new(Permits), |_| None)
+    }
+
+    /// Makes one whose commands run in a sandbox.
+    pub(super) fn in_sandbox() -> Self {
+        Self::in_sandbox_with(Arc::new(Permits))
+    }
+
+    /// The same with somebody who answers.
+    pub(super) fn in_sandbox_with(answerer: Arc<dyn Answerer>) -> Self {
+        let sandbox = |data: &Path| Some(SandboxConfig::new(data.join("sandbox")));
+        Self::with_sandbox(SnapshotLimits::default(), &[], answerer, sandbox)
+    }
+
+    fn with_sandbox(
+        limits: SnapshotLimits,
+        further: &[&Path],
+        answerer: Arc<dyn Answerer>,
+        sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>,
+    ) -> Self {
         // Nothing of the disk of this machine should decide what is captured.
         let limits = SnapshotLimits { free_bytes: 0, ..limits };
         let data = tempfile::tempdir().unwrap();
@@ -250,6 +299,8 @@ impl Stage {
             store,
             snapshots: Some(Arc::new(snapshots)),
             child_env: BTreeMap::from([("PATH".to_owned(), path)]).into(),
+            sandbox: sandbox(data.path()),
+            answerer,
             ..RuntimeConfig::default()
         };
         let runtime = config.clone();

@@ -185,20 +185,10 @@ impl Reading {
     }
 }
 
-/// Whether a character makes a line look like another one. The two joiners that emoji and scripts need are left out.
+/// Whether a character makes a line look like another one. The joiners and selectors that emoji and scripts need are left out.
 fn is_invisible(char: char) -> bool {
-    matches!(
-        char,
-        '\u{ad}'
-            | '\u{180e}'
-            | '\u{200b}'
-            | '\u{200e}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
+    let is_needed = matches!(char, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
+    crow_text::is_unseen(char) && !is_needed
 }
 
 /// Whether a character beyond Latin-1 stands where the scanner of the grammar expects the digits of `{1..3}`. It hands the

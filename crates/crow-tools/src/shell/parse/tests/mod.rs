@@ -137,3 +137,25 @@ fn arithmetic_on_variables_that_hold_numbers_is_read() {
         assert!(shown(line).starts_with("unclear"), "{line}: {}", shown(line));
     }
 }
+
+#[test]
+fn a_line_with_a_character_that_cannot_be_seen_is_not_understood() {
+    let reason = "unclear: characters that cannot be seen, or that turn the text around";
+    for char in [
+        '\u{ad}',
+        '\u{34f}',
+        '\u{61c}',
+        '\u{115f}',
+        '\u{200b}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{2800}',
+        '\u{3164}',
+        '\u{e0041}',
+    ] {
+        assert_eq!(shown(&format!("ls a{char}b")), reason, "{char:?}");
+    }
+    for line in ["echo 👩\u{200d}💻", "echo ⚠\u{fe0f}", "echo می\u{200c}خواهم"] {
+        assert_eq!(shown(line), line);
+    }
+}

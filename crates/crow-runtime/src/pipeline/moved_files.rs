@@ -1,0 +1,163 @@
+//! Files that were moved aside because a command may have planted them: telling the user, and asking whether they are his.
+
+use std::{path::Path, sync::Arc};
+
+use crow_core::{
+    capability::{Original, PutAside, QuestionAnswer, QuestionChoice, UserQuestion},
+    event::{AgentEvent, NoticeAudience, NoticeLevel},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{AgentError, AgentInternals};
+
+/// The answer that changes nothing.
+const LEAVE: &str = "leave aside";
+/// The answer that brings everything back.
+const PUT_BACK: &str = "put back";
+/// How many files are named in a question. What is asked about at a time is not more.
+const MOST: usize = 8;
+/// How many commands are named.
+const COMMANDS: usize = 3;
+
+impl AgentInternals {
+    /// Tells the user which files were moved aside or put back because a command may have planted them: whoever made one
+    /// himself finds it again.
+    pub(crate) async fn tell_moved_files(&mut self) -> Result<(), AgentError> {
+        let tree = Arc::clone(&self.shared.tree);
+        let Some(sandbox) = &tree.sandbox else { return Ok(()) };
+        for moved in sandbox.take_untold() {
+            self.tell_user(describe_moved(&while_ran(&moved.during), &moved)).await?;
+            if sandbox.can_bring_back(&moved) {
+                tree.ask_later(moved);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the user whether what was moved aside is his, and puts it back if so. Without an answer it stays where it is.
+    pub(crate) async fn ask_about_moved_files(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let tree = Arc::clone(&self.shared.tree);
+        while !cancel.is_cancelled() {
+            let moved = tree.take_unasked(MOST);
+            let Some(question) = self.question_about(&moved) else { return Ok(()) };
+            let answer = self.ask_user(question, cancel).await?;
+            let Some(QuestionAnswer::Chosen { labels }) = answer else { continue };
+            for moved in moved {
+                let only = only(&self.shown(&moved.path));
+                if labels.iter().any(|label| *label == PUT_BACK || *label == only) {
+                    self.bring_back(moved).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn question_about(&self, moved: &[PutAside]) -> Option<UserQuestion> {
+        let mut during: Vec<String> = Vec::new();
+        for line in moved.iter().flat_map(|moved| &moved.during) {
+            if !during.contains(line) {
+                during.push(line.clone());
+            }
+        }
+        let when = while_ran(&during);
+        let text = match moved {
+            [] => return None,
+            [one] => {
+                let path = self.shown(&one.path);
+                let (did, then, whose) = match one.original {
+                    Original::Absent => ("appeared", "It was moved aside", "Is it"),
+                    Original::PutBack => ("was changed", "It is as it was before", "Is the change"),
+                    Original::Lost => ("was changed", "What it became was moved aside", "Is it"),
+                };
+                format!("{path} {did} {when}: it would start programs. {then}. {whose} yours?")
+            }
+            several => {
+                let paths: Vec<String> =
+                    several.iter().map(|moved| format!("  {}", self.shown(&moved.path))).collect();
+                format!(
+                    "These appeared or were changed {when}, and would start programs:\n{}\nThey were moved aside. Are they yours?",
+                    paths.join("\n")
+                )
+            }
+        };
+        let choice = |label: &str, description: &str| QuestionChoice {
+            label: label.to_owned(),
+            description: Some(description.to_owned()),
+        };
+        let mut choices = vec![choice(PUT_BACK, "you made it, and know what it starts")];
+        if moved.len() > 1 {
+            let paths = moved.iter().map(|moved| only(&self.shown(&moved.path)));
+            choices.extend(paths.map(|label| QuestionChoice { label, description: None }));
+        }
+        choices.push(choice(LEAVE, "a command made it, or you do not know"));
+        let header = Some("protected files".to_owned());
+        Some(UserQuestion { text, header, choices, multiple: false, free_text: false })
+    }
+
+    async fn bring_back(&mut self, moved: PutAside) -> Result<(), AgentError> {
+        let Some(sandbox) = self.shared.tree.sandbox.clone() else { return Ok(()) };
+        let path = moved.path.display().to_string();
+        let kept = moved.kept.as_ref().map(|kept| kept.display().to_string()).unwrap_or_default();
+        let done = self.tasks.spawn_blocking(move || sandbox.bring_back(&moved)).await;
+        let error = match done {
+            Ok(Ok(())) => {
+                let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+                let text = format!("{path} is where you made it");
+                return self.emit(AgentEvent::Notice { level, audience, text }).await;
+            }
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                "something else is there since".to_owned()
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let text = format!("{path} was not put back ({error}): what you made is in {kept}");
+        self.tell_user(text).await
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        self.context().workspace.display(path)
+    }
+}
+
+fn only(path: &str) -> String {
+    format!("{PUT_BACK} only {path}")
+}
+
+/// Says which commands ran.
+pub(crate) fn while_ran(during: &[String]) -> String {
+    let named: Vec<String> = during.iter().take(COMMANDS).map(|line| format!("`{line}`")).collect();
+    let more = during.len().saturating_sub(COMMANDS);
+    match (named.as_slice(), more) {
+        ([], _) => "while a command ran".to_owned(),
+        ([line], _) => format!("while {line} ran"),
+        ([first @ .., last], 0) => format!("while {} and {last} ran", first.join(", ")),
+        (lines, more) => format!("while {} and {more} more commands ran", lines.join(", ")),
+    }
+}
+
+/// Says what was moved aside or put back, and where it is.
+pub(crate) fn describe_moved(when: &str, moved: &PutAside) -> String {
+    let path = moved.path.display();
+    let kept = moved.kept.as_ref().map(|kept| kept.display());
+    match (moved.original, kept) {
+        (Original::Absent, Some(kept)) => format!(
+            "{path} appeared {when}, and can start programs: it was moved to {kept}; if you made it yourself, move it back"
+        ),
+        (Original::Absent, None) => format!(
+            "{path} appeared {when}, and can start programs; it could not be moved away: look at it before you go on"
+        ),
+        (Original::PutBack, Some(kept)) => format!(
+            "{path} was changed {when}, and can start programs: it is as it was before; what it had become is in {kept}; if you changed it yourself, take it from there"
+        ),
+        (Original::PutBack, None) => {
+            format!("{path} was changed {when}, and can start programs: it is as it was before")
+        }
+        (Original::Lost, _) => format!(
+            "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"
+        ),
+    }
+}

@@ -1,0 +1,173 @@
+//! What the user makes while a command runs, and the question about it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use crow_core::{
+    capability::{NoAnswerer, QuestionAnswer, QuestionRequest},
+    event::{AgentEvent, Envelope, NoticeLevel},
+    message::Block,
+};
+use crow_testkit::scripted::{reply, text};
+
+use super::stage::{Call, Stage, Waits};
+
+/// Says that it runs, and goes on until it is let through.
+const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done; rm go ready";
+
+fn chosen(label: &str) -> QuestionAnswer {
+    QuestionAnswer::Chosen { labels: vec![label.to_owned()] }
+}
+
+async fn appears(path: &Path) {
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while !path.exists() {
+        assert!(std::time::Instant::now() < end, "{} does not appear", path.display());
+        tokio::task::yield_now().await;
+    }
+}
+
+fn is_question(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::QuestionAsked { .. })
+}
+
+fn is_end(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::RunEnd { .. })
+}
+
+fn warnings(events: &[Arc<Envelope>]) -> Vec<String> {
+    let notices = events.iter().filter_map(|event| match &event.event {
+        AgentEvent::Notice { level: NoticeLevel::Warning, text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    notices.collect()
+}
+
+/// Lets the agent run a command, and the user save these files meanwhile.
+async fn save_meanwhile(stage: &Stage, files: &[(&str, &str)]) {
+    stage.agent.model.push(Call::Sh(WAITING).play("w"));
+    stage.agent.model.push(reply([text("done")]));
+    stage.agent.handle.send_input(vec![Block::text("go")]).unwrap();
+    appears(&stage.root().join("ready")).await;
+    for (path, content) in files {
+        // As editors do it. What is written into a file that the kernel seals is the user's without a question.
+        stage.write(path, "");
+        stage.write("beside", content);
+        std::fs::rename(stage.root().join("beside"), stage.root().join(path)).unwrap();
+    }
+    stage.write("go", "");
+}
+
+/// The question that is open once it was asked.
+async fn question(stage: &mut Stage) -> QuestionRequest {
+    stage.agent.until(is_question).await;
+    stage.agent.handle.open_user_questions().remove(0)
+}
+
+#[tokio::test]
+async fn what_the_user_says_is_his_is_put_back_and_stays() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
+    let asked = question(&mut stage).await;
+    assert_eq!(
+        asked.question.text,
+        format!(
+            ".envrc appeared while `{WAITING}` ran: it would start programs. It was moved aside. Is it yours?"
+        )
+    );
+    assert!(!stage.exists(".envrc"));
+    stage.agent.handle.answer_question(&asked.id, chosen("put back")).unwrap();
+    stage.agent.until(is_end).await;
+    assert_eq!(stage.read(".envrc"), "mine\n");
+    let events = stage.turn(&[Call::Sh("true")]).await;
+    assert_eq!((stage.read(".envrc"), warnings(&events)), ("mine\n".to_owned(), Vec::new()));
+}
+
+#[tokio::test]
+async fn without_a_yes_it_stays_aside() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    for answer in [chosen("leave aside"), QuestionAnswer::Declined] {
+        save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
+        let asked = question(&mut stage).await;
+        stage.agent.handle.answer_question(&asked.id, answer).unwrap();
+        stage.agent.until(is_end).await;
+        assert!(!stage.exists(".envrc"));
+    }
+}
+
+#[tokio::test]
+async fn several_files_are_one_question() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    stage.write(".envrc", "old\n");
+    let files = [(".envrc", "mine\n"), (".vscode/tasks.json", "{}"), (".idea/x", "1")];
+    save_meanwhile(&stage, &files).await;
+    let asked = question(&mut stage).await;
+    let labels: Vec<_> =
+        asked.question.choices.iter().map(|choice| choice.label.as_str()).collect();
+    let only = ["put back only .envrc", "put back only .idea", "put back only .vscode"];
+    let mut sorted = labels.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [&["leave aside", "put back"][..], &only].concat());
+    stage.agent.handle.answer_question(&asked.id, chosen("put back only .vscode")).unwrap();
+    let events = stage.agent.until(is_end).await;
+    assert!(!events.iter().any(|event| is_question(&event.event)));
+    assert_eq!(stage.read(".vscode/tasks.json"), "{}");
+    assert_eq!((stage.read(".envrc"), stage.exists(".idea")), ("old\n".to_owned(), false));
+}
+
+#[tokio::test]
+async fn what_took_the_place_meanwhile_stays_and_the_user_is_told_where_his_is() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    save_meanwhile(&stage, &[(".envrc", "first\n")]).await;
+    let asked = question(&mut stage).await;
+    stage.write(".envrc", "second\n");
+    stage.agent.handle.answer_question(&asked.id, chosen("put back")).unwrap();
+    let events = stage.agent.until(is_end).await;
+    assert_eq!(stage.read(".envrc"), "second\n");
+    let told = warnings(&events).join("\n");
+    let kept = told.split("what you made is in ").nth(1).unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "first\n");
+}
+
+#[tokio::test]
+async fn an_interrupt_takes_the_question_back_and_the_next_run_goes_on() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
+    question(&mut stage).await;
+    stage.agent.handle.interrupt();
+    stage.agent.until(is_end).await;
+    assert!(stage.agent.handle.open_user_questions().is_empty());
+    let events = stage.turn(&[Call::Sh("true")]).await;
+    assert!(!events.iter().any(|event| is_question(&event.event)));
+    assert!(!stage.exists(".envrc"));
+}
+
+#[tokio::test]
+async fn what_was_found_of_a_job_between_two_runs_is_asked_about_in_the_next_one() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
+    stage.turn(&[Call::Job(WAITING)]).await;
+    appears(&stage.root().join("ready")).await;
+    stage.write(".envrc", "mine\n");
+    stage.write("go", "");
+    let is_told = |event: &AgentEvent| {
+        matches!(event, AgentEvent::Notice { level: NoticeLevel::Warning, .. })
+    };
+    stage.agent.until(is_told).await;
+    stage.agent.model.push(reply([text("done")]));
+    stage.agent.handle.send_input(vec![Block::text("go")]).unwrap();
+    let asked = question(&mut stage).await;
+    assert!(asked.question.text.contains(&format!("while `{WAITING}` ran")));
+    stage.agent.handle.answer_question(&asked.id, chosen("put back")).unwrap();
+    stage.agent.until(is_end).await;
+    assert_eq!(stage.read(".envrc"), "mine\n");
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_it_stays_aside_without_a_question() {
+    let mut stage = Stage::in_sandbox_with(Arc::new(NoAnswerer));
+    save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
+    let events = stage.agent.until(is_end).await;
+    assert!(!events.iter().any(|event| is_question(&event.event)));
+    let told = warnings(&events);
+    assert!(told[0].contains(&format!("appeared while `{WAITING}` ran")), "{told:?}");
+    assert!(!stage.exists(".envrc"));
+}
