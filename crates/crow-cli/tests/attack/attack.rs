@@ -224,10 +224,8 @@ impl Attack {
             Ok(report) => report,
             Err(error) => return vec![error],
         };
-        if !self.after.is_empty() {
-            scene.prepare(&self.after);
-        }
         let mut wrong = self.outcome(&report);
+        wrong.extend(scene.play(&self.after).map(|failed| format!("afterwards: {failed}")));
         let say = |what: &str, found: Vec<String>| {
             (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))
         };

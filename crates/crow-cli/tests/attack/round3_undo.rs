@@ -26,29 +26,71 @@ async fn undoing_reaches_nothing_outside_whatever_a_command_laid_in_its_way() {
     }
     let table = [
         ("a folder that became a link outside", "echo x >> d/victim; mv d d2; ln -s {out} d"),
-        ("a folder that became a link to keys", "echo x >> d/id_ed25519; mv d d2; ln -s {home}/.ssh d"),
-        ("a file that became a link outside", "echo x >> d/victim; rm d/victim; ln -s {out}/victim d/victim"),
-        ("a file that became a link to a key", "rm d/id_ed25519; ln -s {home}/.ssh/id_ed25519 d/id_ed25519"),
-        ("a folder below that became a link", "echo x >> d/sub/new; rm -rf d/sub; ln -s {out} d/sub"),
+        (
+            "a folder that became a link to keys",
+            "echo x >> d/id_ed25519; mv d d2; ln -s {home}/.ssh d",
+        ),
+        (
+            "a file that became a link outside",
+            "echo x >> d/victim; rm d/victim; ln -s {out}/victim d/victim",
+        ),
+        (
+            "a file that became a link to a key",
+            "rm d/id_ed25519; ln -s {home}/.ssh/id_ed25519 d/id_ed25519",
+        ),
+        (
+            "a folder below that became a link",
+            "echo x >> d/sub/new; rm -rf d/sub; ln -s {out} d/sub",
+        ),
         ("a folder that became a link to git", "echo x >> e/config; rm -rf e; ln -s .git e"),
-        ("a folder that became a link to hooks", "echo x >> e/pre-commit; rm -rf e; ln -s .git/hooks e"),
-        ("a folder that became a link to the home", "echo x >> d/config; rm -rf d; ln -s {home} d; mkdir f; touch f/.netrc"),
-        ("a new folder that became a link outside", "mkdir n; echo x > n/victim; mv n n2; ln -s {out} n"),
-        ("a new file that became a link outside", "echo x > victim; rm victim; ln -s {out}/victim victim"),
+        (
+            "a folder that became a link to hooks",
+            "echo x >> e/pre-commit; rm -rf e; ln -s .git/hooks e",
+        ),
+        (
+            "a folder that became a link to the home",
+            "echo x >> d/config; rm -rf d; ln -s {home} d; mkdir f; touch f/.netrc",
+        ),
+        (
+            "a new folder that became a link outside",
+            "mkdir n; echo x > n/victim; mv n n2; ln -s {out} n",
+        ),
+        (
+            "a new file that became a link outside",
+            "echo x > victim; rm victim; ln -s {out}/victim victim",
+        ),
         ("a file that became a pipe", "echo x >> d/victim; rm d/victim; mkfifo d/victim; mkfifo p"),
         ("a folder that became a pipe", "rm -rf d; mkfifo d"),
-        ("a file that became a socket", "rm d/victim; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d/victim\")'"),
-        ("a file that became a folder", "rm d/victim; mkdir -p d/victim/x; echo PWN > d/victim/x/y; ln -s {out} d/victim/z"),
+        (
+            "a file that became a socket",
+            "rm d/victim; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d/victim\")'",
+        ),
+        (
+            "a file that became a folder",
+            "rm d/victim; mkdir -p d/victim/x; echo PWN > d/victim/x/y; ln -s {out} d/victim/z",
+        ),
         ("a folder that became a file", "rm -rf d; echo x > d"),
         ("a loop of links", "rm -rf d; ln -s d d; ln -s q r; ln -s r q"),
         ("second names", "ln d/victim d/v2; ln {out}/victim d/v3; echo x > d/v2"),
         ("no modes", "echo x >> d/victim; chmod 000 d/victim d; chmod 400 e"),
-        ("odd names", "mkdir $'d/\\xff\\n'; echo x > $'d/\\xff\\n/\\e[31m'; echo y > $'d/\\xe2\\x80\\xae'; echo z > 'd/--force'"),
-        ("a deep tree", "python3 -c \"import os\\nfor i in range(1500):\\n os.mkdir('d'); os.chdir('d')\\nopen('x','w').write('x')\""),
+        (
+            "odd names",
+            "mkdir $'d/\\xff\\n'; echo x > $'d/\\xff\\n/\\e[31m'; echo y > $'d/\\xe2\\x80\\xae'; echo z > 'd/--force'",
+        ),
+        (
+            "a deep tree",
+            "python3 -c \"import os\\nfor i in range(1500):\\n os.mkdir('d'); os.chdir('d')\\nopen('x','w').write('x')\"",
+        ),
         ("a huge file", "truncate -s 30G huge; echo x >> d/victim"),
-        ("many links", "for i in $(seq 500); do ln -s {out} l$i; done; rm -rf d; ln -s {out}/../out d"),
+        (
+            "many links",
+            "for i in $(seq 500); do ln -s {out} l$i; done; rm -rf d; ln -s {out}/../out d",
+        ),
         ("a link with dots", "rm -rf d; ln -s ../out d; ln -s ../../../../../../../etc/passwd e/p"),
-        ("a name of the kernel", "rm -rf d; ln -s /proc/self/root{out} d; ln -s /proc/self/fd e/fd"),
+        (
+            "a name of the kernel",
+            "rm -rf d; ln -s /proc/self/root{out} d; ln -s /proc/self/fd e/fd",
+        ),
         ("everything gone", "rm -rf d e long.txt"),
     ];
     let cases = table.into_iter().map(|(name, line)| {
@@ -91,7 +133,10 @@ async fn what_the_user_had_comes_back() {
         ("all removed", "rm -rf d e long.txt"),
         ("folders that became links", "rm -rf d e; ln -s {out} d; ln -s {home}/.ssh e"),
         ("a folder that became a pipe", "rm -rf d; mkfifo d"),
-        ("files that became folders", "rm long.txt; mkdir -p long.txt/a/b; echo x > long.txt/a/b/c"),
+        (
+            "files that became folders",
+            "rm long.txt; mkdir -p long.txt/a/b; echo x > long.txt/a/b/c",
+        ),
         ("modes", "chmod 777 long.txt; echo x >> d/victim; chmod 700 d"),
         ("a folder moved", "mv d d9; mkdir d; echo x > d/victim"),
     ];

@@ -7,7 +7,9 @@ use crow_core::{
     capability::{Answerer, PermissionAnswer, PermissionRequest},
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
-    permission::{Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit},
+    permission::{
+        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPlaces,
+    },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
     turn::Validity,
@@ -133,6 +135,7 @@ impl AgentInternals {
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
         }
+        let led_to = self.led_to(&plan.effects).await;
         let agent = self.context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
@@ -145,13 +148,16 @@ impl AgentInternals {
             plan,
         };
         let workspace = &self.context.workspace;
-        let decision = self.shared.tree.with_policy(|policy| match self.shared.reach {
-            Reach::Policy => policy.decide(facts, workspace),
-            Reach::ReadOnly => {
-                let mut policy = policy.clone();
-                policy.set_mode(PermissionMode::ReadOnly);
-                policy.decide(facts, workspace)
+        let decision = self.shared.tree.with_policy(|policy| {
+            if led_to.is_empty() && self.shared.reach == Reach::Policy {
+                return policy.decide(facts, workspace);
             }
+            let mut policy = policy.clone();
+            if self.shared.reach == Reach::ReadOnly {
+                policy.set_mode(PermissionMode::ReadOnly);
+            }
+            policy.add_places(SandboxPlaces { protected: led_to, ..SandboxPlaces::default() });
+            policy.decide(facts, workspace)
         });
         let ask = match decision {
             Decision::Allow(permit) => {

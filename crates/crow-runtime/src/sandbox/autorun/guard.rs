@@ -15,12 +15,13 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crow_core::{capability::PutAside, workspace::PROTECTED};
-use crow_fs::FileIdentity;
+use crow_fs::{EntryMetadata, FileIdentity};
 
 use super::{
     entry_state::{EntryState, StateReader},
@@ -30,6 +31,7 @@ use super::{
     quarantine::Quarantine,
     repair::repair,
 };
+use crate::sandbox::CommandKind;
 
 /// What may not be made in a repository.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
@@ -63,7 +65,7 @@ struct GuardState {
     /// not open the one around it.
     outside: Option<Vec<PathBuf>>,
     /// The commands that run, and what the kernel seals for each.
-    running: BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+    running: BTreeMap<u64, BTreeMap<PathBuf, RunSeal>>,
     started: u64,
     /// What was found when another command than the one that ended was to blame.
     pending: Vec<PutAside>,
@@ -85,9 +87,18 @@ pub(in crate::sandbox) struct SealedMounts {
     pub absent: Vec<PathBuf>,
 }
 
+impl RunSeal {
+    fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
+        let identity = baseline.entries.get(path)?.identity?;
+        let held = crow_fs::hold(path).ok()?;
+        let is_same = EntryMetadata::of_file(&held).ok()?.identity == identity;
+        is_same.then_some(Self { identity, _held: held })
+    }
+}
+
 impl SealedMounts {
     /// Keeps repositories from being changed at all.
-    pub(in crate::sandbox) fn seal_repositories(&mut self) {
+    fn seal_repositories(&mut self) {
         self.read_only.append(&mut self.pinned);
     }
 }
@@ -96,21 +107,50 @@ impl SealedMounts {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct GuardedRun(u64);
 
+/// What the kernel seals for one command.
+#[derive(Debug)]
+struct RunSeal {
+    identity: FileIdentity,
+    /// Keeps the number of the file from being given to another one.
+    _held: File,
+}
+
 struct Seals<'a> {
     seal: KernelSeal,
     roots: &'a [PathBuf],
-    running: &'a BTreeMap<u64, BTreeMap<PathBuf, FileIdentity>>,
+    running: &'a BTreeMap<u64, BTreeMap<PathBuf, RunSeal>>,
 }
 
-impl SealedPaths for Seals<'_> {
-    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+impl Seals<'_> {
+    /// Returns whether each command that runs has a seal on what is at a path.
+    fn has(&self, path: &Path, identity: FileIdentity) -> bool {
         // Elsewhere a command could rename a directory on the way, and make another one in its place.
         let cannot_be_renamed = path.parent().is_some_and(|above| {
             self.roots.iter().any(|root| above == root || above == root.join(".git"))
         });
         self.seal == KernelSeal::Mounts
             && cannot_be_renamed
-            && self.running.values().all(|seals| seals.get(path) == Some(&identity))
+            && self
+                .running
+                .values()
+                .all(|seals| seals.get(path).is_some_and(|seal| seal.identity == identity))
+    }
+}
+
+impl SealedPaths for Seals<'_> {
+    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+        self.has(path, identity)
+    }
+
+    fn is_kept(&self, path: &Path) -> bool {
+        let found = crow_fs::metadata(path);
+        if found.is_ok_and(|found| found.is_file() && found.links > 1) {
+            return false;
+        }
+        // Nothing can be made in a directory that is sealed, either.
+        path.ancestors().any(|above| {
+            crow_fs::metadata(above).is_ok_and(|found| self.has(above, found.identity))
+        })
     }
 }
 
@@ -140,8 +180,9 @@ impl AutorunGuard {
         mounts(&self.scope, &state.baseline)
     }
 
-    /// Begins to guard a command that may change the workspace. Blocks while it looks.
-    pub(in crate::sandbox) fn begin(&self) -> (GuardedRun, SealedMounts) {
+    /// Begins to guard a command that may change the workspace. Background jobs, beside which the user works for hours, see
+    /// repositories read-only as a whole. Blocks while it looks.
+    pub(in crate::sandbox) fn begin(&self, kind: CommandKind) -> (GuardedRun, SealedMounts) {
         let mut state = self.state();
         if state.running.is_empty() {
             self.adopt_all(&mut state);
@@ -149,10 +190,13 @@ impl AutorunGuard {
             let found = self.repair(&mut state);
             state.pending.extend(found);
         }
-        let mounts = mounts(&self.scope, &state.baseline);
-        let identity = |path: &PathBuf| state.baseline.entries.get(path)?.identity;
+        let mut mounts = mounts(&self.scope, &state.baseline);
+        if kind == CommandKind::Background {
+            mounts.seal_repositories();
+        }
+        let seals = mounts.read_only.iter();
         let seals =
-            mounts.read_only.iter().filter_map(|path| Some((path.clone(), identity(path)?)));
+            seals.filter_map(|path| Some((path.clone(), RunSeal::new(path, &state.baseline)?)));
         let seals = seals.collect();
         state.started += 1;
         let number = state.started;
@@ -266,6 +310,16 @@ impl AutorunGuard {
     fn state(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns those of the paths that start programs because something leads to them, or that lie in one that does. Blocks while
+/// it looks.
+pub(in crate::sandbox) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
+    let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
+    let leads_to = |path: &Path| {
+        path.ancestors().any(|above| found.seals.contains(above) || found.absent.contains(above))
+    };
+    paths.iter().filter(|path| leads_to(path)).cloned().collect()
 }
 
 fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {

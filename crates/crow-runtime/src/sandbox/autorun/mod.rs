@@ -4,6 +4,7 @@ mod entry_state;
 mod git_config;
 mod git_index;
 mod git_repository;
+mod git_settings;
 mod guard;
 mod inventory;
 mod journal;
@@ -12,7 +13,7 @@ mod quarantine;
 mod repair;
 
 pub(super) use self::{
-    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts},
+    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},
     inventory::InventoryScope,
     journal::{is_recoverable, recover},
 };
