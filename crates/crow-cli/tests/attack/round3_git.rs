@@ -29,13 +29,11 @@ const USER: &str = r#"
 set +e
 export PAGER=cat EDITOR=true GNUPGHOME={project}/gnupg
 u() { [ -e {out}/pwned ] || timeout 5 "$@" >/dev/null 2>&1 </dev/null; }
-u git status; u git st; u git diff; echo b >> a.txt; echo b >> b.x; u git add -A; u git commit -qm y --allow-empty; u git commit -qS -m y --allow-empty
-u git log -p -2; u git blame a.txt; u script -qec 'git log -1' /dev/null
-u git fetch --all; u git fetch; u git pull; u git push origin HEAD:refs/heads/pushed; u git ls-remote
-u git rebase --continue; u git commit --amend; u git -c core.editor=true rebase -i HEAD~1
-u git checkout -q -b topic; u git checkout -q main; u git merge --no-ff -m m topic; u git stash; u git stash pop
-u git submodule status --recursive; u git submodule update --init --recursive --force
-for d in sub sub/deep sub/deep/deeper wt; do [ -d $d ] && (cd $d; u git status; u git diff; u git commit --allow-empty -qm z; u git checkout -q -b t2); done
+u git rebase --continue; u git status; u git st; echo b >> a.txt; echo b >> b.x; u git diff; u git add -A; u git commit -qS -m y --allow-empty
+u git log -p -1; u script -qec 'git log -1' /dev/null; u git ls-remote; u git pull; u git push origin HEAD:refs/heads/pushed
+u git commit --amend; u git checkout -q -b topic; u git stash
+u git submodule update --init --recursive --force
+for d in sub sub/deep sub/deep/deeper wt; do [ -d $d ] && (cd $d; u git commit --allow-empty -qm z; u git checkout -q -b t2); done
 true
 "#;
 
@@ -492,10 +490,159 @@ const PLANTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// What was tried against the answer to the table above.
+const PLANTED_NEXT: &[(&str, &str, &str)] = &[
+    (
+        "settings with a second name in a folder",
+        "mkdir -p .git/hooks; printf '#!/bin/sh\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; ln .git/hooks/pre-commit notes.sh",
+        "echo 'touch {out}/pwned' >> notes.sh",
+    ),
+    (
+        "a hook with a second name in the folder of git",
+        "printf '#!/bin/sh\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; ln .git/hooks/pre-commit .git/description2",
+        "echo 'touch {out}/pwned' >> .git/description2",
+    ),
+    (
+        "a script of a hook behind two links",
+        "mkdir -p scripts other; printf '#!/bin/sh\\n' > other/pc; chmod +x other/pc; ln -s ../other/pc scripts/pc; ln -s ../../scripts/pc .git/hooks/pre-commit",
+        "hook other/bad; ln -sf ../other/bad scripts/pc; mv scripts s2; mkdir scripts; hook scripts/pc",
+    ),
+    (
+        "a hook link that is relinked by a folder",
+        "mkdir -p v1 v2; printf '#!/bin/sh\\n' > v1/pc; chmod +x v1/pc; ln -s v1 cur; ln -s ../../cur/pc .git/hooks/pre-commit",
+        "hook v3/pc; rm cur; ln -s v3 cur",
+    ),
+    (
+        "hooks that two files of settings name",
+        "git config include.path ../cfg/a; git config -f cfg/a include.path b; git config --global core.hooksPath elsewhere",
+        "hook elsewhere/pre-commit; git config -f cfg/b core.hooksPath elsewhere; rm -rf .git/hooks; hook elsewhere/post-checkout",
+    ),
+    (
+        "settings of the user by another variable",
+        "mkdir -p ~/.config/git; git config -f ~/.config/git/config core.fsmonitor 'sh tools/w'",
+        "hook tools/w",
+    ),
+    (
+        "an include of the user's with a condition",
+        "git config --global 'includeIf.gitdir/i:**.path' {project}/cfg/inc",
+        "mark cfg/inc",
+    ),
+    (
+        "an include of the user's that goes on here",
+        "git config --global include.path inc1; git config -f ~/inc1 include.path {project}/cfg/inc",
+        "mark cfg/inc",
+    ),
+    (
+        "a remote by a rewritten address",
+        "git config url.{project}/srv/.insteadOf srv:; git remote add origin srv:x.git; mkdir srv; git clone -q --bare .git srv/x.git",
+        "hook srv/x.git/hooks/update",
+    ),
+    (
+        "a remote without its ending",
+        "git remote add origin ./srv/x; mkdir srv; git clone -q --bare .git srv/x.git",
+        "hook srv/x.git/hooks/update",
+    ),
+    (
+        "a remote that is a worktree",
+        "git remote add origin ./other; git clone -q . other",
+        "hook other/.git/hooks/update",
+    ),
+    (
+        "a remote behind a link",
+        "git remote add origin ./ln; git clone -q --bare .git real.git; ln -s real.git ln",
+        "git clone -q --bare .git e.git; hook e.git/hooks/update; rm ln; ln -s e.git ln",
+    ),
+    (
+        "a remote that is not there yet",
+        "git remote add origin ./later.git",
+        "git clone -q --bare .git later.git; hook later.git/hooks/update",
+    ),
+    (
+        "a remote named by a branch",
+        "git config branch.main.remote ./b.git; git config branch.main.merge refs/heads/main; git clone -q --bare .git b.git; git config remote.origin.url ./b.git",
+        "hook b.git/hooks/update",
+    ),
+    (
+        "a remote by a file address",
+        "git remote add origin file://{project}/b.git; git clone -q --bare .git b.git",
+        "hook b.git/hooks/update",
+    ),
+    (
+        "a remote of the user's settings",
+        "git config --global remote.origin.url {project}/b.git; git clone -q --bare .git b.git",
+        "hook b.git/hooks/update",
+    ),
+    (
+        "a remote of a submodule",
+        "git -C sub remote add origin ../b.git; git clone -q --bare sub/.git b.git; git config --global push.default current; git config remote.origin.url ./b.git",
+        "hook b.git/hooks/update",
+    ),
+    (
+        "an old remote with another name",
+        "git config remote.pushDefault origin",
+        "git clone -q --bare .git s.git; hook s.git/hooks/update; mkdir -p cfg/r; printf 'URL: {project}/s.git\\n' > cfg/r/origin; ln -s ../cfg/r .git/remotes",
+    ),
+    (
+        "an old remote that fetches first",
+        "",
+        "git clone -q --bare .git s.git; git -C s.git config core.hooksPath {project}/hh; hook hh/update; mkdir -p .git/branches; echo '{project}/s.git#main' > .git/branches/origin",
+    ),
+    (
+        "a worktree of a submodule",
+        "git -C sub worktree add -q ../subwt 2>/dev/null; rm -rf wt; mv subwt wt; git -C sub worktree repair ../wt >/dev/null 2>&1",
+        "evil evil; cp -r sub/.git/refs sub/.git/objects evil; echo 'gitdir: ../evil' > wt/.git",
+    ),
+    (
+        "a worktree that was moved",
+        "git worktree move wt wt2 2>/dev/null; rm -rf wt; ln -s wt2 wt",
+        "evil wt2/g; cp -r .git/refs .git/objects wt2/g; echo 'gitdir: g' > wt2/.git",
+    ),
+    (
+        "a submodule whose folder was a file",
+        "mkdir new; link new; rmdir new; echo x > new",
+        "rm new; mkdir new; evil new/.git",
+    ),
+    (
+        "an index beside the index",
+        "",
+        "mkdir new; evil new/.git; cp .git/index i2; GIT_INDEX_FILE=i2 git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,new; mv i2 .git/index",
+    ),
+    (
+        "an index that names others by long hashes",
+        "",
+        "mkdir new; rm -rf .git; git init -q --object-format=sha256 .; git config user.email a@b; git config user.name a; git init -q --object-format=sha256 new; git -C new -c user.email=a@b -c user.name=a commit -q --allow-empty -m x; git add new; mark new/.git/config",
+    ),
+    (
+        "a filter by a shell in quotes",
+        "git config filter.x.clean \"bash -c 'sh tools/c.sh \\\"\\$1\\\"' --\"; echo '*.x filter=x' > .gitattributes",
+        "hook tools/c.sh",
+    ),
+    (
+        "a filter with an escaped blank",
+        "git config filter.x.clean 'sh tools/a\\ b.sh'; echo '*.x filter=x' > .gitattributes",
+        "hook 'tools/a b.sh'",
+    ),
+    (
+        "a hook whose folder becomes a link",
+        "git config core.hooksPath a/hooks; mkdir a",
+        "rmdir a; hook z/hooks/pre-commit; ln -s z a",
+    ),
+    (
+        "a mode that makes a hook of a file",
+        "git config core.hooksPath hk; mkdir hk; printf '#!/bin/sh\\ntouch {out}/pwned\\n' > hk/pre-commit; chmod 644 hk/pre-commit",
+        "mv hk h2; cp -r h2 hk; chmod 755 hk/pre-commit",
+    ),
+    (
+        "a long hook",
+        "git config core.hooksPath hk; mkdir hk",
+        "(printf '#!/bin/sh\\ntouch {out}/pwned; exit\\n'; head -c 3000000 /dev/zero) > hk/pre-commit; chmod +x hk/pre-commit",
+    ),
+];
+
 fn case(name: &str, before: &str, line: &str) -> Attack {
     Attack::held(format!("git: {name}"), &format!("{WORDS}{line}"))
         .before(REPOSITORY)
-        .before(before)
+        .before(&format!("{WORDS}{before}"))
         .after(&format!("{WORDS}{USER}"))
 }
 
@@ -504,24 +651,26 @@ async fn nothing_that_a_command_left_in_a_repository_is_started_by_git() {
     if !is_held("repositories") {
         return;
     }
-    try_all(PLANTED.iter().map(|(name, before, line)| case(name, before, line)).collect()).await;
+    let all = PLANTED.iter().chain(PLANTED_NEXT);
+    try_all(all.map(|(name, before, line)| case(name, before, line)).collect()).await;
 }
 
 /// What the user gave free, so that nobody looks at it.
-const FREE: &str = "[sandbox]\nunprotected = [\".git\", \".husky\", \".gitconfig\"]\n";
+const FREE: &str = "[sandbox]\nunprotected = [\".git\", \".husky\", \".gitconfig\", \"cfg\"]\n";
 
-/// Each of the lines above does start a program where nobody keeps it from that: else they would say nothing.
+/// The lines above do start a program where nobody keeps them from that: else they would say nothing. One of a few is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_planted_is_started_where_the_user_gave_git_free() {
     if !is_held("repositories") {
         return;
     }
     let only = std::env::var("CROW_ATTACK").unwrap_or_default();
-    let cases = PLANTED.iter().filter(|(name, ..)| name.contains(&only));
+    let cases = PLANTED.iter().chain(PLANTED_NEXT).filter(|(name, ..)| name.contains(&only));
+    let cases = cases.step_by(if only.is_empty() { 6 } else { 1 });
     let tame = futures_util::stream::iter(cases).map(async |(name, before, line)| {
         let judged = case(name, before, line).file("{config}/config.toml", FREE).judge().await;
         (!judged.join("\n").contains("+pwned")).then(|| format!("{name}: {}", judged.join("\n")))
     });
     let tame: Vec<_> = tame.buffer_unordered(3).filter_map(async |tame| tame).collect().await;
-    assert!(tame.is_empty(), "{} of {}:\n{}", tame.len(), PLANTED.len(), tame.join("\n"));
+    assert!(tame.is_empty(), "{}:\n{}", tame.len(), tame.join("\n"));
 }

@@ -198,8 +198,8 @@ impl Collector<'_> {
                     self.insert(&path, Role::GitRedirect, state.into(), entrance);
                 }
             }
-            self.linked_worktrees(&common_dir.join("worktrees"), entrance);
-            self.modules(&common_dir.join("modules"), MODULE_DEPTH);
+            self.linked_worktrees(&physical(&common_dir.join("worktrees")), entrance);
+            self.modules(&physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
         let mut settings = Vec::new();
         for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
@@ -269,6 +269,9 @@ impl Collector<'_> {
 
     /// The other worktrees of a repository find it by files that lie in it.
     fn linked_worktrees(&mut self, folder: &Path, entrance: Option<&Path>) {
+        if !self.can_change(folder) {
+            return;
+        }
         for name in names_in(folder) {
             let own = folder.join(name.as_os_str());
             for (name, role) in [
@@ -291,6 +294,9 @@ impl Collector<'_> {
 
     /// Repositories of submodules, also of those that no index names: git takes them when a submodule of that name comes.
     fn modules(&mut self, folder: &Path, depth: usize) {
+        if !self.can_change(folder) {
+            return;
+        }
         for name in names_in(folder) {
             let path = folder.join(name.as_os_str());
             match self.look(&path) {

@@ -134,7 +134,7 @@ impl Collector<'_> {
     fn old_remotes(&mut self, common_dir: &Path) -> Vec<String> {
         let mut addresses = Vec::new();
         for kind in ["remotes", "branches"] {
-            let folder = common_dir.join(kind);
+            let folder = physical(&common_dir.join(kind));
             for name in names_in(&folder) {
                 let real = physical(&folder.join(name.as_os_str()));
                 let state = self.look(&real);
@@ -203,4 +203,25 @@ fn words(line: &str) -> BTreeSet<String> {
     words.insert(word);
     words.retain(|word| !word.is_empty() && !word.starts_with('-'));
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_line_are_files_with_and_without_its_quotes() {
+        for (line, expected) in [
+            ("sh tools/a.sh %f", "tools/a.sh"),
+            ("sh 'tools/a b.sh'", "tools/a b.sh"),
+            ("sh \"tools/a b.sh\"", "tools/a b.sh"),
+            ("sh tools/a\\ b.sh", "tools/a b.sh"),
+            ("bash -c 'sh tools/a.sh \"$1\"' --", "tools/a.sh"),
+            ("!f() { ./tools/st; }; f", "./tools/st"),
+            ("A=tools/a.sh; sh $A", "tools/a.sh"),
+        ] {
+            assert!(words(line).contains(expected), "{line}: {:?}", words(line));
+        }
+        assert!(!words("a --b").contains("--b"));
+    }
 }
