@@ -94,15 +94,13 @@ fn user_git(environment: &Environment, home: Option<PathBuf>) -> UserGit {
             .to_vec(),
     };
     let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
-    let of_user = match named("GIT_CONFIG_GLOBAL") {
-        Some(path) => vec![path],
-        None => {
-            let folder = named("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
-            let folder = folder.or_else(|| below_home(".config"));
-            let all = [folder.map(|folder| folder.join("git/config")), below_home(".gitconfig")];
-            all.into_iter().flatten().collect()
-        }
+    let folder = named("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
+    let folder = folder.or_else(|| below_home(".config"));
+    let usual = || {
+        let usual = [folder.map(|folder| folder.join("git/config")), below_home(".gitconfig")];
+        usual.into_iter().flatten().collect()
     };
+    let of_user = named("GIT_CONFIG_GLOBAL").map_or_else(usual, |path| vec![path]);
     UserGit { settings: of_system.into_iter().chain(of_user).collect(), home }
 }
 

@@ -29,8 +29,8 @@ fn list(path: &str) -> Call {
     ("list_directory", json!({"path": path}))
 }
 
-/// What is refused in every mode where nobody can be asked.
-fn never() -> Vec<(&'static str, &'static str, Call)> {
+/// Keys and what lies outside: refused in every mode where nobody can be asked.
+fn outside() -> Vec<(&'static str, &'static str, Call)> {
     vec![
         ("a key by the root of a process", "true", read("/proc/self/root{home}/.ssh/id_ed25519")),
         (
@@ -66,6 +66,12 @@ fn never() -> Vec<(&'static str, &'static str, Call)> {
             "ln -s {home}/.ssh s",
             ("glob", json!({"pattern": "*", "path": "s"})),
         ),
+    ]
+}
+
+/// What starts programs, by whatever name, and odd files.
+fn by_other_names() -> Vec<(&'static str, &'static str, Call)> {
+    vec![
         (
             "a file outside that is written behind two links",
             "ln -s ../out o; ln -s o/victim v",
@@ -147,8 +153,8 @@ fn never() -> Vec<(&'static str, &'static str, Call)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn file_tools_reach_nothing_that_is_kept_from_them() {
     let modes = ["ask", "accept-edits", "read-only", "full-auto"];
-    let cases =
-        never().into_iter().enumerate().flat_map(|(number, (name, before, (tool, input)))| {
+    let cases = outside().into_iter().chain(by_other_names()).enumerate().flat_map(
+        |(number, (name, before, (tool, input)))| {
             // Two modes for each: full-auto reaches farthest, the others take turns.
             let other = modes[number % 3];
             ["full-auto", other].map(|mode| {
@@ -157,7 +163,8 @@ async fn file_tools_reach_nothing_that_is_kept_from_them() {
                     .before(before)
                     .fails()
             })
-        });
+        },
+    );
     try_all(cases.collect()).await;
 }
 

@@ -10,7 +10,10 @@ use std::{
 
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
 
-use super::git_index::{GitIndex, IndexPart};
+use super::{
+    git_index::{GitIndex, IndexPart},
+    git_repository::resolve,
+};
 
 /// How long a file may be whose content is kept, and all of them together.
 const FILE_BYTES: u64 = 1 << 20;
@@ -140,7 +143,7 @@ impl StateReader {
 
     fn index(&mut self, path: &Path, part: IndexPart) -> Option<GitIndex> {
         // Git follows a link in its place.
-        let Ok(path) = path.canonicalize() else { return Some(GitIndex::default()) };
+        let Some(path) = resolve(path) else { return Some(GitIndex::default()) };
         let Ok(metadata) = crow_fs::metadata(&path) else { return Some(GitIndex::default()) };
         if metadata.size > INDEX_BYTES {
             return None;

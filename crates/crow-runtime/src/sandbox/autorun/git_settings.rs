@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -88,8 +89,11 @@ impl Collector<'_> {
     }
 
     fn program(&mut self, path: &Path, entrance: Option<&Path>) {
-        // Most words are no files, and few are links that lead to nothing yet.
-        if !path.try_exists().unwrap_or(true) && !path.is_symlink() {
+        // Most words are no files.
+        let is_missing = crow_fs::metadata(path).is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        });
+        if is_missing {
             self.note_absent(path);
             return;
         }

@@ -21,7 +21,7 @@ use std::{
 };
 
 use crow_core::{capability::PutAside, workspace::PROTECTED};
-use crow_fs::{EntryMetadata, FileIdentity};
+use crow_fs::{EntryKind, EntryMetadata, FileIdentity};
 
 use super::{
     entry_state::{EntryState, StateReader},
@@ -144,7 +144,7 @@ impl SealedPaths for Seals<'_> {
 
     fn is_kept(&self, path: &Path) -> bool {
         let found = crow_fs::metadata(path);
-        if found.is_ok_and(|found| found.is_file() && found.links > 1) {
+        if found.is_ok_and(|found| found.kind == EntryKind::File && found.links > 1) {
             return false;
         }
         // Nothing can be made in a directory that is sealed, either.
