@@ -8,7 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Directory, EntryMetadata, EntryName, RenameMode};
+use rustix::fs::Mode;
+
+use crate::{
+    Directory, EntryMetadata, EntryName, RenameMode,
+    resolve::{HELD, open_absolute},
+};
 
 /// Returns what the file system says of what is at a path.
 ///
@@ -31,6 +36,15 @@ pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
 pub fn read_link(path: &Path) -> io::Result<PathBuf> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.read_link(&name)
+}
+
+/// Keeps hold of a file or a directory without reading it: its number is not given to another one meanwhile.
+///
+/// # Errors
+///
+/// `ELOOP` if any name in the path, the last included, is a link.
+pub fn hold(path: &Path) -> io::Result<File> {
+    open_absolute(path, HELD, Mode::empty()).map(File::from)
 }
 
 /// Opens a file for reading.

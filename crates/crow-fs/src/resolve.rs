@@ -14,6 +14,12 @@ use rustix::{
     io::Errno,
 };
 
+/// How anything is held that is not read.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const HELD: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// How anything is held that is not read.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const HELD: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 /// How a directory is held: as a place to resolve names in, which needs no right to read it where the system can do that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const HELD_DIRECTORY: OFlags =

@@ -86,7 +86,7 @@ pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use sandbox::{
     AllowedHosts, HostPattern, HostPatternError, Network, ProcessLimits, Sandbox, SandboxConfig,
-    SandboxProfile,
+    SandboxProfile, UserGit,
 };
 pub use session::{
     AgentSession, CrowMetadata, FileStore, ListPlace, MemoryStore, OpenedSession, OpenedWith,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxConfig};
+use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxConfig, UserGit};
 
 use super::hidden::hidden;
 use crate::{
@@ -56,6 +56,7 @@ pub(crate) fn sandbox_config(
         )));
     }
     config.unprotected = table.unprotected;
+    config.git = user_git(environment, home);
     let usual = ProcessLimits::default();
     config.limits = ProcessLimits {
         processes: table.processes.unwrap_or(usual.processes),
@@ -80,6 +81,27 @@ pub(crate) fn sandbox_config(
 
 fn bad(path: &Path, error: &str) -> CliError {
     CliError { code: "config", ..CliError::usage(format!("{}: {error}", path.display())) }
+}
+
+/// Returns where git finds the user's own settings, those of the system included.
+fn user_git(environment: &Environment, home: Option<PathBuf>) -> UserGit {
+    let named = |name| environment.var(name).map(PathBuf::from);
+    let of_system = match named("GIT_CONFIG_SYSTEM") {
+        Some(path) => vec![path],
+        // Where the usual builds of git have them.
+        None => ["/etc", "/usr/local/etc", "/opt/homebrew/etc"]
+            .map(|folder| Path::new(folder).join("gitconfig"))
+            .to_vec(),
+    };
+    let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
+    let folder = named("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
+    let folder = folder.or_else(|| below_home(".config"));
+    let usual = || {
+        let usual = [folder.map(|folder| folder.join("git/config")), below_home(".gitconfig")];
+        usual.into_iter().flatten().collect()
+    };
+    let of_user = named("GIT_CONFIG_GLOBAL").map_or_else(usual, |path| vec![path]);
+    UserGit { settings: of_system.into_iter().chain(of_user).collect(), home }
 }
 
 /// Makes a path absolute: `~` is the home directory.

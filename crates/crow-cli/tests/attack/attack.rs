@@ -224,10 +224,8 @@ impl Attack {
             Ok(report) => report,
             Err(error) => return vec![error],
         };
-        if !self.after.is_empty() {
-            scene.prepare(&self.after);
-        }
         let mut wrong = self.outcome(&report);
+        wrong.extend(scene.play(&self.after).map(|failed| format!("afterwards: {failed}")));
         let say = |what: &str, found: Vec<String>| {
             (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))
         };
@@ -245,8 +243,12 @@ impl Attack {
             let is_new = !project.contains_key(name);
             let has_mark =
                 now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
+            // Where the user worked afterwards, files of the user's may have changed as well.
+            let is_theirs = is_new || !self.after.is_empty();
             is_kept(name)
-                || is_protected(name) && self.outcome != Outcome::Succeeds && (!is_new || has_mark)
+                || is_protected(name)
+                    && self.outcome != Outcome::Succeeds
+                    && (!is_theirs || has_mark)
         });
         wrong.extend(say("protected files changed", guarded.collect()));
         wrong.extend(say("files outside changed", differences(&out, &stamps(&scene.out()))));

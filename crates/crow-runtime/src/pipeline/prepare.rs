@@ -8,7 +8,8 @@ use crow_core::{
     event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel},
     ids::{ReplyId, RequestId},
     permission::{
-        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, WithheldReads,
+        Ask, CallFacts, Decision, Denial, Disclosure, PermissionMode, Permit, SandboxPlaces,
+        WithheldReads,
     },
     redact::Redactor,
     tool::{CallPlan, Preview, Progress, ToolCategory, ToolContext, ToolError, ToolResult},
@@ -136,6 +137,7 @@ impl AgentInternals {
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
         }
+        let led_to = self.led_to(&plan.effects).await;
         let agent = self.context.agent_name.get();
         let facts = CallFacts {
             call_id: &ctx.call_id,
@@ -149,15 +151,16 @@ impl AgentInternals {
         };
         let workspace = &self.context.workspace;
         let (decision, withheld_reads) = self.shared.tree.with_policy(|policy| {
-            let decision = match self.shared.reach {
-                Reach::Policy => policy.decide(facts, workspace),
-                Reach::ReadOnly => {
-                    let mut policy = policy.clone();
-                    policy.set_mode(PermissionMode::ReadOnly);
-                    policy.decide(facts, workspace)
-                }
-            };
-            (decision, policy.withheld_reads(facts))
+            let withheld_reads = policy.withheld_reads(facts);
+            if led_to.is_empty() && self.shared.reach == Reach::Policy {
+                return (policy.decide(facts, workspace), withheld_reads);
+            }
+            let mut policy = policy.clone();
+            if self.shared.reach == Reach::ReadOnly {
+                policy.set_mode(PermissionMode::ReadOnly);
+            }
+            policy.add_places(SandboxPlaces { protected: led_to, ..SandboxPlaces::default() });
+            (policy.decide(facts, workspace), withheld_reads)
         });
         ctx.withheld_reads = withheld_reads;
         let ask = match decision {

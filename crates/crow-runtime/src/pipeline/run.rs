@@ -33,7 +33,7 @@ const PROGRESS_QUEUE: usize = 64;
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
 
 /// Returns the paths that a call may write to.
-fn written_paths(effects: &Effects) -> Vec<PathBuf> {
+pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
     match effects {
         Effects::Paths(paths) => {
             let written = paths.iter().filter(|effect| effect.access == Access::Write);

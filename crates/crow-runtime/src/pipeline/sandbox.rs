@@ -1,15 +1,19 @@
 //! What the policy must know of the sandbox before it decides about a command.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+};
 
 use crow_core::{
     capability::Containment,
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     permission::PermissionMode,
+    tool::Effects,
 };
 
-use super::moved_files::describe_moved;
-use crate::{AgentError, AgentInternals, Reach, SandboxProfile};
+use super::{moved_files::describe_moved, run::written_paths};
+use crate::{AgentError, AgentInternals, Reach, Sandbox, SandboxProfile};
 
 impl AgentInternals {
     /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
@@ -30,6 +34,24 @@ impl AgentInternals {
     pub(super) async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
+    }
+
+    /// Returns which of the paths that a call writes start programs because something leads to them, whatever their names are:
+    /// hooks that settings of git name, scripts behind links, repositories elsewhere.
+    pub(super) async fn led_to(&mut self, effects: &Effects) -> Vec<PathBuf> {
+        let written = written_paths(effects);
+        if written.is_empty() {
+            return Vec::new();
+        }
+        let sandbox = self.shared.tree.sandbox.clone();
+        let roots = self.context.workspace.roots().to_vec();
+        let asked = written.clone();
+        let look = move || match sandbox {
+            Some(sandbox) => sandbox.led_to(&asked),
+            None => Sandbox::led_to_in(roots, &asked),
+        };
+        // If nobody could look, it is not believed.
+        self.tasks.spawn_blocking(look).await.unwrap_or(written)
     }
 
     /// Tells the policy what holds commands, the user once if something is missing, and the sandbox how far this agent

@@ -23,8 +23,19 @@ pub struct SandboxConfig {
     /// trusted project's tool servers: commands cannot change, replace or remove them. Those that `unprotected` names may be
     /// changed all the same.
     pub protected_files: Vec<PathBuf>,
+    /// Where the user's own settings of git are: they name hooks and programs of the workspace, too.
+    pub git: UserGit,
     /// Bounds of what a command starts.
     pub limits: ProcessLimits,
+}
+
+/// Where the user's own settings of git are. They hold for every repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserGit {
+    /// What `~` stands for in settings.
+    pub home: Option<PathBuf>,
+    /// The files, those of the system included.
+    pub settings: Vec<PathBuf>,
 }
 
 /// What commands can reach.
@@ -75,6 +86,7 @@ impl SandboxConfig {
             hidden: Vec::new(),
             unprotected: Vec::new(),
             protected_files: Vec::new(),
+            git: UserGit::default(),
             limits: ProcessLimits::default(),
         }
     }

@@ -22,7 +22,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use macos as system;
 
-pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile};
+pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
 

@@ -15,7 +15,7 @@ use tokio::{process::Command, sync::OnceCell};
 
 use super::{
     Network, SandboxConfig, SandboxProfile,
-    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts},
+    autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, led_to},
     private::{PrivateFolder, recover_leftovers},
     program::Program,
     proxy::{Proxy, Since},
@@ -170,6 +170,17 @@ impl Sandbox {
         }
     }
 
+    /// Returns those of the paths that start programs because something in the workspace leads to them, or that lie in one that
+    /// does. Blocks while it looks.
+    pub(crate) fn led_to(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        led_to(&scope(&self.config, self.roots.clone()), paths)
+    }
+
+    /// The same where commands have no sandbox.
+    pub(crate) fn led_to_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
+        led_to(&InventoryScope { roots, ..InventoryScope::default() }, paths)
+    }
+
     /// Makes ready what confines one command; `line` says to the user which it is.
     pub(crate) async fn confine(
         &self,
@@ -200,15 +211,20 @@ impl Sandbox {
     }
 }
 
+fn scope(config: &SandboxConfig, roots: Vec<PathBuf>) -> InventoryScope {
+    InventoryScope {
+        roots,
+        writable: config.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
+        unprotected: config.unprotected.clone(),
+        protected: config.protected_files.clone(),
+        git: config.git.clone(),
+    }
+}
+
 impl Laid {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
-        let scope = InventoryScope {
-            roots: roots.clone(),
-            writable: config.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
-            unprotected: config.unprotected.clone(),
-            protected: config.protected_files.clone(),
-        };
+        let scope = scope(&config, roots.clone());
         let ground = Ground::lay(config, roots, folder.path())?;
         let seal = match ground.containment() {
             Containment::Full => KernelSeal::Mounts,
@@ -244,17 +260,14 @@ impl Laid {
         shown: &[PathBuf],
     ) -> io::Result<Confined> {
         let containment = self.containment();
-        let (guarded, mut sealed) = match (&containment, profile) {
+        let (guarded, sealed) = match (&containment, profile) {
             (Containment::None, _) => (None, SealedMounts::default()),
             (_, SandboxProfile::ReadOnly) => (None, self.guard.look()),
             (_, SandboxProfile::Workspace) => {
-                let (run, sealed) = self.guard.begin(line);
+                let (run, sealed) = self.guard.begin(line, kind);
                 (Some(GuardedCommand { guard: Arc::clone(&self.guard), run: Some(run) }), sealed)
             }
         };
-        if kind == CommandKind::Background {
-            sealed.seal_repositories();
-        }
         let inner = self.ground.confine(cwd, profile, shown, &sealed)?;
         let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));

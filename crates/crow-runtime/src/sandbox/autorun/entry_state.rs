@@ -10,7 +10,10 @@ use std::{
 
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
 
-use super::git_index::GitIndex;
+use super::{
+    git_index::{GitIndex, IndexPart},
+    git_repository::resolve,
+};
 
 /// How long a file may be whose content is kept, and all of them together.
 const FILE_BYTES: u64 = 1 << 20;
@@ -44,11 +47,26 @@ pub(super) enum EntryState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileContent {
     Whole(Arc<[u8]>),
-    /// It is too long to be kept, or not readable: its length, and when it was changed last.
+    /// It is too long to be kept, or not readable: its length, and when anything of it was changed last, which no program can
+    /// set.
     NotKept {
         size: u64,
-        modified: (i64, i64),
+        changed: (i64, i64),
     },
+}
+
+/// What was found at a path.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub state: EntryState,
+    /// Tells the file from one that takes its place.
+    pub identity: Option<FileIdentity>,
+}
+
+impl From<EntryState> for Found {
+    fn from(state: EntryState) -> Self {
+        Self { state, identity: None }
+    }
 }
 
 /// Looks at paths. Contents are read again only when the file system says that they may have changed.
@@ -56,7 +74,7 @@ pub(super) enum FileContent {
 pub(super) struct StateReader {
     contents: HashMap<PathBuf, CachedContent>,
     bytes: u64,
-    indexes: HashMap<PathBuf, CachedIndex>,
+    indexes: HashMap<(PathBuf, IndexPart), CachedIndex>,
 }
 
 #[derive(Debug)]
@@ -89,17 +107,12 @@ impl EntryState {
 }
 
 impl StateReader {
-    /// Looks at an entry of a directory. Returns its identity as well, if it is there.
-    pub(super) fn look(
-        &mut self,
-        directory: &Directory,
-        name: &EntryName,
-        path: &Path,
-    ) -> (EntryState, Option<FileIdentity>) {
+    /// Looks at an entry of a directory.
+    pub(super) fn look(&mut self, directory: &Directory, name: &EntryName, path: &Path) -> Found {
         let found = match directory.metadata(name) {
             Ok(found) => found,
-            Err(error) if is_absence(&error) => return (EntryState::Absent, None),
-            Err(_) => return (EntryState::Unreadable, None),
+            Err(error) if is_absence(&error) => return EntryState::Absent.into(),
+            Err(_) => return EntryState::Unreadable.into(),
         };
         let state = match found.kind {
             EntryKind::Directory => EntryState::Directory { mode: found.mode },
@@ -113,31 +126,40 @@ impl StateReader {
                 content: self.content(directory, name, path, &found),
             },
         };
-        (state, Some(found.identity))
+        Found { state, identity: Some(found.identity) }
     }
 
-    /// Returns where in its worktree the index of a repository names others.
-    pub(super) fn gitlinks(&mut self, git_dir: &Path) -> Vec<PathBuf> {
-        let index = self.index(&git_dir.join("index"));
+    /// Returns where in its worktree the index of a repository names others; nothing if it is too long to be read.
+    pub(super) fn gitlinks(&mut self, git_dir: &Path) -> Option<Vec<PathBuf>> {
+        let index = self.index(&git_dir.join("index"), IndexPart::Whole)?;
         match index.shared.clone() {
-            Some(shared) => index.with_shared(self.index(&git_dir.join(shared))),
-            None => index.gitlinks,
+            Some(shared) => {
+                let shared = self.index(&git_dir.join(shared), IndexPart::Shared)?;
+                Some(index.with_shared(shared))
+            }
+            None => Some(index.gitlinks),
         }
     }
 
-    fn index(&mut self, path: &Path) -> GitIndex {
-        let Ok(metadata) = crow_fs::metadata(path) else { return GitIndex::default() };
-        if let Some(cached) = self.indexes.get(path)
+    fn index(&mut self, path: &Path, part: IndexPart) -> Option<GitIndex> {
+        // Git follows a link in its place.
+        let Some(path) = resolve(path) else { return Some(GitIndex::default()) };
+        let Ok(metadata) = crow_fs::metadata(&path) else { return Some(GitIndex::default()) };
+        if metadata.size > INDEX_BYTES {
+            return None;
+        }
+        let key = (path, part);
+        if let Some(cached) = self.indexes.get(&key)
             && cached.metadata == metadata
         {
-            return cached.index.clone();
+            return Some(cached.index.clone());
         }
-        let bytes = crow_fs::read_bounded(path, INDEX_BYTES).unwrap_or_default();
-        let index = GitIndex::parse(&bytes);
+        let bytes = crow_fs::read_bounded(&key.0, INDEX_BYTES).unwrap_or_default();
+        let index = GitIndex::parse(&bytes, part);
         if is_settled(metadata.changed) {
-            self.indexes.insert(path.to_owned(), CachedIndex { metadata, index: index.clone() });
+            self.indexes.insert(key, CachedIndex { metadata, index: index.clone() });
         }
-        index
+        Some(index)
     }
 
     fn content(
@@ -153,7 +175,7 @@ impl StateReader {
         {
             return FileContent::Whole(Arc::clone(&cached.content));
         }
-        let not_kept = FileContent::NotKept { size: found.size, modified: found.modified };
+        let not_kept = FileContent::NotKept { size: found.size, changed: found.changed };
         if let Some(cached) = self.contents.remove(path) {
             self.bytes = self.bytes.saturating_sub(cached.content.len() as u64);
         }

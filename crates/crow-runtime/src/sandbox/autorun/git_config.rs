@@ -70,6 +70,16 @@ impl Setting {
         is_plain && (HARMLESS_SECTIONS.contains(section) || keys.contains(&self.key.as_str()))
     }
 
+    /// Returns whether it names a file of further settings.
+    pub(super) fn is_include(&self) -> bool {
+        self.key == "path" && self.section.starts_with("include")
+    }
+
+    /// Returns whether it is a short name for a command of git's own: it starts nothing that git does not start by itself.
+    pub(super) fn is_git_alias(&self) -> bool {
+        self.section == "alias" && !self.value.trim_start().starts_with('!')
+    }
+
     /// Returns whether it is the setting `section.key`, in whatever subsection.
     pub(super) fn is(&self, section: &str, key: &str) -> bool {
         self.section == section && self.key == key

@@ -6,8 +6,6 @@ use std::{
     path::{Component, PathBuf},
 };
 
-/// How many repositories are named at most.
-const NAMED: usize = 4096;
 /// The mode of an entry that names a commit of another repository.
 const GITLINK: u32 = 0o160_000;
 /// The length of an entry before its flags and its name, with hashes of 20 bytes.
@@ -18,6 +16,15 @@ const HEAD: usize = 12;
 /// The length of a hash, if it is short.
 const HASH: usize = 20;
 
+/// Which file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum IndexPart {
+    /// `index`.
+    Whole,
+    /// What a split index builds on.
+    Shared,
+}
+
 /// What is read of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GitIndex {
@@ -26,7 +33,7 @@ pub(super) struct GitIndex {
     pub gitlinks: Vec<PathBuf>,
     /// The name of the file that holds the other entries, beside this one, if the index is split.
     pub shared: Option<String>,
-    /// The other entries. Those of a shared index may have become repositories since.
+    /// The other entries of a shared index: they may have become repositories since.
     names: Vec<PathBuf>,
     /// Whether an entry of a shared index became a repository.
     has_unnamed_gitlink: bool,
@@ -34,10 +41,10 @@ pub(super) struct GitIndex {
 
 impl GitIndex {
     /// Reads the bytes of an index. What cannot be read names nothing: git refuses it.
-    pub(super) fn parse(bytes: &[u8]) -> Self {
+    pub(super) fn parse(bytes: &[u8], part: IndexPart) -> Self {
         // Whether hashes are long stands in the settings, not in the index, so both ways are tried.
-        let mut index = Self::parse_with(bytes, FIXED).unwrap_or_default();
-        if let Some(long) = Self::parse_with(bytes, FIXED_LONG) {
+        let mut index = Self::parse_with(bytes, FIXED, part).unwrap_or_default();
+        if let Some(long) = Self::parse_with(bytes, FIXED_LONG, part) {
             index.gitlinks.extend(long.gitlinks);
             index.names.extend(long.names);
             index.has_unnamed_gitlink |= long.has_unnamed_gitlink;
@@ -46,7 +53,7 @@ impl GitIndex {
         index
     }
 
-    fn parse_with(bytes: &[u8], fixed: usize) -> Option<Self> {
+    fn parse_with(bytes: &[u8], fixed: usize, part: IndexPart) -> Option<Self> {
         let number = |at: usize| {
             let four = bytes.get(at..at.checked_add(4)?)?;
             Some(u32::from_be_bytes(four.try_into().ok()?))
@@ -74,7 +81,7 @@ impl GitIndex {
             let rest = bytes.get(start..)?;
             let length = rest.iter().position(|byte| *byte == 0)?;
             name.extend_from_slice(rest.get(..length)?);
-            index.add(mode, &name);
+            index.add(mode, &name, part);
             let end = start + length + 1;
             // But in the fourth version each entry is padded to a multiple of eight.
             at = if version == 4 { end } else { at + (end - at).next_multiple_of(8) };
@@ -83,11 +90,14 @@ impl GitIndex {
         Some(index)
     }
 
-    fn add(&mut self, mode: u32, name: &[u8]) {
+    fn add(&mut self, mode: u32, name: &[u8], part: IndexPart) {
         let is_gitlink = mode == GITLINK;
         if name.is_empty() {
             // In a split index: it stands for an entry of the shared one.
             self.has_unnamed_gitlink |= is_gitlink;
+            return;
+        }
+        if !is_gitlink && part == IndexPart::Whole {
             return;
         }
         let path = PathBuf::from(OsString::from_vec(name.to_vec()));
@@ -95,8 +105,8 @@ impl GitIndex {
             |part| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git")),
         );
         match is_gitlink {
-            true if is_inside && self.gitlinks.len() < NAMED => self.gitlinks.push(path),
-            false if is_inside && self.names.len() < NAMED => self.names.push(path),
+            true if is_inside => self.gitlinks.push(path),
+            false if is_inside => self.names.push(path),
             true | false => {}
         }
     }
@@ -185,7 +195,11 @@ mod tests {
     fn repositories_that_an_index_names_are_found_in_each_version() {
         for version in [2, 3, 4] {
             let expected = [PathBuf::from("some/module"), PathBuf::from("z")];
-            assert_eq!(GitIndex::parse(&index(version)).gitlinks, expected, "{version}");
+            assert_eq!(
+                GitIndex::parse(&index(version), IndexPart::Whole).gitlinks,
+                expected,
+                "{version}"
+            );
         }
     }
 
@@ -193,7 +207,7 @@ mod tests {
     fn names_that_lead_out_of_the_worktree_are_left_out() {
         let mut index = GitIndex::default();
         for name in ["/abs", "../up", "a/../../b", "a/.git/b", ".GIT", "fine/sub"] {
-            index.add(GITLINK, name.as_bytes());
+            index.add(GITLINK, name.as_bytes(), IndexPart::Whole);
         }
         assert_eq!(index.gitlinks, [PathBuf::from("fine/sub")]);
     }
@@ -208,15 +222,15 @@ mod tests {
         }
         bytes.extend([0; 20]);
         let expected = format!("sharedindex.{}", "ab".repeat(20));
-        assert_eq!(GitIndex::parse(&bytes).shared.unwrap(), expected);
+        assert_eq!(GitIndex::parse(&bytes, IndexPart::Whole).shared.unwrap(), expected);
     }
 
     #[test]
     fn an_unnamed_gitlink_stands_for_any_entry_of_the_shared_index() {
         let mut split = GitIndex::default();
-        split.add(GITLINK, b"");
+        split.add(GITLINK, b"", IndexPart::Whole);
         let mut shared = GitIndex::default();
-        shared.add(0o100_644, b"file");
+        shared.add(0o100_644, b"file", IndexPart::Shared);
         assert_eq!(split.with_shared(shared), [PathBuf::from("file")]);
     }
 
@@ -228,7 +242,7 @@ mod tests {
                 *one = byte;
             }
             bytes.truncate(cut);
-            let _index = GitIndex::parse(&bytes);
+            let _index = GitIndex::parse(&bytes, IndexPart::Whole);
         }
     }
 }

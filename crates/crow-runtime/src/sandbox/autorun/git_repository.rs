@@ -9,8 +9,7 @@ use std::{
 use crow_fs::{Directory, EntryName};
 
 use super::{
-    entry_state::{EntryState, is_absence},
-    git_config::{self, Setting},
+    entry_state::{EntryState, Found, is_absence},
     inventory::{Collector, Role, resolve_link},
 };
 
@@ -19,8 +18,6 @@ const GIT: &str = ".git";
 const REPOSITORIES: usize = 4096;
 /// How deep repositories of submodules may lie below `modules`.
 const MODULE_DEPTH: usize = 8;
-/// How deep settings may include others; git allows ten.
-const INCLUDE_DEPTH: usize = 10;
 /// The longest file that names another directory.
 const REDIRECT_BYTES: u64 = 64 << 10;
 
@@ -41,7 +38,7 @@ impl Collector<'_> {
         // Git looks at the directory itself as well, if its `.git` is no repository any more.
         self.bare_repository(root);
         if matches!(self.look(&entrance), EntryState::Absent) {
-            self.insert(&entrance, Role::GitEntrance, (EntryState::Absent, None), None);
+            self.insert(&entrance, Role::GitEntrance, EntryState::Absent.into(), None);
             // Git goes on in the directories above, whose repository commits write to.
             if let Some(above) = root
                 .ancestors()
@@ -56,11 +53,15 @@ impl Collector<'_> {
         self.enter(&entrance);
     }
 
-    fn look(&mut self, path: &Path) -> EntryState {
+    pub(super) fn look(&mut self, path: &Path) -> EntryState {
+        self.find(path).state
+    }
+
+    fn find(&mut self, path: &Path) -> Found {
         match Directory::open_parent(path) {
-            Ok((directory, name)) => self.reader.look(&directory, &name, path).0,
-            Err(error) if is_absence(&error) => EntryState::Absent,
-            Err(_) => EntryState::Unreadable,
+            Ok((directory, name)) => self.reader.look(&directory, &name, path),
+            Err(error) if is_absence(&error) => EntryState::Absent.into(),
+            Err(_) => EntryState::Unreadable.into(),
         }
     }
 
@@ -68,11 +69,10 @@ impl Collector<'_> {
     /// `objects` and `refs`.
     fn bare_repository(&mut self, root: &Path) {
         let head = root.join("HEAD");
-        let is_there = |path: &Path| crow_fs::metadata(path).is_ok();
         let common = self.common_dir_of(root);
         if is_there(&head) && is_there(&common.join("objects")) && is_there(&common.join("refs")) {
             let state = self.look(&head);
-            self.insert(&head, Role::BareRepository, (state, None), None);
+            self.insert(&head, Role::BareRepository, state.into(), None);
             self.repository(
                 &Repository { entrance: head, git_dir: root.to_owned(), common_dir: common },
                 root,
@@ -81,16 +81,20 @@ impl Collector<'_> {
     }
 
     /// Enters a repository by a `.git`, or by the directory of a submodule's repository.
-    fn enter(&mut self, entrance: &Path) {
+    pub(super) fn enter(&mut self, entrance: &Path) {
+        if self.repositories.contains(entrance) {
+            return;
+        }
         if self.repositories.len() >= REPOSITORIES {
+            // What was not looked into is not believed to be harmless.
+            self.insert(entrance, Role::GitEntrance, EntryState::Unreadable.into(), Some(entrance));
             self.inventory.is_cut = true;
             return;
         }
-        if !self.repositories.insert(entrance.to_owned()) {
-            return;
-        }
+        self.repositories.insert(entrance.to_owned());
         let Some(worktree) = entrance.parent() else { return };
-        let state = self.look(entrance);
+        let found = self.find(entrance);
+        let state = found.state.clone();
         let git_dir = match &state {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
             EntryState::Symlink { .. } => resolve_link(entrance),
@@ -103,7 +107,7 @@ impl Collector<'_> {
             // A directory is compared by what is in it, a file or a link by where it leads.
             match &state {
                 EntryState::Directory { .. } => {
-                    self.insert(entrance, Role::GitEntrance, (state, None), Some(entrance));
+                    self.insert(entrance, Role::GitEntrance, found, Some(entrance));
                 }
                 EntryState::File { .. }
                 | EntryState::Symlink { .. }
@@ -129,7 +133,7 @@ impl Collector<'_> {
     fn top_without_following(&mut self, path: &Path, role: Role) {
         let Ok((directory, name)) = Directory::open_parent(path) else { return };
         let found = self.reader.look(&directory, &name, path);
-        if matches!(found.0, EntryState::File { .. }) {
+        if matches!(found.state, EntryState::File { .. }) {
             self.inventory.seals.insert(path.to_owned());
         }
         self.insert(path, role, found, Some(path));
@@ -191,15 +195,15 @@ impl Collector<'_> {
                 let path = common_dir.join(name);
                 // Git makes directories there; a link would lead it elsewhere.
                 if let state @ EntryState::Symlink { .. } = self.look(&path) {
-                    self.insert(&path, Role::GitRedirect, (state, None), entrance);
+                    self.insert(&path, Role::GitRedirect, state.into(), entrance);
                 }
             }
-            self.linked_worktrees(&common_dir.join("worktrees"), entrance);
-            self.modules(&common_dir.join("modules"), MODULE_DEPTH);
+            self.linked_worktrees(&physical(&common_dir.join("worktrees")), entrance);
+            self.modules(&physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
         let mut settings = Vec::new();
         for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
-            self.settings(&file, entrance, INCLUDE_DEPTH, &mut settings);
+            self.settings(&file, entrance, &mut settings);
         }
         // Git's own place of a worktree may be set; a submodule's is.
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
@@ -207,8 +211,19 @@ impl Collector<'_> {
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
         self.programs_in(&settings, &worktree, entrance);
-        for name in self.reader.gitlinks(git_dir) {
-            self.submodule(&worktree.join(name));
+        self.remotes(&settings, common_dir, &worktree);
+        match self.reader.gitlinks(git_dir) {
+            Some(names) => {
+                for name in names {
+                    self.submodule(&worktree.join(name));
+                }
+            }
+            // What was not looked into is not believed to be harmless.
+            None if self.can_change(git_dir) => {
+                let index = git_dir.join("index");
+                self.insert(&index, Role::GitRedirect, EntryState::Unreadable.into(), entrance);
+            }
+            None => {}
         }
     }
 
@@ -225,7 +240,7 @@ impl Collector<'_> {
         if path.ends_with("commondir")
             && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
         {
-            let target = resolve_or_normalize(&folder.join(path_in(bytes)));
+            let target = physical(&folder.join(path_in(bytes)));
             let leads_outside = !self.can_change(&target);
             if let Some(entry) = self.inventory.entries.get_mut(path) {
                 entry.leads_outside = leads_outside;
@@ -236,7 +251,7 @@ impl Collector<'_> {
     fn add_file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
         let Ok((directory, name)) = Directory::open_parent(path) else { return };
         let found = self.reader.look(&directory, &name, path);
-        match found.0 {
+        match found.state {
             EntryState::Absent => {}
             _ if self.scope.is_writable(path) => {
                 self.top_in(&directory, &name, path, role, entrance);
@@ -254,6 +269,9 @@ impl Collector<'_> {
 
     /// The other worktrees of a repository find it by files that lie in it.
     fn linked_worktrees(&mut self, folder: &Path, entrance: Option<&Path>) {
+        if !self.can_change(folder) {
+            return;
+        }
         for name in names_in(folder) {
             let own = folder.join(name.as_os_str());
             for (name, role) in [
@@ -263,11 +281,22 @@ impl Collector<'_> {
             ] {
                 self.file_of_repository(&own.join(name), role, entrance);
             }
+            // The user works there as well.
+            let state = self.look(&own.join("gitdir"));
+            let named = state.bytes().map(|bytes| physical(&own.join(path_in(bytes))));
+            if let Some(entrance) = named.filter(|path| {
+                path.ends_with(GIT) && self.scope.is_writable(path) && is_there(path)
+            }) {
+                self.enter(&entrance);
+            }
         }
     }
 
     /// Repositories of submodules, also of those that no index names: git takes them when a submodule of that name comes.
     fn modules(&mut self, folder: &Path, depth: usize) {
+        if !self.can_change(folder) {
+            return;
+        }
         for name in names_in(folder) {
             let path = folder.join(name.as_os_str());
             match self.look(&path) {
@@ -290,60 +319,11 @@ impl Collector<'_> {
         }
     }
 
-    /// Reads settings with those that they include.
-    fn settings(
-        &mut self,
-        path: &Path,
-        entrance: Option<&Path>,
-        depth: usize,
-        settings: &mut Vec<Setting>,
-    ) {
-        let Some(real) = resolve(path) else { return };
-        let state = self.look(&real);
-        let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-        let Ok(own) = git_config::parse(&text) else { return };
-        for setting in own {
-            let is_include = setting.key == "path" && setting.section.starts_with("include");
-            if let (true, Some(depth), Some(folder)) =
-                (is_include, depth.checked_sub(1), path.parent())
-                && !setting.value.starts_with('~')
-            {
-                let included = resolve_or_normalize(&folder.join(&setting.value));
-                self.top(&included, Role::GitSettings, entrance);
-                self.settings(&included, entrance, depth, settings);
-            }
-            settings.push(setting);
-        }
-    }
-
-    /// Adds files of the workspace that settings name as programs.
-    fn programs_in(&mut self, settings: &[Setting], worktree: &Path, entrance: Option<&Path>) {
-        for setting in settings.iter().filter(|setting| !setting.is_harmless()) {
-            if setting.is("core", "hookspath") {
-                let hooks = resolve_or_normalize(&worktree.join(&setting.value));
-                self.top(&hooks, Role::GitHook, entrance);
-                continue;
-            }
-            if setting.section.starts_with("include") {
-                continue;
-            }
-            let words =
-                setting.value.split(|c: char| c.is_whitespace() || "'\"!;&|()<>=".contains(c));
-            for word in words.filter(|word| !word.is_empty() && !word.starts_with('-')) {
-                let path = resolve_or_normalize(&worktree.join(word));
-                let is_file = || crow_fs::metadata(&path).is_ok_and(|found| !found.is_directory());
-                if self.scope.is_writable(&path) && is_file() {
-                    self.top(&path, Role::Settings, entrance);
-                }
-            }
-        }
-    }
-
     /// Enters the repository of a submodule. Git follows a link in its place, but none on the way there.
     fn submodule(&mut self, path: &Path) {
         let Ok((directory, name)) = Directory::open_parent(path) else { return };
         let found = self.reader.look(&directory, &name, path);
-        match found.0 {
+        match found.state {
             EntryState::Directory { .. } => {
                 let entrance = path.join(GIT);
                 // What is not there is no entrance, but may become one.
@@ -351,7 +331,7 @@ impl Collector<'_> {
                     self.insert(
                         &entrance,
                         Role::GitEntrance,
-                        (EntryState::Absent, None),
+                        EntryState::Absent.into(),
                         Some(&entrance),
                     );
                 } else {
@@ -377,12 +357,16 @@ impl Collector<'_> {
     }
 }
 
-fn names_in(folder: &Path) -> Vec<EntryName> {
+pub(super) fn is_there(path: &Path) -> bool {
+    crow_fs::metadata(path).is_ok()
+}
+
+pub(super) fn names_in(folder: &Path) -> Vec<EntryName> {
     crow_fs::read_directory(folder).unwrap_or_default()
 }
 
 /// Returns the path that a file of git holds.
-fn path_in(bytes: &[u8]) -> PathBuf {
+pub(super) fn path_in(bytes: &[u8]) -> PathBuf {
     let start = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let text = bytes.get(start..).unwrap_or_default();
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
@@ -391,25 +375,30 @@ fn path_in(bytes: &[u8]) -> PathBuf {
 
 /// Follows all links of a path that exists. Reads nothing else, and decides nothing: what is there is looked at without
 /// following links.
-fn resolve(path: &Path) -> Option<PathBuf> {
+pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// The same for a path that may lead to nothing yet.
-fn resolve_or_normalize(path: &Path) -> PathBuf {
-    resolve(path).unwrap_or_else(|| {
-        let mut clean = PathBuf::new();
-        for part in path.components() {
-            match part {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    clean.pop();
-                }
-                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                    clean.push(part);
+/// The same for a path that may lead to nothing yet: what is there of it is resolved name by name.
+pub(super) fn physical(path: &Path) -> PathBuf {
+    if let Some(real) = resolve(path) {
+        return real;
+    }
+    let mut real = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::Prefix(_) | Component::RootDir => real.push(part),
+            Component::Normal(_) => {
+                real.push(part);
+                if let Some(found) = resolve(&real).or_else(|| resolve_link(&real)) {
+                    real = found;
                 }
             }
         }
-        clean
-    })
+    }
+    real
 }

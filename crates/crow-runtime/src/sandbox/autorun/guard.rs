@@ -15,6 +15,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
@@ -24,7 +25,7 @@ use crow_core::{
     capability::{Original, PutAside},
     workspace::PROTECTED,
 };
-use crow_fs::{Directory, FileIdentity, RenameMode};
+use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
 
 use super::{
     entry_state::{EntryState, StateReader, is_absence},
@@ -34,6 +35,7 @@ use super::{
     quarantine::{Quarantine, bring_back},
     repair::repair,
 };
+use crate::sandbox::CommandKind;
 
 /// What may not be made in a repository.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
@@ -81,7 +83,7 @@ struct RunningCommand {
     /// What it is, as the user is told.
     line: String,
     /// What the kernel seals for it.
-    seals: BTreeMap<PathBuf, FileIdentity>,
+    seals: BTreeMap<PathBuf, RunSeal>,
     /// What was found while it ran.
     found: Vec<PutAside>,
 }
@@ -99,9 +101,18 @@ pub(in crate::sandbox) struct SealedMounts {
     pub absent: Vec<PathBuf>,
 }
 
+impl RunSeal {
+    fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
+        let identity = baseline.entries.get(path)?.identity?;
+        let held = crow_fs::hold(path).ok()?;
+        let is_same = EntryMetadata::of_file(&held).ok()?.identity == identity;
+        is_same.then_some(Self { identity, _held: held })
+    }
+}
+
 impl SealedMounts {
     /// Keeps repositories from being changed at all.
-    pub(in crate::sandbox) fn seal_repositories(&mut self) {
+    fn seal_repositories(&mut self) {
         self.read_only.append(&mut self.pinned);
     }
 }
@@ -110,21 +121,49 @@ impl SealedMounts {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct GuardedRun(u64);
 
+/// What the kernel seals for one command.
+#[derive(Debug)]
+struct RunSeal {
+    identity: FileIdentity,
+    /// Keeps the number of the file from being given to another one.
+    _held: File,
+}
+
 struct Seals<'a> {
     seal: KernelSeal,
     roots: &'a [PathBuf],
     running: &'a BTreeMap<u64, RunningCommand>,
 }
 
-impl SealedPaths for Seals<'_> {
-    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+impl Seals<'_> {
+    /// Returns whether each command that runs has a seal on what is at a path.
+    fn has(&self, path: &Path, identity: FileIdentity) -> bool {
         // Elsewhere a command could rename a directory on the way, and make another one in its place.
         let cannot_be_renamed = path.parent().is_some_and(|above| {
             self.roots.iter().any(|root| above == root || above == root.join(".git"))
         });
         self.seal == KernelSeal::Mounts
             && cannot_be_renamed
-            && self.running.values().all(|command| command.seals.get(path) == Some(&identity))
+            && self.running.values().all(|command| {
+                command.seals.get(path).is_some_and(|seal| seal.identity == identity)
+            })
+    }
+}
+
+impl SealedPaths for Seals<'_> {
+    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+        self.has(path, identity)
+    }
+
+    fn is_kept(&self, path: &Path) -> bool {
+        let found = crow_fs::metadata(path);
+        if found.is_ok_and(|found| found.kind == EntryKind::File && found.links > 1) {
+            return false;
+        }
+        // Nothing can be made in a directory that is sealed, either.
+        path.ancestors().any(|above| {
+            crow_fs::metadata(above).is_ok_and(|found| self.has(above, found.identity))
+        })
     }
 }
 
@@ -154,18 +193,26 @@ impl AutorunGuard {
         mounts(&self.scope, &state.baseline)
     }
 
-    /// Begins to guard a command that may change the workspace; `line` says to the user which it is. Blocks while it looks.
-    pub(in crate::sandbox) fn begin(&self, line: &str) -> (GuardedRun, SealedMounts) {
+    /// Begins to guard a command that may change the workspace; `line` says to the user which it is. Background jobs, beside
+    /// which the user works for hours, see repositories read-only as a whole. Blocks while it looks.
+    pub(in crate::sandbox) fn begin(
+        &self,
+        line: &str,
+        kind: CommandKind,
+    ) -> (GuardedRun, SealedMounts) {
         let mut state = self.state();
         if state.running.is_empty() {
             self.adopt_all(&mut state);
         } else {
             self.repair(&mut state);
         }
-        let mounts = mounts(&self.scope, &state.baseline);
-        let identity = |path: &PathBuf| state.baseline.entries.get(path)?.identity;
+        let mut mounts = mounts(&self.scope, &state.baseline);
+        if kind == CommandKind::Background {
+            mounts.seal_repositories();
+        }
+        let seals = mounts.read_only.iter();
         let seals =
-            mounts.read_only.iter().filter_map(|path| Some((path.clone(), identity(path)?)));
+            seals.filter_map(|path| Some((path.clone(), RunSeal::new(path, &state.baseline)?)));
         let seals = seals.collect();
         state.started += 1;
         let number = state.started;
@@ -306,7 +353,7 @@ impl AutorunGuard {
         }
         let path = aside.path.as_path();
         let (directory, name) = Directory::open_parent(path)?;
-        let (found, _) = state.reader.look(&directory, &name, path);
+        let found = state.reader.look(&directory, &name, path).state;
         let as_left = state.baseline.entries.get(path).map(|entry| &entry.state);
         let mode = match aside.original {
             _ if found == EntryState::Absent => RenameMode::Keep,
@@ -351,6 +398,16 @@ impl AutorunGuard {
     fn state(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns those of the paths that start programs because something leads to them, or that lie in one that does. Blocks while
+/// it looks.
+pub(in crate::sandbox) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
+    let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
+    let leads_to = |path: &Path| {
+        path.ancestors().any(|above| found.seals.contains(above) || found.absent.contains(above))
+    };
+    paths.iter().filter(|path| leads_to(path)).cloned().collect()
 }
 
 fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {

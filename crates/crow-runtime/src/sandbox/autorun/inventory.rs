@@ -12,11 +12,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::protected::{PROTECTED, PROTECTED_SUFFIXES};
-use crow_fs::{Directory, EntryName, FileIdentity};
+use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED, PROTECTED_SUFFIXES};
+use crow_fs::{Directory, EntryKind, EntryName, FileIdentity};
 use serde::{Deserialize, Serialize};
 
-use super::entry_state::{EntryState, StateReader};
+use super::{
+    entry_state::{EntryState, Found, StateReader},
+    git_config::Setting,
+};
+use crate::sandbox::config::UserGit;
 
 /// How many entries are looked at.
 const ENTRIES: usize = 16_384;
@@ -56,6 +60,8 @@ pub(super) struct InventoryEntry {
     pub leads_outside: bool,
     /// Whether it is a directory that was not looked into, because the kernel seals it.
     pub is_shallow: bool,
+    /// Whether it is a directory that was not looked into to its end, because there is too much.
+    pub is_cut: bool,
 }
 
 /// Which paths commands can change, and which of them the user gave free.
@@ -68,6 +74,8 @@ pub(in crate::sandbox) struct InventoryScope {
     pub(in crate::sandbox) unprotected: Vec<PathBuf>,
     /// Further files and directories that something trusted starts or reads.
     pub(in crate::sandbox) protected: Vec<PathBuf>,
+    /// Where the user's own settings of git are.
+    pub(in crate::sandbox) git: UserGit,
 }
 
 /// All that could start a program, at one moment.
@@ -82,12 +90,17 @@ pub(super) struct Inventory {
     pub outside: Vec<PathBuf>,
     /// Whether there was more than is looked at.
     pub is_cut: bool,
+    /// What is named and not there, if that was asked for.
+    pub absent: BTreeSet<PathBuf>,
 }
 
-/// Which directories need not be looked into: the kernel keeps commands from changing them.
+/// What the kernel keeps commands from changing.
 pub(super) trait SealedPaths {
-    /// Returns whether what is at a path is the same that the kernel seals.
+    /// Returns whether what is at a path is the same that the kernel seals, with all that is in it: it need not be looked into.
     fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool;
+
+    /// Returns whether no command can have changed or made what is at a path.
+    fn is_kept(&self, path: &Path) -> bool;
 }
 
 /// No kernel seals anything.
@@ -95,6 +108,10 @@ pub(super) struct NothingSealed;
 
 impl SealedPaths for NothingSealed {
     fn is_sealed(&self, _path: &Path, _identity: FileIdentity) -> bool {
+        false
+    }
+
+    fn is_kept(&self, _path: &Path) -> bool {
         false
     }
 }
@@ -107,6 +124,9 @@ pub(super) struct Collector<'a> {
     pub(super) inventory: Inventory,
     /// Directories of repositories that were looked at, by the entrance.
     pub(super) repositories: BTreeSet<PathBuf>,
+    /// The user's own settings of git.
+    pub(super) user_settings: Vec<Setting>,
+    wants_absent: bool,
 }
 
 impl InventoryScope {
@@ -137,18 +157,48 @@ impl Inventory {
             sealed,
             inventory: Self::default(),
             repositories: BTreeSet::new(),
+            user_settings: Vec::new(),
+            wants_absent: false,
         };
+        collector.run()
+    }
+
+    /// Looks at all that is in scope, and notes what is named and not there.
+    pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
+        let mut collector = Collector {
+            scope,
+            reader,
+            sealed: &NothingSealed,
+            inventory: Self::default(),
+            repositories: BTreeSet::new(),
+            user_settings: Vec::new(),
+            wants_absent: true,
+        };
+        collector.run()
+    }
+}
+
+impl Collector<'_> {
+    fn run(&mut self) -> Inventory {
+        self.user_settings();
+        let scope = self.scope;
+        let collector = self;
         for root in &scope.roots {
             collector.root(root);
         }
         for path in &scope.protected {
             collector.top(path, Role::Settings, None);
         }
-        collector.inventory
+        std::mem::take(&mut collector.inventory)
     }
-}
 
-impl Collector<'_> {
+    /// Notes a path that is named by something and not there.
+    pub(super) fn note_absent(&mut self, path: &Path) {
+        if self.wants_absent && self.scope.is_writable(path) && !self.scope.is_unprotected(path) {
+            self.inventory.absent.insert(path.to_owned());
+        }
+    }
+
     fn root(&mut self, root: &Path) {
         let Ok(directory) = Directory::open(root) else { return };
         for path in PROTECTED.iter().map(|name| root.join(name)) {
@@ -178,8 +228,9 @@ impl Collector<'_> {
     /// Adds a path with all that is in it, and where it leads if it is a link.
     pub(super) fn top(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
         // What is behind a link was resolved, or is not there.
-        if let Ok((directory, name)) = Directory::open_parent(path) {
-            self.top_in(&directory, &name, path, role, entrance);
+        match Directory::open_parent(path) {
+            Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
+            Err(_) => self.note_absent(path),
         }
     }
 
@@ -195,9 +246,9 @@ impl Collector<'_> {
             return;
         }
         let found = self.reader.look(directory, name, path);
-        match found.0 {
+        match found.state {
             // There are many names and few files: what comes to be is new by not being here.
-            EntryState::Absent => {}
+            EntryState::Absent => self.note_absent(path),
             EntryState::Symlink { .. } => self.top_behind_link(path, role, found, entrance),
             EntryState::File { .. }
             | EntryState::Directory { .. }
@@ -210,13 +261,7 @@ impl Collector<'_> {
     }
 
     /// Adds a link, and what it leads to if commands can change that.
-    fn top_behind_link(
-        &mut self,
-        path: &Path,
-        role: Role,
-        found: (EntryState, Option<FileIdentity>),
-        entrance: Option<&Path>,
-    ) {
+    fn top_behind_link(&mut self, path: &Path, role: Role, found: Found, entrance: Option<&Path>) {
         let target = resolve_link(path).filter(|target| self.scope.is_writable(target));
         self.insert(path, role, found, entrance);
         if let Some(entry) = self.inventory.entries.get_mut(path) {
@@ -225,7 +270,7 @@ impl Collector<'_> {
         let Some(target) = target else { return };
         let Ok((directory, name)) = Directory::open_parent(&target) else { return };
         let found = self.reader.look(&directory, &name, &target);
-        if !matches!(found.0, EntryState::Absent | EntryState::Symlink { .. }) {
+        if !matches!(found.state, EntryState::Absent | EntryState::Symlink { .. }) {
             self.inventory.seals.insert(target.clone());
         }
         self.tree(&directory, &name, &target, role, found, entrance);
@@ -237,25 +282,30 @@ impl Collector<'_> {
         name: &EntryName,
         path: &Path,
         role: Role,
-        found: (EntryState, Option<FileIdentity>),
+        found: Found,
         entrance: Option<&Path>,
     ) {
-        let is_directory = matches!(found.0, EntryState::Directory { .. });
-        let is_sealed = found.1.is_some_and(|identity| self.sealed.is_sealed(path, identity));
+        let is_directory = matches!(found.state, EntryState::Directory { .. });
+        let is_sealed =
+            found.identity.is_some_and(|identity| self.sealed.is_sealed(path, identity));
         self.insert(path, role, found, entrance);
-        if is_directory
-            && is_sealed
-            && let Some(entry) = self.inventory.entries.get_mut(path)
-        {
-            entry.is_shallow = true;
-        }
-        if !is_directory || is_sealed {
+        if !is_directory {
             return;
         }
         let Ok(inner) = directory.open_beneath(Path::new(name.as_os_str())) else { return };
+        if is_sealed && is_whole(&inner) {
+            if let Some(entry) = self.inventory.entries.get_mut(path) {
+                entry.is_shallow = true;
+            }
+            return;
+        }
         for name in inner.names().unwrap_or_default() {
             if self.inventory.entries.len() >= ENTRIES {
                 self.inventory.is_cut = true;
+                // What was not looked into is not believed to be harmless.
+                if let Some(entry) = self.inventory.entries.get_mut(path) {
+                    entry.is_cut = true;
+                }
                 return;
             }
             // Git never runs its examples.
@@ -266,7 +316,27 @@ impl Collector<'_> {
             }
             let path = path.join(name.as_os_str());
             let found = self.reader.look(&inner, &name, &path);
+            if matches!(found.state, EntryState::Symlink { .. }) {
+                self.file_behind_link(&path, role, entrance);
+            }
             self.tree(&inner, &name, &path, role, found, entrance);
+        }
+    }
+
+    /// Adds the file that a link in a directory leads to, also if it is not there yet: `.git/hooks/pre-commit` is often a link
+    /// to a script of the project.
+    fn file_behind_link(&mut self, link: &Path, role: Role, entrance: Option<&Path>) {
+        let Some(target) = resolve_link(link) else { return };
+        // Agents are instructed by links to files that commands may change.
+        if target
+            .file_name()
+            .is_some_and(|name| AGENT_INSTRUCTIONS.iter().any(|known| name == *known))
+        {
+            return;
+        }
+        let is_directory = crow_fs::metadata(&target).is_ok_and(|found| found.is_directory());
+        if !is_directory && !self.inventory.entries.contains_key(&target) {
+            self.top(&target, role, entrance);
         }
     }
 
@@ -274,7 +344,7 @@ impl Collector<'_> {
         &mut self,
         path: &Path,
         role: Role,
-        (state, identity): (EntryState, Option<FileIdentity>),
+        found: Found,
         entrance: Option<&Path>,
     ) {
         if self.scope.is_unprotected(path) {
@@ -283,15 +353,32 @@ impl Collector<'_> {
         let entrance = entrance.map(Path::to_owned);
         let entry = InventoryEntry {
             role,
-            state,
-            identity,
+            state: found.state,
+            identity: found.identity,
             entrance,
             leads_outside: false,
             is_shallow: false,
+            is_cut: false,
         };
         // What was added first, from nearer to the root, says why it is here.
         self.inventory.entries.entry(path.to_owned()).or_insert(entry);
     }
+}
+
+/// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
+fn is_whole(directory: &Directory) -> bool {
+    directory.names().is_ok_and(|names| {
+        names.iter().all(|name| {
+            directory.metadata(name).is_ok_and(|found| match found.kind {
+                EntryKind::File => found.links == 1,
+                EntryKind::Directory => directory
+                    .open_beneath(Path::new(name.as_os_str()))
+                    .is_ok_and(|inner| is_whole(&inner)),
+                EntryKind::Special => true,
+                EntryKind::Symlink => false,
+            })
+        })
+    })
 }
 
 /// Returns where a link leads in the end, as far as that exists. Reads nothing but links.

@@ -26,6 +26,7 @@ use super::{
     quarantine::Quarantine,
     repair::repair,
 };
+use crate::sandbox::config::UserGit;
 
 const STATE: &str = "autorun.json";
 const RUNNING: &str = "autorun.running";
@@ -51,6 +52,10 @@ struct StoredGuard {
     writable: Vec<String>,
     unprotected: Vec<String>,
     protected: Vec<String>,
+    #[serde(default)]
+    home: Option<String>,
+    #[serde(default)]
+    git_settings: Vec<String>,
     entries: Vec<StoredEntry>,
 }
 
@@ -70,7 +75,7 @@ struct StoredEntry {
 enum StoredState {
     Absent,
     File { mode: u32, content: String },
-    LongFile { mode: u32, size: u64, modified: (i64, i64) },
+    LongFile { mode: u32, size: u64, changed: (i64, i64) },
     Directory { mode: u32 },
     Symlink { target: String },
     Special,
@@ -106,6 +111,8 @@ impl GuardJournal {
             writable: scope.writable.iter().map(|path| hex_of_path(path)).collect(),
             unprotected: scope.unprotected.iter().map(|path| hex_of_path(path)).collect(),
             protected: scope.protected.iter().map(|path| hex_of_path(path)).collect(),
+            home: scope.git.home.as_deref().map(hex_of_path),
+            git_settings: scope.git.settings.iter().map(|path| hex_of_path(path)).collect(),
             entries: baseline
                 .entries
                 .iter()
@@ -193,6 +200,10 @@ fn read(path: &Path) -> io::Result<(InventoryScope, Inventory)> {
         writable: paths(&stored.writable).ok_or_else(broken)?,
         unprotected: paths(&stored.unprotected).ok_or_else(broken)?,
         protected: paths(&stored.protected).ok_or_else(broken)?,
+        git: UserGit {
+            home: stored.home.as_deref().and_then(path_of_hex),
+            settings: paths(&stored.git_settings).ok_or_else(broken)?,
+        },
     };
     let entries = stored.entries.into_iter().map(StoredEntry::into_entry);
     let entries = entries.collect::<Option<_>>().ok_or_else(broken)?;
@@ -206,8 +217,8 @@ impl StoredEntry {
             EntryState::File { mode, content: FileContent::Whole(bytes) } => {
                 StoredState::File { mode: *mode, content: hex(bytes) }
             }
-            EntryState::File { mode, content: FileContent::NotKept { size, modified } } => {
-                StoredState::LongFile { mode: *mode, size: *size, modified: *modified }
+            EntryState::File { mode, content: FileContent::NotKept { size, changed } } => {
+                StoredState::LongFile { mode: *mode, size: *size, changed: *changed }
             }
             EntryState::Directory { mode } => StoredState::Directory { mode: *mode },
             EntryState::Symlink { target } => StoredState::Symlink { target: hex_of_path(target) },
@@ -231,8 +242,8 @@ impl StoredEntry {
                 mode,
                 content: FileContent::Whole(bytes_of_hex(&content)?.into()),
             },
-            StoredState::LongFile { mode, size, modified } => {
-                EntryState::File { mode, content: FileContent::NotKept { size, modified } }
+            StoredState::LongFile { mode, size, changed } => {
+                EntryState::File { mode, content: FileContent::NotKept { size, changed } }
             }
             StoredState::Directory { mode } => EntryState::Directory { mode },
             StoredState::Symlink { target } => {
@@ -252,6 +263,7 @@ impl StoredEntry {
             entrance,
             leads_outside: self.leads_outside,
             is_shallow: self.is_shallow,
+            is_cut: false,
         };
         Some((path_of_hex(&self.path)?, entry))
     }

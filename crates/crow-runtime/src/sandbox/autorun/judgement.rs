@@ -33,23 +33,13 @@ pub(super) enum Blame<'a> {
 }
 
 impl Blame<'_> {
-    fn may_have_changed(&self, path: &Path, now: Option<&InventoryEntry>) -> bool {
+    fn may_have_changed(&self, path: &Path) -> bool {
         match self {
-            Self::NotSealed(sealed) => {
-                let identity = now.and_then(|entry| entry.identity);
-                !identity.is_some_and(|identity| sealed.is_sealed(path, identity))
-            }
+            Self::NotSealed(sealed) => !sealed.is_kept(path),
             // What is gone starts nothing.
             Self::ChangedUntil(until) => {
                 crow_fs::metadata(path).is_ok_and(|found| found.changed.0 <= *until)
             }
-        }
-    }
-
-    fn may_have_made(&self, path: &Path) -> bool {
-        match self {
-            Self::NotSealed(_) => true,
-            Self::ChangedUntil(_) => self.may_have_changed(path, None),
         }
     }
 }
@@ -62,7 +52,7 @@ pub(super) fn judge(before: &Inventory, now: &Inventory, blame: &Blame<'_>) -> B
         if entry.state == state || is_repository_gone(entry, path, now) {
             continue;
         }
-        let may_have_changed = blame.may_have_changed(path, now.entries.get(path));
+        let may_have_changed = blame.may_have_changed(path);
         if may_have_changed && !is_harmless_change(entry, &state) {
             repairs.insert(Repair::PutBack(path.clone()));
         }
@@ -72,7 +62,7 @@ pub(super) fn judge(before: &Inventory, now: &Inventory, blame: &Blame<'_>) -> B
         if is_new
             && !is_harmless(entry, &entry.state)
             && !is_in_unsealed_directory(path, before)
-            && blame.may_have_made(path)
+            && blame.may_have_changed(path)
         {
             repairs.insert(Repair::MoveAside(outermost_new(path, entry, before, now)));
         }
@@ -125,6 +115,7 @@ fn is_harmless(entry: &InventoryEntry, state: &EntryState) -> bool {
         (Role::GitSettings, EntryState::File { .. }) => programs_in(state).is_empty(),
         (Role::GitTodo, EntryState::File { .. }) => !has_commands(state),
         (Role::Settings | Role::GitHook, EntryState::File { .. }) => is_empty(),
+        (_, EntryState::Directory { .. }) if entry.is_cut => false,
         // What is in it are entries of their own.
         (
             Role::Settings

@@ -4,6 +4,7 @@ mod entry_state;
 mod git_config;
 mod git_index;
 mod git_repository;
+mod git_settings;
 mod guard;
 mod inventory;
 mod journal;
@@ -14,7 +15,7 @@ mod repair;
 #[cfg(target_os = "linux")]
 pub(super) use self::entry_state::is_settled;
 pub(super) use self::{
-    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts},
+    guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},
     inventory::InventoryScope,
     journal::{is_recoverable, recover},
 };

@@ -14,6 +14,9 @@ use super::entry_state::{EntryState, FileContent};
 /// Under how many numbers a free name is looked for.
 const NUMBERS: u32 = 10_000;
 
+/// How much is taken of a name: file systems know names of up to 255 bytes, some count two for each.
+const NAME_BYTES: usize = 100;
+
 /// Where files are kept that were moved out of the way.
 #[derive(Debug, Clone)]
 pub(super) struct Quarantine {
@@ -60,9 +63,6 @@ impl Quarantine {
         if let Some(mode) = only_mode_differs(&directory, &name, before) {
             return (None, directory.set_mode(&name, mode));
         }
-        if !can_be_made(before) {
-            return (None, Err(io::ErrorKind::Unsupported.into()));
-        }
         let kept = match self.take(path) {
             Ok(kept) => Some(kept),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -74,7 +74,9 @@ impl Quarantine {
     /// Moves an entry into the folder; where that lies on another file system, beside itself, under a name that nothing reads.
     fn take(&self, path: &Path) -> io::Result<PathBuf> {
         let (directory, name) = Directory::open_parent(path)?;
-        let text = name.as_os_str().to_string_lossy().into_owned();
+        let mut text = name.as_os_str().to_string_lossy().into_owned();
+        // With a number behind it, it must not become too long for a file system.
+        text.truncate(text.floor_char_boundary(NAME_BYTES));
         let folder = crow_fs::create_directories(&self.folder, 0o700)?;
         let inside = |number| format!("{}.{number}", text.trim_start_matches('.'));
         match rename_to_free_name(&directory, &name, &folder, inside) {
@@ -139,18 +141,6 @@ fn only_mode_differs(directory: &Directory, name: &EntryName, before: &EntryStat
         | EntryState::Symlink { .. }
         | EntryState::Special
         | EntryState::Unreadable => None,
-    }
-}
-
-fn can_be_made(state: &EntryState) -> bool {
-    match state {
-        EntryState::Directory { .. }
-        | EntryState::Symlink { .. }
-        | EntryState::File { content: FileContent::Whole(_), .. } => true,
-        EntryState::File { content: FileContent::NotKept { .. }, .. }
-        | EntryState::Absent
-        | EntryState::Special
-        | EntryState::Unreadable => false,
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use crow_core::capability::{Original, PutAside};
 
 use super::{AutorunGuard, InventoryScope, KernelSeal};
+use crate::sandbox::CommandKind;
 
 struct Project {
     _folder: tempfile::TempDir,
@@ -89,7 +90,7 @@ impl Project {
 
     /// Does something as a command would, and returns what was moved aside and put back.
     fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
-        let (run, _mounts) = self.guard.begin("cmd");
+        let (run, _mounts) = self.guard.begin("cmd", CommandKind::Foreground);
         deed(self);
         self.told(&self.guard.end(run))
     }
@@ -388,7 +389,7 @@ fn what_is_too_long_to_be_kept_is_told() {
 #[test]
 fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not() {
     let project = Project::new();
-    let (job, _mounts) = project.guard.begin("cmd");
+    let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.write(".envrc", "use nix\n");
     project.write(".github/workflows/ci.yml", "run: test\n");
     project
@@ -412,7 +413,7 @@ fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not
 #[test]
 fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not() {
     let project = Project::with_repository();
-    let (job, _mounts) = project.guard.begin("cmd");
+    let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.shell("git config user.nick x");
     assert_eq!(project.told(&project.guard.check()), []);
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'");
@@ -426,11 +427,11 @@ fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not(
 #[test]
 fn what_is_found_is_told_to_each_command_that_ran_and_to_no_other() {
     let project = Project::new();
-    let (first, _mounts) = project.guard.begin("first");
-    let (second, _mounts) = project.guard.begin("second");
+    let (first, _mounts) = project.guard.begin("first", CommandKind::Foreground);
+    let (second, _mounts) = project.guard.begin("second", CommandKind::Foreground);
     project.write(".envrc", "evil\n");
     drop(project.guard.check());
-    let (third, _mounts) = project.guard.begin("third");
+    let (third, _mounts) = project.guard.begin("third", CommandKind::Foreground);
     let found = project.guard.end(third);
     assert_eq!(found, []);
     let found = project.guard.end(second);
@@ -446,7 +447,7 @@ fn what_is_found_is_told_to_each_command_that_ran_and_to_no_other() {
 fn what_the_user_made_comes_back_and_stays() {
     let project = Project::new();
     project.write(".envrc", "old\n");
-    let (job, _mounts) = project.guard.begin("job");
+    let (job, _mounts) = project.guard.begin("job", CommandKind::Foreground);
     project.write(".github/workflows/ci.yml", "run: test\n");
     project.write(".envrc", "mine\n");
     let found = project.guard.check();
@@ -471,7 +472,7 @@ fn nothing_comes_back_to_a_place_that_is_not_as_it_was_left() {
     let project = Project::new();
     project.write(".envrc", "old\n");
     let found = {
-        let (run, _mounts) = project.guard.begin("cmd");
+        let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
         project.write(".envrc", "one\n");
         project.write(".github/x", "one\n");
         project.guard.end(run)
@@ -493,7 +494,7 @@ fn nothing_comes_back_to_a_place_that_is_not_as_it_was_left() {
 fn nothing_comes_back_over_a_link_or_from_elsewhere() {
     let project = Project::new();
     let found = {
-        let (run, _mounts) = project.guard.begin("cmd");
+        let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
         project.write(".vscode/tasks.json", "one\n");
         project.guard.end(run)
     };
@@ -592,7 +593,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
-    let (_run, _mounts) = project.guard.begin("cmd");
+    let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.write(".vscode/tasks.json", "evil\n");
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
@@ -619,7 +620,7 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
     let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
-    let (_run, _mounts) = project.guard.begin("cmd");
+    let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     // The last sign of life is an hour old.
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     let hour = std::time::Duration::from_hours(1);
@@ -710,7 +711,7 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
         });
         // On a busy machine the link may be there for very many rounds.
         for round in 0..100_000 {
-            let (run, _mounts) = project.guard.begin("cmd");
+            let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
             // A command could not write outside: neither does this one.
             let opened = crow_fs::open_for_writing(&project.root.join(".vscode/config"));
             drop(opened.and_then(|mut file| write!(file, "evil {round}")));

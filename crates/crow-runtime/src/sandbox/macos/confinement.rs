@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::sandbox::{
-        SandboxConfig,
+        CommandKind, SandboxConfig,
         autorun::{AutorunGuard, InventoryScope, KernelSeal},
     };
 
@@ -181,7 +181,7 @@ mod tests {
         }
 
         fn confine(&self, profile: SandboxProfile) -> io::Result<Confinement> {
-            let (_run, sealed) = self.guard().begin("cmd");
+            let (_run, sealed) = self.guard().begin("cmd", CommandKind::Foreground);
             Confinement::new(&self.ground, profile, &[], &sealed)
         }
 
@@ -243,7 +243,7 @@ mod tests {
         let git = place.base.join("project/.git");
         assert!(!confinement.profile.contains(&format!("(subpath \"{}\")", git.display())));
         let guard = place.guard();
-        let (run, _sealed) = guard.begin("cmd");
+        let (run, _sealed) = guard.begin("cmd", CommandKind::Foreground);
         fs::create_dir_all(git.join("hooks")).unwrap();
         fs::write(git.join("hooks/post-checkout"), "evil").unwrap();
         let aside = guard.end(run);

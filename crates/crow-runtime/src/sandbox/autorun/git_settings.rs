@@ -1,0 +1,231 @@
+//! What git's settings lead to: other settings, hooks, programs of the workspace, and repositories that are pushed to.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    entry_state::EntryState,
+    git_config::{self, Setting},
+    git_repository::{is_there, names_in, path_in, physical, resolve},
+    inventory::{Collector, Role},
+};
+
+/// How deep settings may include others; git allows ten.
+const INCLUDE_DEPTH: usize = 10;
+
+impl Collector<'_> {
+    /// Reads the user's own settings, which hold for every repository.
+    pub(super) fn user_settings(&mut self) {
+        let mut settings = Vec::new();
+        for file in &self.scope.git.settings {
+            self.settings(file, None, &mut settings);
+        }
+        self.user_settings = settings;
+    }
+
+    /// Reads settings with those that they include.
+    pub(super) fn settings(
+        &mut self,
+        path: &Path,
+        entrance: Option<&Path>,
+        settings: &mut Vec<Setting>,
+    ) {
+        self.settings_to(INCLUDE_DEPTH, path, entrance, settings);
+    }
+
+    fn settings_to(
+        &mut self,
+        depth: usize,
+        path: &Path,
+        entrance: Option<&Path>,
+        settings: &mut Vec<Setting>,
+    ) {
+        let Some(real) = resolve(path) else { return };
+        let state = self.look(&real);
+        let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        let Ok(own) = git_config::parse(&text) else { return };
+        for setting in own {
+            if let (true, Some(depth), Some(folder)) =
+                (setting.is_include(), depth.checked_sub(1), path.parent())
+            {
+                let included = physical(&self.named(&setting.value, folder));
+                self.top(&included, Role::GitSettings, entrance);
+                self.settings_to(depth, &included, entrance, settings);
+            }
+            settings.push(setting);
+        }
+    }
+
+    /// Returns the path that a setting names, as git expands it.
+    fn named(&self, value: &str, folder: &Path) -> PathBuf {
+        match (value.strip_prefix("~/"), &self.scope.git.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            (Some(_) | None, _) => folder.join(value),
+        }
+    }
+
+    /// Adds files of the workspace that settings name as programs.
+    pub(super) fn programs_in(
+        &mut self,
+        settings: &[Setting],
+        worktree: &Path,
+        entrance: Option<&Path>,
+    ) {
+        let user = std::mem::take(&mut self.user_settings);
+        for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
+            if setting.is("core", "hookspath") {
+                let hooks = physical(&self.named(&setting.value, worktree));
+                self.top(&hooks, Role::GitHook, entrance);
+            } else if !setting.is_include() && !setting.is_git_alias() {
+                for word in words(&setting.value) {
+                    self.program(&self.named(&word, worktree), entrance);
+                }
+            }
+        }
+        self.user_settings = user;
+    }
+
+    fn program(&mut self, path: &Path, entrance: Option<&Path>) {
+        // Most words are no files.
+        let is_missing = crow_fs::metadata(path).is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        });
+        if is_missing {
+            self.note_absent(path);
+            return;
+        }
+        let real = physical(path);
+        if self.scope.is_writable(&real)
+            && !crow_fs::metadata(&real).is_ok_and(|found| found.is_directory())
+        {
+            self.top(&real, Role::Settings, entrance);
+        }
+    }
+
+    /// Adds the repositories of the workspace that are pushed to: git runs their hooks.
+    pub(super) fn remotes(&mut self, settings: &[Setting], common_dir: &Path, worktree: &Path) {
+        let user = std::mem::take(&mut self.user_settings);
+        let all = || user.iter().chain(settings);
+        let is_address = |setting: &&Setting| {
+            matches!(
+                (setting.section.as_str(), setting.key.as_str()),
+                ("remote", "url" | "pushurl" | "pushdefault")
+                    | ("branch", "remote" | "pushremote")
+                    | ("submodule", "url")
+            )
+        };
+        let mut addresses: Vec<String> =
+            all().filter(is_address).map(|setting| setting.value.clone()).collect();
+        addresses.extend(self.old_remotes(common_dir));
+        let rewritten = all()
+            .filter(|setting| setting.section == "url")
+            .flat_map(|setting| {
+                let short = setting.value.as_str();
+                let rest = addresses.iter().filter_map(move |address| address.strip_prefix(short));
+                rest.map(|rest| format!("{}{rest}", setting.subsection)).collect::<Vec<_>>()
+            })
+            .collect::<Vec<_>>();
+        self.user_settings = user;
+        for address in addresses.into_iter().chain(rewritten) {
+            self.remote(address.strip_prefix("file://").unwrap_or(&address), worktree);
+        }
+    }
+
+    /// The addresses of remotes that are named by files, as they were before there were settings.
+    fn old_remotes(&mut self, common_dir: &Path) -> Vec<String> {
+        let mut addresses = Vec::new();
+        for kind in ["remotes", "branches"] {
+            let folder = physical(&common_dir.join(kind));
+            for name in names_in(&folder) {
+                let real = physical(&folder.join(name.as_os_str()));
+                let state = self.look(&real);
+                let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default();
+                addresses.extend(text.lines().map(|line| {
+                    let address = line.strip_prefix("URL:").unwrap_or(line).trim();
+                    address.split('#').next().unwrap_or_default().to_owned()
+                }));
+            }
+        }
+        addresses
+    }
+
+    fn remote(&mut self, address: &str, worktree: &Path) {
+        if address.is_empty() || address.contains("::") || address.contains("://") {
+            return;
+        }
+        let path = self.named(address, worktree);
+        let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+            return;
+        };
+        // In the order in which git tries them.
+        let bare = path.with_file_name(format!("{name}.git"));
+        for place in [path.join(".git"), path, bare.join(".git"), bare] {
+            let Some(mut real) = resolve(&place) else { continue };
+            if let EntryState::File { .. } = self.look(&real)
+                && let Some(named) = self.git_file(&real)
+            {
+                real = named;
+            }
+            if self.scope.is_writable(&real) && is_there(&real.join("HEAD")) {
+                self.enter(&real);
+                return;
+            }
+        }
+    }
+
+    /// Returns the directory that a `.git` file names.
+    fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
+        let state = self.look(path);
+        resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
+    }
+}
+
+/// Returns the words of a command line that may be files: as a shell takes quotes away, and as they are written.
+fn words(line: &str) -> BTreeSet<String> {
+    const ENDS: &str = "!;&|()<>=`";
+    let mut words: BTreeSet<String> = line
+        .split(|c: char| c.is_whitespace() || "'\"".contains(c) || ENDS.contains(c))
+        .map(str::to_owned)
+        .collect();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut rest = line.chars();
+    while let Some(next) = rest.next() {
+        match (next, quote) {
+            (next, Some(open)) if next == open => quote = None,
+            ('\'' | '"', None) => quote = Some(next),
+            ('\\', None | Some('"')) => word.extend(rest.next()),
+            (next, None) if next.is_whitespace() || ENDS.contains(next) => {
+                words.insert(std::mem::take(&mut word));
+            }
+            (next, _) => word.push(next),
+        }
+    }
+    words.insert(word);
+    words.retain(|word| !word.is_empty() && !word.starts_with('-'));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_line_are_files_with_and_without_its_quotes() {
+        for (line, expected) in [
+            ("sh tools/a.sh %f", "tools/a.sh"),
+            ("sh 'tools/a b.sh'", "tools/a b.sh"),
+            ("sh \"tools/a b.sh\"", "tools/a b.sh"),
+            ("sh tools/a\\ b.sh", "tools/a b.sh"),
+            ("bash -c 'sh tools/a.sh \"$1\"' --", "tools/a.sh"),
+            ("!f() { ./tools/st; }; f", "./tools/st"),
+            ("A=tools/a.sh; sh $A", "tools/a.sh"),
+        ] {
+            assert!(words(line).contains(expected), "{line}: {:?}", words(line));
+        }
+        assert!(!words("a --b").contains("--b"));
+    }
+}
