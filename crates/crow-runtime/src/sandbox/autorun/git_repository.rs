@@ -2,11 +2,12 @@
 
 use std::{
     ffi::OsString,
+    io,
     os::unix::ffi::OsStringExt as _,
     path::{Component, Path, PathBuf},
 };
 
-use crow_fs::{Directory, EntryName};
+use crow_fs::{Directory, EntryKind, EntryName};
 
 use super::{
     entry_state::{EntryState, Found, is_absence},
@@ -376,13 +377,41 @@ pub(super) fn path_in(bytes: &[u8]) -> PathBuf {
 /// Follows all links of a path that exists. Reads nothing else, and decides nothing: what is there is looked at without
 /// following links.
 pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()
+    let Some(plain) = without_dots(path) else { return path.canonicalize().ok() };
+    match crow_fs::metadata(&plain) {
+        Ok(found) if found.kind != EntryKind::Symlink => Some(plain),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(_) | Err(_) => path.canonicalize().ok(),
+    }
+}
+
+/// A path without `.` and `..`, where no link makes another one of it: a link costs the system a call for each name.
+fn without_dots(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                Directory::open(&plain).ok()?;
+                plain.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    Some(plain)
 }
 
 /// The same for a path that may lead to nothing yet: what is there of it is resolved name by name.
 pub(super) fn physical(path: &Path) -> PathBuf {
     if let Some(real) = resolve(path) {
         return real;
+    }
+    // Often the last name alone is missing.
+    if let Some(plain) = without_dots(path)
+        && matches!(crow_fs::metadata(&plain), Err(error) if error.kind() == io::ErrorKind::NotFound)
+        && plain.parent().is_some_and(|above| Directory::open(above).is_ok())
+    {
+        return plain;
     }
     let mut real = PathBuf::new();
     for part in path.components() {

@@ -10,6 +10,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED, PROTECTED_SUFFIXES};
@@ -201,7 +202,19 @@ impl Collector<'_> {
 
     fn root(&mut self, root: &Path) {
         let Ok(directory) = Directory::open(root) else { return };
-        for path in PROTECTED.iter().map(|name| root.join(name)) {
+        let listed = directory.names();
+        // Of hundreds of names few are there.
+        let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
+            let names = names.iter().filter_map(|name| name.as_os_str().to_str());
+            names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
+        });
+        let may_be_there = |path: &str| {
+            let first = first_name(path).to_ascii_lowercase();
+            let is_present = |present: &BTreeSet<&str>| present.contains(first.as_str());
+            present.as_ref().is_none_or(is_present)
+        };
+        let names = listed.unwrap_or_default();
+        for path in PROTECTED.iter().filter(|path| may_be_there(path)).map(|name| root.join(name)) {
             if self.scope.is_unprotected(&path) {
                 continue;
             }
@@ -213,11 +226,11 @@ impl Collector<'_> {
                 _ => self.top(&path, Role::Settings, None),
             }
         }
-        for name in directory.names().unwrap_or_default() {
+        for name in &names {
             let bytes = name.as_os_str().as_encoded_bytes();
             if PROTECTED_SUFFIXES.iter().any(|suffix| bytes.ends_with(suffix.as_bytes())) {
                 let path = root.join(name.as_os_str());
-                self.top_in(&directory, &name, &path, Role::Settings, None);
+                self.top_in(&directory, name, &path, Role::Settings, None);
             }
         }
         if !self.scope.is_unprotected(&root.join(".git")) {
@@ -381,6 +394,24 @@ fn is_whole(directory: &Directory) -> bool {
     })
 }
 
+fn first_name(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+/// Returns the name in lower case, if a protected path may begin with it. Some file systems take upper and lower case for
+/// one.
+fn protected_beginning(name: &str) -> Option<&'static str> {
+    static BEGINNINGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        PROTECTED.iter().map(|path| first_name(path).to_ascii_lowercase()).collect()
+    });
+    /// No protected name is longer.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    BEGINNINGS.get(&name.to_ascii_lowercase()).map(String::as_str)
+}
+
 /// Returns where a link leads in the end, as far as that exists. Reads nothing but links.
 pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
@@ -398,4 +429,20 @@ pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_protected_path_is_found_by_its_first_name() {
+        for path in PROTECTED {
+            let first = first_name(path);
+            for name in [first.to_owned(), first.to_ascii_uppercase()] {
+                assert!(protected_beginning(&name).is_some(), "{path}");
+            }
+        }
+        assert_eq!(protected_beginning("src"), None);
+    }
 }
