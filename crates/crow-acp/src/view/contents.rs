@@ -278,8 +278,7 @@ mod tests {
     fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
         let project = Project::new();
         let pipe = project.root.join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
+        crow_testkit::NamedPipe::make(&pipe);
         assert_eq!(project.contents().now(&pipe), Text::Binary);
     }
 }
