@@ -147,12 +147,12 @@ const PLANTED: &[(&str, &str, &str)] = &[
     (
         "a new submodule in a huge index",
         "",
-        "mkdir new; evil new/.git; link new; python3 - <<'E'\nimport struct\nd=open('.git/index','rb').read()[:-20]\nn=200*1024*1024\nf=open('.git/index','wb')\nf.write(d+b'ZZZZ'+struct.pack('>I',n))\nf.truncate(len(d)+8+n+20)\nE",
+        "mkdir new; evil new/.git; link new; python3 - <<'E'\nimport struct\nd=open('.git/index','rb').read()[:-20]\nn=20*1024*1024\nf=open('.git/index','wb')\nf.write(d+b'ZZZZ'+struct.pack('>I',n))\nf.truncate(len(d)+8+n+20)\nE",
     ),
     (
         "a new submodule in an index beyond all bounds",
         "",
-        "mkdir new; evil new/.git; link new; python3 - <<'E'\nimport struct\nd=open('.git/index','rb').read()[:-20]\nn=700*1024*1024\nf=open('.git/index','wb')\nf.write(d+b'ZZZZ'+struct.pack('>I',n))\nf.truncate(len(d)+8+n+20)\nE",
+        "mkdir new; evil new/.git; link new; python3 - <<'E'\nimport struct\nd=open('.git/index','rb').read()[:-20]\nn=260*1024*1024\nf=open('.git/index','wb')\nf.write(d+b'ZZZZ'+struct.pack('>I',n))\nf.truncate(len(d)+8+n+20)\nE",
     ),
     (
         "a new submodule with a name that is no text",

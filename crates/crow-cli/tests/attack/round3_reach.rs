@@ -226,6 +226,11 @@ async fn links_of_ordinary_projects_are_followed() {
             .before("mkdir d; echo x > d/a.txt; ln -s ../project/d l"),
         works("a link outside, read", read("l")).before("ln -s {out}/victim l").shows("untouched"),
         works("a file of the system behind a link", read("l/hostname")).before("ln -s /etc l"),
+        works("a folder with the name of a program of git", write("code/new.txt"))
+            .before("git config core.editor 'code --wait'"),
+        works("a file that git only reads", write(".gitignore"))
+            .before("git config core.excludesFile .gitignore; git config commit.template note.txt")
+            .line("echo x >> .gitignore; echo y > note.txt"),
     ])
     .await;
 }

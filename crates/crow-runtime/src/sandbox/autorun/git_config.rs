@@ -75,6 +75,16 @@ impl Setting {
         self.key == "path" && self.section.starts_with("include")
     }
 
+    /// Returns whether it names a file that git reads and does not run.
+    pub(super) fn names_data(&self) -> bool {
+        matches!(
+            (self.section.as_str(), self.key.as_str()),
+            ("core", "excludesfile" | "attributesfile")
+                | ("commit", "template")
+                | ("blame", "ignorerevsfile")
+        )
+    }
+
     /// Returns whether it is a short name for a command of git's own: it starts nothing that git does not start by itself.
     pub(super) fn is_git_alias(&self) -> bool {
         self.section == "alias" && !self.value.trim_start().starts_with('!')

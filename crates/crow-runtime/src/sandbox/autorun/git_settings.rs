@@ -79,7 +79,7 @@ impl Collector<'_> {
             if setting.is("core", "hookspath") {
                 let hooks = physical(&self.named(&setting.value, worktree));
                 self.top(&hooks, Role::GitHook, entrance);
-            } else if !setting.is_include() && !setting.is_git_alias() {
+            } else if !setting.is_include() && !setting.is_git_alias() && !setting.names_data() {
                 for word in words(&setting.value) {
                     self.program(&self.named(&word, worktree), entrance);
                 }
@@ -94,7 +94,7 @@ impl Collector<'_> {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         });
         if is_missing {
-            self.note_absent(path);
+            self.note_absent_file(path);
             return;
         }
         let real = physical(path);

@@ -405,7 +405,10 @@ impl AutorunGuard {
 pub(in crate::sandbox) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
     let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
     let leads_to = |path: &Path| {
-        path.ancestors().any(|above| found.seals.contains(above) || found.absent.contains(above))
+        found.absent_files.contains(path)
+            || path
+                .ancestors()
+                .any(|above| found.seals.contains(above) || found.absent.contains(above))
     };
     paths.iter().filter(|path| leads_to(path)).cloned().collect()
 }

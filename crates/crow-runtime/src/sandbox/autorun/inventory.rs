@@ -91,7 +91,8 @@ pub(super) struct Inventory {
     pub outside: Vec<PathBuf>,
     /// Whether there was more than is looked at.
     pub is_cut: bool,
-    /// What is named and not there, if that was asked for.
+    /// What is named and not there, if that was asked for: files, and what may become a directory as well.
+    pub absent_files: BTreeSet<PathBuf>,
     pub absent: BTreeSet<PathBuf>,
 }
 
@@ -194,10 +195,21 @@ impl Collector<'_> {
     }
 
     /// Notes a path that is named by something and not there.
-    pub(super) fn note_absent(&mut self, path: &Path) {
-        if self.wants_absent && self.scope.is_writable(path) && !self.scope.is_unprotected(path) {
+    fn note_absent(&mut self, path: &Path) {
+        if self.wants(path) {
             self.inventory.absent.insert(path.to_owned());
         }
+    }
+
+    /// Notes a path that may be a program if it becomes a file.
+    pub(super) fn note_absent_file(&mut self, path: &Path) {
+        if self.wants(path) {
+            self.inventory.absent_files.insert(path.to_owned());
+        }
+    }
+
+    fn wants(&self, path: &Path) -> bool {
+        self.wants_absent && self.scope.is_writable(path) && !self.scope.is_unprotected(path)
     }
 
     fn root(&mut self, root: &Path) {
