@@ -123,7 +123,7 @@ fn what_a_line_touches_is_resolved() {
         ("git status", "r ., held"),
         ("git diff", "r+ ., held"),
         ("git -C link log", "r ../out, held"),
-        ("git -C sub -C deep log", "r sub, anything"),
+        ("git -C sub -C deep log", "r sub, r sub/deep, anything"),
         ("cat .env", "r .env, anything"),
         ("cargo --version", "held"),
         ("git --version", ""),
