@@ -30,14 +30,21 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
         _ => 0,
     };
     let is_interpreter = INTERPRETERS.contains(&name);
+    let mut has_script = false;
     let mut positions = Vec::new();
     for (at, word) in words.iter().enumerate().skip(start) {
-        let is_operand = is_operand(word, scene);
-        if !is_operand {
+        // `@file` holds more options, to some.
+        let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
+        if is_file && name != "git" || !is_operand(word, scene) {
             positions.push(at + 1);
         } else if is_interpreter {
+            has_script = word.as_literal() != Some("-");
             break;
         }
+    }
+    // Without a script it runs what comes in, which no word says.
+    if is_interpreter && !has_script {
+        positions.push(words.len() + 1);
     }
     positions
 }
