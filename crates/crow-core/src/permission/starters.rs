@@ -129,6 +129,26 @@ const GIT_STARTERS: [&str; 10] = [
     "send-email",
 ];
 
+/// Options of many programs whose value is text for people, or a pattern.
+const TEXT_OPTIONS: [&str; 16] = [
+    "--author",
+    "--body",
+    "--comment",
+    "--data",
+    "--description",
+    "--grep",
+    "--message",
+    "--notes",
+    "--regexp",
+    "--search",
+    "--title",
+    "-b",
+    "-d",
+    "-e",
+    "-m",
+    "-t",
+];
+
 /// How many letters of options may stand before a value in the same word.
 const MOST_LETTERS: usize = 6;
 
@@ -310,10 +330,24 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
         } else if name == "git" {
             starts_by_option(word, arguments, prefix)
         } else {
-            !FILERS.contains(&name) && begins_at(word, arguments, prefix)
+            !FILERS.contains(&name)
+                && (begins_at(word, arguments, prefix)
+                    || takes_program(word, arguments) && mentions(word, arguments, prefix))
         }
     };
     if arguments.iter().any(is_started) { Match::Maybe } else { Match::No }
+}
+
+/// Whether a word is an option or the value of one, and not of one that takes text.
+fn takes_program(word: &Word, arguments: &[Word]) -> bool {
+    let is_dashed = |text: &str| {
+        let name = text.split('=').next().unwrap_or_default();
+        text.starts_with('-') && !TEXT_OPTIONS.contains(&name)
+    };
+    let before = arguments.iter().zip(arguments.iter().skip(1));
+    let before = before.filter(|(_, next)| std::ptr::eq(*next, word)).map(|(option, _)| option);
+    word.as_literal()
+        .is_some_and(|text| is_dashed(text) || before.filter_map(Word::as_literal).any(is_dashed))
 }
 
 /// Whether a command of git takes a program from an option, and the denied one is it. What is searched for may have the

@@ -25,6 +25,7 @@ mod pictures;
 mod project;
 mod race;
 mod read_file;
+mod round3_again;
 mod round3_denials;
 mod round3_grants;
 mod round3_reads;

@@ -5,10 +5,13 @@
 
 use crow_core::tool::{Access, Depth, Touch};
 
-use super::scene::{Follow, Scene};
+use super::{
+    git::shows_contents,
+    scene::{Follow, Scene},
+};
 
 /// Programs that change the files that they are given.
-const ALWAYS: [&str; 39] = [
+const ALWAYS: [&str; 40] = [
     "autopep8",
     "black",
     "bunzip2",
@@ -22,6 +25,7 @@ const ALWAYS: [&str; 39] = [
     "gunzip",
     "gzip",
     "isort",
+    "link",
     "lz4",
     "lzma",
     "nano",
@@ -75,13 +79,14 @@ const OUTPUTS: [&str; 7] =
 const PACKED: [&str; 6] = [".bz2", ".gz", ".lz4", ".lzma", ".xz", ".zst"];
 
 /// Commands of git that change the files that they name.
-const NAMED_BY_GIT: [&str; 11] = [
+const NAMED_BY_GIT: [&str; 12] = [
     "apply",
     "archive",
     "bundle",
     "checkout",
     "checkout-index",
     "clean",
+    "merge-file",
     "mv",
     "restore",
     "rm",
@@ -89,7 +94,7 @@ const NAMED_BY_GIT: [&str; 11] = [
     "switch",
 ];
 /// Commands of git that change files of the work tree that no word names.
-const CHANGED_BY_GIT: [&str; 15] = [
+const CHANGED_BY_GIT: [&str; 17] = [
     "am",
     "apply",
     "bisect",
@@ -103,7 +108,9 @@ const CHANGED_BY_GIT: [&str; 15] = [
     "rebase",
     "restore",
     "revert",
+    "sparse-checkout",
     "stash",
+    "submodule",
     "switch",
 ];
 /// Commands of git that make folders that they name.
@@ -130,8 +137,8 @@ pub(super) fn add_changes(
 ) -> Option<()> {
     let (program, words) = inner(name, words);
     let operands = || words.iter().copied().filter(|word| !word.starts_with('-'));
-    let mut changed: Vec<(&str, Access, Depth)> = Vec::new();
-    let mut change = |name, depth| changed.push((name, Access::Write, depth));
+    let mut changed: Vec<(String, Access, Depth)> = Vec::new();
+    let mut change = |name: &str, depth| changed.push((name.to_owned(), Access::Write, depth));
     if program != "git" {
         values_of(words, &OUTPUTS).for_each(|value| change(value, Depth::Itself));
     }
@@ -141,10 +148,21 @@ pub(super) fn add_changes(
         let packed = operands()
             .filter_map(|word| PACKED.iter().find_map(|ending| word.strip_suffix(ending)));
         packed.for_each(|word| change(word, Depth::Itself));
+        let is_formatter = WITH.iter().any(|(name, _)| *name == program);
+        let is_there = |word| scene.only(word).is_some_and(|path| path.exists());
+        if is_formatter && !operands().any(is_there) {
+            change(".", Depth::Within);
+        }
+    }
+    if is_copier(program, words) {
+        operands().last().into_iter().for_each(|word| change(word, Depth::Within));
     }
     match program {
+        "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
+            change(".", Depth::Within);
+            operands().skip(2).for_each(|word| change(word, Depth::Within));
+        }
         "unzip" => change(values_of(words, &["-d"]).last().unwrap_or("."), Depth::Within),
-        "rsync" => operands().last().into_iter().for_each(|word| change(word, Depth::Within)),
         "tar" | "bsdtar" | "gtar" => tar(words, &mut change),
         "wget" if !has(words, 'O', "--output-document") => {
             for address in operands() {
@@ -155,7 +173,7 @@ pub(super) fn add_changes(
         _ => {}
     }
     for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
-        for touch in scene.touch(name, access, depth, Follow::Yes)? {
+        for touch in scene.touch(&name, access, depth, Follow::Yes)? {
             if !touches.contains(&touch) {
                 touches.push(touch);
             }
@@ -177,6 +195,22 @@ fn inner<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
         Some((program, rest)) => (program.rsplit('/').next().unwrap_or(program), rest),
         None => (name, words),
     }
+}
+
+/// Whether a program copies to what its last word names, from other places.
+fn is_copier(program: &str, words: &[&str]) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    match program {
+        "gsutil" | "rclone" | "rsync" | "scp" => true,
+        "docker" | "kubectl" | "oc" | "podman" => has(&["cp"]),
+        "aws" | "gcloud" => has(&["cp", "mv", "rsync", "sync"]),
+        _ => false,
+    }
+}
+
+/// Whether a packer takes an archive apart, by its first word: `x`, `-x`, `xf`, `e`.
+fn unpacks(words: &[&str]) -> bool {
+    words.first().is_some_and(|word| word.trim_start_matches('-').starts_with(['x', 'e']))
 }
 
 fn changes_operands(program: &str, words: &[&str]) -> bool {
@@ -214,7 +248,7 @@ fn values_of<'a>(words: &'a [&'a str], options: &'a [&'a str]) -> impl Iterator<
 }
 
 /// The archive that tar makes, or the folder that it unpacks to.
-fn tar<'a>(words: &'a [&'a str], change: &mut impl FnMut(&'a str, Depth)) {
+fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
     let first = words.first().copied().unwrap_or_default();
     let letters = first.strip_prefix('-').unwrap_or(first);
     let is_old = !first.starts_with('-');
@@ -228,7 +262,7 @@ fn tar<'a>(words: &'a [&'a str], change: &mut impl FnMut(&'a str, Depth)) {
             })
             || words.iter().any(|word| long.contains(word))
     };
-    let mut values: Vec<(char, &'a str)> = Vec::new();
+    let mut values: Vec<(char, &str)> = Vec::new();
     if is_old {
         let rest = words.iter().skip(1).copied();
         values.extend(letters.chars().filter(|letter| valued(*letter)).zip(rest));
@@ -253,7 +287,12 @@ fn tar<'a>(words: &'a [&'a str], change: &mut impl FnMut(&'a str, Depth)) {
         of('f').for_each(|archive| change(archive, Depth::Itself));
     }
     if does(&['x'], &["--extract", "--get"]) {
-        of('C').chain(["."]).for_each(|folder| change(folder, Depth::Within));
+        let here = ["."].into_iter().filter(|_| of('C').next().is_none());
+        of('C').chain(here).for_each(|folder| change(folder, Depth::Within));
+        let is_value = |word: &str| values.iter().any(|(_, value)| *value == word);
+        let members = words.iter().copied().skip(usize::from(is_old));
+        let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
+        members.for_each(|member| change(member, Depth::Within));
     }
 }
 
@@ -266,7 +305,7 @@ fn downloaded(address: &str) -> Option<&str> {
     (!name.contains('%')).then_some(name)
 }
 
-fn git<'a>(words: &'a [&'a str], changed: &mut Vec<(&'a str, Access, Depth)>) {
+fn git(words: &[&str], changed: &mut Vec<(String, Access, Depth)>) {
     let mut rest = words;
     let mut folder = ".";
     while let [option, more @ ..] = rest
@@ -279,26 +318,37 @@ fn git<'a>(words: &'a [&'a str], changed: &mut Vec<(&'a str, Access, Depth)>) {
         };
     }
     let Some((command, rest)) = rest.split_first() else { return };
-    let is_new = rest.iter().any(|word| {
-        matches!(*word, "-b" | "-B" | "-c" | "--create" | "list" | "show" | "-h" | "--abort")
-    });
-    let is_hard = *command == "reset" && (rest.contains(&"--hard") || rest.contains(&"--merge"));
+    let from_folder = |name: &str| {
+        if folder == "." || name.starts_with('/') {
+            name.to_owned()
+        } else {
+            format!("{folder}/{name}")
+        }
+    };
+    let is_new = rest
+        .iter()
+        .any(|word| matches!(*word, "-b" | "-B" | "-c" | "--create" | "list" | "show" | "-h"));
+    let is_hard = *command == "reset"
+        && ["--hard", "--keep", "--merge"].iter().any(|option| rest.contains(option));
     if CHANGED_BY_GIT.contains(command) && !is_new || is_hard {
-        changed.push((folder, Access::Write, Depth::Within));
+        // All of the repository, from its root.
+        changed.push((".".to_owned(), Access::Write, Depth::Within));
+        changed.push((folder.to_owned(), Access::Write, Depth::Within));
     }
     let operands = rest.iter().copied().filter(|word| !word.starts_with('-'));
     let is_local = |word: &&str| !word.contains("://") && !word.contains(':');
     if NAMED_BY_GIT.contains(command) {
         let values = values_of(rest, &["-o", "--output"]);
         let named = operands.clone().chain(values).filter(is_local);
-        changed.extend(named.map(|word| (word, Access::Write, Depth::Within)));
+        changed.extend(named.map(|word| (from_folder(word), Access::Write, Depth::Within)));
     }
     if MADE_BY_GIT.contains(command) {
         let made = operands.filter(is_local);
-        changed.extend(made.map(|word| (word, Access::Write, Depth::Itself)));
+        changed.extend(made.map(|word| (from_folder(word), Access::Write, Depth::Itself)));
     }
-    if CARRIED_BY_GIT.contains(command) && !rest.contains(&"list") {
-        changed.push((folder, Access::Read, Depth::Below));
+    let carries = CARRIED_BY_GIT.contains(command) && !rest.contains(&"list");
+    if carries || shows_contents(command, rest) {
+        changed.push((".".to_owned(), Access::Read, Depth::Below));
     }
 }
 
@@ -323,17 +373,17 @@ mod tests {
     fn the_files_of_tar_are_found_in_every_style() {
         for (line, wanted) in [
             ("xf a.tar", vec!["."]),
-            ("xfC a.tar out", vec!["out", "."]),
-            ("-xzf a.tar -C out", vec!["out", "."]),
-            ("-xzfa.tar --directory=out", vec!["out", "."]),
-            ("--extract --file a.tar --directory out", vec!["out", "."]),
+            ("xfC a.tar out", vec!["out"]),
+            ("-xzf a.tar -C out", vec!["out"]),
+            ("-xzfa.tar --directory=out", vec!["out"]),
+            ("--extract --file a.tar --directory out", vec!["out"]),
             ("czf a.tgz src", vec!["a.tgz"]),
             ("-czfa.tgz src", vec!["a.tgz"]),
             ("tf a.tar", vec![]),
         ] {
             let words: Vec<&str> = line.split(' ').collect();
             let mut found = Vec::new();
-            tar(&words, &mut |name, _| found.push(name));
+            tar(&words, &mut |name: &str, _| found.push(name.to_owned()));
             assert_eq!(found, wanted, "{line}");
         }
     }

@@ -254,7 +254,10 @@ impl<'a> Reader<'a> {
             // `+toolchain` names another program, `@file` holds more options.
             (_, None) => {
                 let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
-                let is_more = text.starts_with('+') || takes_file && text.starts_with('@');
+                // `:branch` takes a branch away from where git pushes to.
+                let takes_away = self.table.names.contains(&"push") && text.starts_with(':');
+                let is_more =
+                    text.starts_with('+') || takes_file && text.starts_with('@') || takes_away;
                 self.operand(Some(text));
                 (!is_more).then_some(())
             }
@@ -311,6 +314,8 @@ impl<'a> Reader<'a> {
             Some(value) => Some(value),
             None => match self.next()? {
                 Given::Known(value) => Some(value.as_str()),
+                // It may be the name of a file, as below.
+                Given::OneWord if option == "--target" => return None,
                 Given::Operand | Given::OneWord | Given::Pipe => None,
             },
         };

@@ -16,16 +16,17 @@ const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 const CARRIERS: [&str; 10] =
     ["7z", "bsdtar", "docker", "gtar", "podman", "rsync", "scp", "source", "tar", "zip"];
 
+/// Programs that do so with the folders that they send.
+const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
+
 /// What is known of any command: the files that its words name.
 pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Known {
     if starts_another(name, arguments) || follows_out(name, arguments, scene) {
         return Known::hidden();
     }
-    let depth = if CARRIERS.contains(&name) || searches_folders(name, arguments) {
-        Depth::Below
-    } else {
-        Depth::Itself
-    };
+    let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
+    let depth =
+        if takes_all || searches_folders(name, arguments) { Depth::Below } else { Depth::Itself };
     let mut touches: Vec<Touch> = Vec::new();
     let folders = folders_of(arguments);
     if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
@@ -71,7 +72,7 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
 fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
     let mut words = arguments.iter().filter_map(Argument::as_known);
     match name {
-        "ack" | "ag" | "fd" | "rg" => true,
+        "ack" | "ag" | "fd" | "rg" | "rgrep" => true,
         "egrep" | "fgrep" | "grep" | "ugrep" | "zgrep" => words.any(|word| {
             word.strip_prefix('-')
                 .is_some_and(|it| !it.starts_with('-') && it.contains(['r', 'R', 'd']))

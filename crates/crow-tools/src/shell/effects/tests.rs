@@ -109,7 +109,7 @@ fn what_a_line_touches_is_resolved() {
         ("mv a.txt link", "w+ a.txt, r+ a.txt, w+ link, w+ ../out, w+ ../out/a.txt, anything"),
         ("cp a.txt sub", "r a.txt, w sub, w sub/a.txt, anything"),
         ("cp a.txt nowhere", "r a.txt, w nowhere, w ../out/new, w ../out/new/a.txt, anything"),
-        ("ln -s ../out x", "r ../out, r out, w x, w x/out, anything"),
+        ("ln -s ../out x", "w ../out, r+ ../out, w out, r+ out, w x, w x/out, anything"),
         ("chmod +x link/secret", "w ../out/secret, anything"),
         ("sed -i s/a/b/ a.txt", "w a.txt, anything"),
         ("sed -i 's/a/b/w x' a.txt", "hidden"),

@@ -35,10 +35,11 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
     for (at, word) in words.iter().enumerate().skip(start) {
         // `@file` holds more options, to some.
         let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
-        if is_file && name != "git" || !is_operand(word, scene) {
+        let is_code = is_interpreter && is_input(word);
+        if is_file && name != "git" || is_code || !is_operand(word, scene) {
             positions.push(at + 1);
         } else if is_interpreter {
-            has_script = word.as_literal() != Some("-");
+            has_script = true;
             break;
         }
     }
@@ -47,6 +48,19 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
         positions.push(words.len() + 1);
     }
     positions
+}
+
+/// Whether an interpreter reads what comes in, and not a script of the project.
+fn is_input(word: &Word) -> bool {
+    match word {
+        Word::Literal(text) => {
+            text == "-"
+                || ["/dev/fd/", "/dev/stdin", "/dev/tty", "/proc/"]
+                    .iter()
+                    .any(|start| text.starts_with(start))
+        }
+        Word::Computed(text) => text.starts_with("<("),
+    }
 }
 
 /// Whether a program is one of the project, whose options say what the project does: `./configure --with-x`. Those that
