@@ -213,12 +213,7 @@ impl<'a> CommandPart<'a> {
             Extent::Hidden => true,
             Extent::Anything | Extent::Reads | Extent::HeldReads => false,
         };
-        hides
-            || self
-                .command
-                .redirects
-                .iter()
-                .any(|redirect| redirect.target.as_literal().is_none() && is_hidden(redirect))
+        hides || self.command.redirects.iter().any(is_hidden)
     }
 
     /// The files that are known to be redirected from and to.
@@ -316,7 +311,14 @@ pub(super) fn continues_with<'a>(
 /// no variable that could make a program do something else. The files that are known are parts of their own.
 fn is_plain(command: &SimpleCommand) -> bool {
     command.redirects.iter().all(|redirect| !redirect.writes() || redirect.path.is_some())
-        && command.assignments.iter().all(|name| HARMLESS_VARIABLES.contains(&name.as_str()))
+        && command.assignments.iter().all(|name| {
+            HARMLESS_VARIABLES.contains(&name.as_str()) || name == "IFS" && is_read_builtin(command)
+        })
+}
+
+/// `IFS= read line`: it divides the line that is read, and nothing else.
+fn is_read_builtin(command: &SimpleCommand) -> bool {
+    command.words.first().and_then(Word::as_literal) == Some("read")
 }
 
 /// Returns whether a command has no effect outside the shell.

@@ -238,7 +238,12 @@ impl Part<'_> {
             }
             (Self::Line(_), RuleMatcher::Path { .. }) => Match::Maybe,
             (
-                Self::Path { place, access, origin: Origin::Word(Depth::Below), .. },
+                Self::Path {
+                    place,
+                    access,
+                    origin: Origin::Word(Depth::Below | Depth::Within),
+                    ..
+                },
                 RuleMatcher::Path { access: named_access, path: named },
             ) if access == named_access && !place.lies_in(named) && place.holds(named) => {
                 Match::Maybe

@@ -107,7 +107,7 @@ impl Reach {
             {
                 Self::WriteProtected
             }
-            (reach, Depth::Itself | Depth::Below) => reach,
+            (reach, Depth::Itself | Depth::Below | Depth::Within) => reach,
         }
     }
 

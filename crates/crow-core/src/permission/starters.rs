@@ -9,7 +9,7 @@ use crate::tool::{SimpleCommand, Word};
 
 /// Programs whose arguments may be a command, or hold code that starts one. What they start is not read, so that a
 /// denied command in their arguments counts as one that may be started.
-const RUNNERS: [&str; 92] = [
+const RUNNERS: [&str; 97] = [
     "asdf",
     "awk",
     "bun",
@@ -32,6 +32,8 @@ const RUNNERS: [&str; 92] = [
     "emacs",
     "expect",
     "fakeroot",
+    "fd",
+    "fdfind",
     "firejail",
     "foreman",
     "gawk",
@@ -74,6 +76,7 @@ const RUNNERS: [&str; 92] = [
     "python",
     "python2",
     "python3",
+    "rg",
     "rlwrap",
     "rsync",
     "ruby",
@@ -87,6 +90,8 @@ const RUNNERS: [&str; 92] = [
     "sftp",
     "sg",
     "socat",
+    "sort",
+    "split",
     "sqlite3",
     "sshpass",
     "start-stop-daemon",
@@ -104,8 +109,51 @@ const RUNNERS: [&str; 92] = [
     "xvfb-run",
 ];
 
+/// Programs whose words are names of files or text. Any other one may start what its words say: `caffeinate git push`.
+const FILERS: [&str; 21] = [
+    "cat", "chgrp", "chmod", "chown", "cp", "dd", "echo", "grep", "install", "ln", "ls", "mkdir",
+    "mv", "printf", "rm", "rmdir", "tee", "test", "touch", "truncate", "unlink",
+];
+
+/// Commands of git that have options with a program as their value.
+const GIT_STARTERS: [&str; 10] = [
+    "archive",
+    "clone",
+    "difftool",
+    "fetch",
+    "grep",
+    "ls-remote",
+    "mergetool",
+    "pull",
+    "rebase",
+    "send-email",
+];
+
+/// Options of many programs whose value is text for people, or a pattern.
+const TEXT_OPTIONS: [&str; 16] = [
+    "--author",
+    "--body",
+    "--comment",
+    "--data",
+    "--description",
+    "--grep",
+    "--message",
+    "--notes",
+    "--regexp",
+    "--search",
+    "--title",
+    "-b",
+    "-d",
+    "-e",
+    "-m",
+    "-t",
+];
+
+/// How many letters of options may stand before a value in the same word.
+const MOST_LETTERS: usize = 6;
+
 /// Beginnings of the names of variables in which programs look for other programs or for settings that name some.
-const COMMAND_VARIABLES: [&str; 20] = [
+const COMMAND_VARIABLES: [&str; 28] = [
     "BASH_",
     "BROWSER",
     "EDITOR",
@@ -122,9 +170,17 @@ const COMMAND_VARIABLES: [&str; 20] = [
     "GIT_SSH",
     "LD_",
     "LESSOPEN",
+    "MAKEFILES",
+    "MAKEFLAGS",
+    "MANPAGER",
     "PAGER",
     "PATH",
+    "PS4",
+    "RIPGREP_CONFIG_PATH",
+    "RSYNC_RSH",
     "SSH_ASKPASS",
+    "SUDO_EDITOR",
+    "TAR_OPTIONS",
     "VISUAL",
 ];
 
@@ -254,7 +310,11 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
     if is_joined {
         return Match::Yes;
     }
-    if command.assignments.iter().any(|name| is_command_variable(name)) {
+    // What it is to start later comes from a file or its input.
+    let is_schedule = || !arguments.iter().any(|word| word.as_literal() == Some("-l"));
+    if command.assignments.iter().any(|name| is_command_variable(name))
+        || name == "crontab" && is_schedule()
+    {
         return Match::Maybe;
     }
     let is_denied_git = name == "git" && prefix.first().is_some_and(|first| first == "git");
@@ -264,8 +324,41 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
     let is_runner = RUNNERS.binary_search(&name).is_ok()
         || name.starts_with("python")
         || name.starts_with("ld-");
-    let is_mentioned = || arguments.iter().any(|word| mentions(word, arguments, prefix));
-    if is_runner && is_mentioned() { Match::Maybe } else { Match::No }
+    let is_started = |word: &Word| {
+        if is_runner {
+            mentions(word, arguments, prefix)
+        } else if name == "git" {
+            starts_by_option(word, arguments, prefix)
+        } else {
+            !FILERS.contains(&name)
+                && (begins_at(word, arguments, prefix)
+                    || takes_program(word, arguments) && mentions(word, arguments, prefix))
+        }
+    };
+    if arguments.iter().any(is_started) { Match::Maybe } else { Match::No }
+}
+
+/// Whether a word is an option or the value of one, and not of one that takes text.
+fn takes_program(word: &Word, arguments: &[Word]) -> bool {
+    let is_dashed = |text: &str| {
+        let name = text.split('=').next().unwrap_or_default();
+        text.starts_with('-') && !TEXT_OPTIONS.contains(&name)
+    };
+    let before = arguments.iter().zip(arguments.iter().skip(1));
+    let before = before.filter(|(_, next)| std::ptr::eq(*next, word)).map(|(option, _)| option);
+    word.as_literal()
+        .is_some_and(|text| is_dashed(text) || before.filter_map(Word::as_literal).any(is_dashed))
+}
+
+/// Whether a command of git takes a program from an option, and the denied one is it. What is searched for may have the
+/// same words.
+fn starts_by_option(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
+    let is_named = |name: &str| arguments.iter().any(|word| word.as_literal() == Some(name));
+    let is_option = word.as_literal().is_some_and(|text| text.starts_with('-'));
+    GIT_STARTERS.iter().any(|name| is_named(name))
+        && (is_option || !is_named("grep"))
+        && word.as_literal().is_some()
+        && mentions(word, arguments, prefix)
 }
 
 /// Whether programs look for other programs in a variable of that name.
@@ -290,10 +383,26 @@ fn may_be_alias(arguments: &[Word]) -> bool {
 /// one.
 fn mentions(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
     let Some(text) = word.as_literal() else { return true };
-    let Some((program, rest)) = prefix.split_first() else { return false };
-    if text.contains(|char: char| !char.is_alphanumeric() && !"-_./+".contains(char)) {
-        return UnclearLine::new(text).mentions(prefix) == Match::Yes;
-    }
+    let is_text = |text: &str| {
+        text.contains(|char: char| !char.is_alphanumeric() && !"-_./+".contains(char))
+            && UnclearLine::new(text).mentions(prefix) == Match::Yes
+    };
+    // `-Ishred`, `-cIshred`: the value stands behind its letter.
+    let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    let behind = letters.unwrap_or_default().char_indices().skip(1).take(MOST_LETTERS);
+    let mut values = behind.filter_map(|(at, _)| letters?.get(at..));
+    let is_program =
+        |value: &str| prefix.len() == 1 && prefix.first().is_some_and(|it| base_name(value) == it);
+    is_text(text)
+        || values.any(|value| is_text(value) || is_program(value))
+        || begins_at(word, arguments, prefix)
+}
+
+/// Whether a denied command begins with an argument.
+fn begins_at(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
+    let (Some(text), Some((program, rest))) = (word.as_literal(), prefix.split_first()) else {
+        return false;
+    };
     let after = arguments.iter().skip_while(|other| !std::ptr::eq(*other, word)).skip(1);
     base_name(text) == program && continues_with(after.map(Word::as_literal), rest) != Match::No
 }
@@ -304,7 +413,13 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted_and_hold_nothing_twice() {
-        for list in [&RUNNERS[..], &COMMAND_VARIABLES[..], &GIT_COMMANDS[..]] {
+        for list in [
+            &RUNNERS[..],
+            &COMMAND_VARIABLES[..],
+            &GIT_COMMANDS[..],
+            &FILERS[..],
+            &GIT_STARTERS[..],
+        ] {
             assert!(list.is_sorted_by(|one, next| one < next), "{list:?}");
         }
     }

@@ -146,6 +146,8 @@ pub enum Depth {
     Itself,
     /// All that is in it, too.
     Below,
+    /// Files in it, which are known only when the command runs.
+    Within,
 }
 
 /// A word of a command.

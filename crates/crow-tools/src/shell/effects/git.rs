@@ -125,26 +125,29 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
 }
 
 /// Whether a command shows what files hold, and not only their names and who changed them.
-fn shows_contents(command: &str, rest: &[&str]) -> bool {
+pub(super) fn shows_contents(command: &str, rest: &[&str]) -> bool {
     match command {
-        "log" | "reflog" | "whatchanged" | "rev-list" | "shortlog" => rest.iter().any(|word| {
-            let is_patch = |letters: &str| letters.contains(['p', 'u', 'U', 'L', 'c', 'm']);
-            [
-                "--patch",
-                "--unified",
-                "--cc",
-                "--remerge-diff",
-                "--diff-merges",
-                "--binary",
-                "--word-diff",
-                "--color-words",
-            ]
-            .iter()
-            .any(|option| word.starts_with(option))
-                || word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && is_patch(it))
-        }),
+        "stash" if rest.first() != Some(&"list") => true,
+        "log" | "reflog" | "stash" | "whatchanged" | "rev-list" | "shortlog" => {
+            rest.iter().any(|word| {
+                let is_patch = |letters: &str| letters.contains(['p', 'u', 'U', 'L', 'c', 'm']);
+                [
+                    "--patch",
+                    "--unified",
+                    "--cc",
+                    "--remerge-diff",
+                    "--diff-merges",
+                    "--binary",
+                    "--word-diff",
+                    "--color-words",
+                ]
+                .iter()
+                .any(|option| word.starts_with(option))
+                    || word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && is_patch(it))
+            })
+        }
         "annotate" | "blame" | "cat-file" | "diff" | "diff-files" | "diff-index" | "diff-tree"
-        | "grep" | "notes" | "range-diff" | "show" | "stash" => true,
+        | "grep" | "notes" | "range-diff" | "show" => true,
         _ => false,
     }
 }

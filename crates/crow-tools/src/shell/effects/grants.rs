@@ -9,9 +9,10 @@ use super::{
     scene::{Follow, Scene},
     service_options, unlisted,
 };
+use crate::shell::parse::is_set_by_the_shell;
 
 /// Programs that read options from a file that is named after `@`.
-const RESPONSE_FILES: [&str; 5] = ["gcc", "rustc", "pytest", "terraform", "tsc"];
+const RESPONSE_FILES: [&str; 7] = ["dotnet", "gcc", "mypy", "pytest", "rustc", "terraform", "tsc"];
 
 /// What the options of a command make of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -165,8 +166,14 @@ fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
         name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
             && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
     };
-    if name.is_some_and(|name| is_name(name) && !scene.notes.variables.contains_key(name)) {
-        return Some(Given::Operand);
+    let is_of_the_line =
+        |name: &str| scene.notes.variables.contains_key(name) || is_set_by_the_shell(name);
+    if let Some(name) = name.filter(|name| is_name(name)) {
+        if !is_of_the_line(name) {
+            return Some(Given::Operand);
+        }
+        // Not quoted it may be several words.
+        quoted?;
     }
     // `"$@"` and `"${a[@]}"` are several words.
     if quoted.is_none() || inner.contains(['"', '@']) {
@@ -247,7 +254,10 @@ impl<'a> Reader<'a> {
             // `+toolchain` names another program, `@file` holds more options.
             (_, None) => {
                 let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
-                let is_more = text.starts_with('+') || takes_file && text.starts_with('@');
+                // `:branch` takes a branch away from where git pushes to.
+                let takes_away = self.table.names.contains(&"push") && text.starts_with(':');
+                let is_more =
+                    text.starts_with('+') || takes_file && text.starts_with('@') || takes_away;
                 self.operand(Some(text));
                 (!is_more).then_some(())
             }
@@ -304,9 +314,15 @@ impl<'a> Reader<'a> {
             Some(value) => Some(value),
             None => match self.next()? {
                 Given::Known(value) => Some(value.as_str()),
+                // It may be the name of a file, as below.
+                Given::OneWord if option == "--target" => return None,
                 Given::Operand | Given::OneWord | Given::Pipe => None,
             },
         };
+        // A target of cargo that is a file says which programs build and run it.
+        if option == "--target" && value.is_some_and(|value| value.ends_with(".json")) {
+            return None;
+        }
         let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
         let access = if is_one_of(self.table.outputs) {
             Access::Write
@@ -377,6 +393,13 @@ impl<'a> Reader<'a> {
                 Given::Known(text) => {
                     !text.starts_with('-')
                         || is_in(text.split('=').next().unwrap_or_default(), known)
+                }
+            }),
+            AfterDashes::Only(known) => self.rest.iter().all(|(_, given)| match given {
+                Given::OneWord | Given::Operand | Given::Pipe => false,
+                Given::Known(text) => {
+                    let text = text.trim_end_matches(|char: char| char.is_ascii_digit());
+                    text.is_empty() || is_in(text, known)
                 }
             }),
         }

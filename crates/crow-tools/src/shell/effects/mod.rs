@@ -5,6 +5,7 @@
 //! may do anything; it never makes it a read.
 
 mod arguments;
+mod changers;
 mod filters;
 mod find;
 mod folders;

@@ -26,6 +26,8 @@ pub(super) enum AfterDashes {
     Anything,
     /// Arguments of another program, of which these options are harmless.
     Options(&'static str),
+    /// Arguments of another program, of which only these options and numbers are harmless.
+    Only(&'static str),
 }
 
 /// Which words that are no options a permission for the first words covers.
@@ -100,10 +102,10 @@ const CARGO: OptionTable = OptionTable {
 /// The runners of scripts of a `package.json`.
 const NPM: OptionTable = OptionTable {
     names: &["npm", "pnpm", "yarn", "bun"],
-    flags: "sgqyrwDEPOdf",
+    flags: "sqyrwDEPOdf",
     valued: "wFt",
     long: "--all --audit --bail --ci --color --coverage --dev --dry-run --fix --foreground-scripts --frozen-lockfile \
---global --help --if-present --ignore-scripts --immutable --include-workspace-root --json --legacy-peer-deps --long \
+--help --if-present --ignore-scripts --immutable --include-workspace-root --json --legacy-peer-deps --long \
 --no-audit --no-color --no-coverage --no-fund --no-save --noEmit --offline --package-lock-only --parallel --passWithNoTests \
 --prefer-offline --prod --production --quiet --recursive --run --runInBand --save --save-dev --save-exact --silent \
 --stream --update --verbose --version --watch --watchAll --workspaces --yes",
@@ -178,6 +180,7 @@ const GREP: OptionTable = OptionTable {
     valued: "emABCdDf",
     long: super::reader_table::GREP_LONG,
     long_valued: "--exclude-from --file",
+    inputs: "-f --exclude-from --file",
     ..NONE
 };
 
@@ -187,11 +190,12 @@ const RG: OptionTable = OptionTable {
     valued: "eABCEgjmMtTrdf",
     long: super::reader_table::RG_LONG,
     long_valued: "--file --ignore-file",
+    inputs: "-f --file --ignore-file",
     words: "--follow",
     ..NONE
 };
 
-pub(super) const TABLES: [OptionTable; 41] = [
+pub(super) const TABLES: [OptionTable; 45] = [
     GREP,
     RG,
     OptionTable {
@@ -203,16 +207,30 @@ pub(super) const TABLES: [OptionTable; 41] = [
     },
     OptionTable {
         names: &["jq"],
-        flags: "acCejMnrRsSf",
-        long: "--arg --argjson --args --ascii-output --compact-output --exit-status --from-file --join-output --jsonargs \
+        flags: "acCejMnrRsS",
+        valued: "f",
+        long_valued: "--from-file",
+        inputs: "-f --from-file",
+        long: "--arg --argjson --args --ascii-output --compact-output --exit-status --join-output --jsonargs \
 --null-input --raw-input --raw-output --slurp --sort-keys --stream --tab",
         ..NONE
     },
     OptionTable { subcommands: &["run", "r"], after_dashes: AfterDashes::Anything, ..CARGO },
     OptionTable { subcommands: &["nextest"], valued: "pjFDWAieE", ..CARGO },
     CARGO,
+    // With others `-g` installs outside of the project.
+    OptionTable {
+        subcommands: &["bin", "la", "list", "ll", "ls", "outdated", "prefix", "root"],
+        flags: "agl",
+        long: "--all --global --json --long --parseable",
+        long_valued: "--depth",
+        ..NPM
+    },
+    // `-r` loads a file before anything else.
+    OptionTable { names: &["bun"], flags: "sqywDEPOdf", ..NPM },
     NPM,
     PYTEST,
+    OptionTable { subcommands: &["env"], long: "changed json", long_valued: "", outputs: "", ..GO },
     GO,
     MAKE,
     COMPILER,
@@ -265,6 +283,9 @@ pub(super) const TABLES: [OptionTable; 41] = [
 -DCMAKE_BUILD_TYPE=MinSizeRel -DBUILD_TESTING=ON -DBUILD_TESTING=OFF -DBUILD_SHARED_LIBS=ON -DBUILD_SHARED_LIBS=OFF \
 -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_VERBOSE_MAKEFILE=ON",
         outputs: "--prefix -B",
+        after_dashes: AfterDashes::Only(
+            "-j -k -n -s -v --jobs --keep-going --quiet --silent --verbose",
+        ),
         ..NONE
     },
     OptionTable {
@@ -408,7 +429,14 @@ pub(super) const TABLES: [OptionTable; 41] = [
         ..NONE
     },
     OptionTable {
-        names: &["tox", "nox"],
+        names: &["nox"],
+        flags: "vqprRl",
+        valued: "eskt",
+        long: "--list --parallel --quiet --recreate --verbose --version",
+        ..NONE
+    },
+    OptionTable {
+        names: &["tox"],
         flags: "vqprRl",
         valued: "efskt",
         long: "--list --parallel --quiet --recreate --verbose --version",

@@ -30,6 +30,15 @@ impl Given<'_> {
             || self.values.iter().any(|(it, _)| *it == letter)
             || self.long.iter().any(|it| it.split('=').next() == Some(name))
     }
+
+    /// Returns whether folders are read with all that is in them: `-r`, or `-d recurse` of grep. As `-d` others have a depth.
+    pub(super) fn is_recursive(&self) -> bool {
+        let is_depth = |value: &str| value.chars().all(|char| char.is_ascii_digit());
+        self.has('r', "--recursive")
+            || self.values.iter().any(|(letter, value)| {
+                *letter == 'd' && !matches!(*value, "read" | "skip") && !is_depth(value)
+            })
+    }
 }
 
 impl Options {

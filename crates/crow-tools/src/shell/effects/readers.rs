@@ -76,7 +76,7 @@ fn by_words(name: &str, arguments: &[Argument], words: &[Word]) -> Option<bool> 
 }
 
 fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
-    let is_recursive = given.has('r', "--recursive");
+    let is_recursive = given.is_recursive();
     let depth = match operands {
         Operands::Trees | Operands::PatternTrees => Depth::Below,
         Operands::Pattern | Operands::Compared if is_recursive => Depth::Below,

@@ -147,6 +147,9 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: Follow) -> Option<Path
             at.pop();
             continue;
         }
+        if is_of_a_process(&at, &part) {
+            return None;
+        }
         let next = at.join(&part);
         let is_followed = follow == Follow::Yes || !parts.is_empty() || !ends_in_name;
         match fs::read_link(&next) {
@@ -168,4 +171,13 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: Follow) -> Option<Path
         }
     }
     Some(at)
+}
+
+/// Whether a name in a folder of `/proc` leads to what a process has open: the command is another process than this one.
+fn is_of_a_process(folder: &Path, name: &OsString) -> bool {
+    const LINKS: [&str; 7] = ["cwd", "exe", "fd", "map_files", "ns", "root", "task"];
+    let is_process = |name: &str| name.chars().all(|char| char.is_ascii_digit());
+    let of_process = folder.strip_prefix("/proc").ok().and_then(Path::to_str);
+    of_process.is_some_and(|it| !it.is_empty() && is_process(it))
+        && LINKS.iter().any(|link| name == link)
 }

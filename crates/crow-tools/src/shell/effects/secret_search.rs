@@ -64,7 +64,7 @@ pub(super) fn add_secret(
     scene: &Scene<'_>,
 ) -> Option<()> {
     let is_recursive = match name {
-        "grep" | "egrep" | "fgrep" | "diff" => given.has('r', "--recursive"),
+        "grep" | "egrep" | "fgrep" | "diff" => given.is_recursive(),
         "rg" => !["--files", "--type-list"].iter().any(|it| given.long.contains(it)),
         _ => false,
     };

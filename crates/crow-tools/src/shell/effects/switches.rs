@@ -4,6 +4,7 @@ use crow_core::tool::{Access, Depth, Touch};
 
 use super::{
     arguments::Argument,
+    changers,
     line::Known,
     scene::{Follow, Scene},
 };
@@ -12,17 +13,31 @@ use super::{
 const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 
 /// Programs that read all that lies below a folder that they are given.
-const CARRIERS: [&str; 8] = ["7z", "bsdtar", "gtar", "rsync", "scp", "source", "tar", "zip"];
+const CARRIERS: [&str; 10] =
+    ["7z", "bsdtar", "docker", "gtar", "podman", "rsync", "scp", "source", "tar", "zip"];
+
+/// Programs that do so with the folders that they send.
+const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
 
 /// What is known of any command: the files that its words name.
 pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Known {
     if starts_another(name, arguments) || follows_out(name, arguments, scene) {
         return Known::hidden();
     }
-    let depth = if CARRIERS.contains(&name) { Depth::Below } else { Depth::Itself };
+    let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
+    let depth =
+        if takes_all || searches_folders(name, arguments) { Depth::Below } else { Depth::Itself };
     let mut touches: Vec<Touch> = Vec::new();
+    let folders = folders_of(arguments);
+    if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
+        touches.extend(scene.touch(".", Access::Read, depth, Follow::Yes).unwrap_or_default());
+    }
     for text in arguments.iter().filter_map(Argument::as_known) {
         for part in parts_of(text) {
+            let below = folders.iter().filter(|_| !part.starts_with('/'));
+            let moved = below.map(|folder| format!("{folder}/{part}"));
+            let moved = moved.filter_map(|it| scene.touch(&it, Access::Read, depth, Follow::Yes));
+            touches.extend(moved.flatten().filter(|touch| touch.path.exists()));
             let named = scene.touch(part, Access::Read, depth, Follow::Yes);
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
             let is_meant = |touch: &Touch| {
@@ -42,19 +57,31 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
             }
         }
     }
-    if name == "git" && puts_back(arguments) {
-        let changed = touches.clone().into_iter();
-        touches.extend(changed.map(|touch| Touch { access: Access::Write, ..touch }));
+    if touches.is_empty() && searches_folders(name, arguments) {
+        let here = scene.touch(".", Access::Read, Depth::Below, Follow::Yes);
+        touches.extend(here.unwrap_or_default());
+    }
+    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
+    if changers::add_changes(name, &words, scene, &mut touches).is_none() {
+        return Known::hidden();
     }
     Known::changes(touches)
 }
 
-/// Whether a command of git changes the files of the work tree that it names.
-fn puts_back(arguments: &[Argument]) -> bool {
-    const COMMANDS: [&str; 8] =
-        ["apply", "checkout", "checkout-index", "clean", "mv", "restore", "rm", "stash"];
+/// Whether a program searches all that is below the folders that it is given.
+fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
     let mut words = arguments.iter().filter_map(Argument::as_known);
-    words.find(|word| !word.starts_with('-')).is_some_and(|word| COMMANDS.contains(&word))
+    match name {
+        "ack" | "ag" | "fd" | "rg" | "rgrep" => true,
+        "egrep" | "fgrep" | "grep" | "ugrep" | "zgrep" => words.any(|word| {
+            word.strip_prefix('-')
+                .is_some_and(|it| !it.starts_with('-') && it.contains(['r', 'R', 'd']))
+                || ["--recursive", "--dereference-recursive", "--directories"]
+                    .iter()
+                    .any(|option| word.starts_with(option))
+        }),
+        _ => false,
+    }
 }
 
 /// Whether a program goes over links on its way, and one of them may lead out of the workspace.
@@ -85,6 +112,8 @@ fn starts_another(name: &str, arguments: &[Argument]) -> bool {
     let mut words = arguments.iter().filter_map(Argument::as_known);
     match name {
         "git" => words.any(|word| word.contains("::")),
+        // The names of files come from its input.
+        "cpio" | "pax" => true,
         "make" | "gmake" => words.any(sets_program),
         _ => false,
     }
@@ -116,8 +145,29 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |part: &&str| {
         !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
     };
+    // `-v folder:/there`, `type=bind,src=folder,dst=/there`
+    let inside = text.split([',', ':']).map(|piece| piece.split_once('=').map_or(piece, |it| it.1));
+    let inside = inside.filter(|piece| !piece.starts_with('/') && piece.len() < text.len());
     let of_address = [of_file, in_revision.filter(|_| !is_file), sent];
-    [Some(text), value, attached].into_iter().chain(of_address).flatten().filter(is_path)
+    [Some(text), value, attached]
+        .into_iter()
+        .chain(of_address)
+        .flatten()
+        .chain(inside)
+        .filter(is_path)
+}
+
+/// The folders that options name to work in: `-C folder`.
+fn folders_of(arguments: &[Argument]) -> Vec<&str> {
+    const OPTIONS: [&str; 4] = ["-C", "--cwd", "--directory", "--prefix"];
+    let words = || arguments.iter().map(|argument| argument.as_known().unwrap_or_default());
+    let next = words().zip(words().skip(1));
+    let next = next.filter(|(word, _)| OPTIONS.contains(word)).map(|(_, folder)| folder);
+    let same = words().filter_map(|word| {
+        let (option, folder) = word.split_once('=')?;
+        OPTIONS.contains(&option).then_some(folder)
+    });
+    next.chain(same).filter(|folder| !folder.is_empty()).collect()
 }
 
 /// Whether a piece is written as a path that leads out: an absolute one, or one that goes up.

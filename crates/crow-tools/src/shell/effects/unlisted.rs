@@ -30,16 +30,37 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
         _ => 0,
     };
     let is_interpreter = INTERPRETERS.contains(&name);
+    let mut has_script = false;
     let mut positions = Vec::new();
     for (at, word) in words.iter().enumerate().skip(start) {
-        let is_operand = is_operand(word, scene);
-        if !is_operand {
+        // `@file` holds more options, to some.
+        let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
+        let is_code = is_interpreter && is_input(word);
+        if is_file && name != "git" || is_code || !is_operand(word, scene) {
             positions.push(at + 1);
         } else if is_interpreter {
+            has_script = true;
             break;
         }
     }
+    // Without a script it runs what comes in, which no word says.
+    if is_interpreter && !has_script {
+        positions.push(words.len() + 1);
+    }
     positions
+}
+
+/// Whether an interpreter reads what comes in, and not a script of the project.
+fn is_input(word: &Word) -> bool {
+    match word {
+        Word::Literal(text) => {
+            text == "-"
+                || ["/dev/fd/", "/dev/stdin", "/dev/tty", "/proc/"]
+                    .iter()
+                    .any(|start| text.starts_with(start))
+        }
+        Word::Computed(text) => text.starts_with("<("),
+    }
 }
 
 /// Whether a program is one of the project, whose options say what the project does: `./configure --with-x`. Those that

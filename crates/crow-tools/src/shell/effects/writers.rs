@@ -163,7 +163,13 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
         Change::Copy | Change::Move | Change::Link => {
             let (target, sources) = names.split_last()?;
             let access = if change == Change::Move { Access::Write } else { Access::Read };
+            // A copy that is a link is another name of the file.
+            let is_linked = change == Change::Copy
+                && (given.has('l', "--link") || given.has('s', "--symbolic-link"));
             for source in sources {
+                if is_linked {
+                    touches.extend(scene.touch(source, Access::Write, Depth::Within, follow)?);
+                }
                 if change == Change::Link {
                     linked(source, target, given, scene, &mut touches)?;
                 } else {
@@ -201,7 +207,8 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
     Some(distinct)
 }
 
-/// What a link leads to: a later command could reach it by the link's name. A symbolic one is seen from its folder.
+/// What a link leads to: a later command could read or change it, and what is below it, by the link's name. A symbolic one
+/// is seen from its folder.
 fn linked(
     source: &str,
     target: &str,
@@ -209,24 +216,19 @@ fn linked(
     scene: &Scene<'_>,
     touches: &mut Vec<Touch>,
 ) -> Option<()> {
-    let is_symbolic = given.has('s', "--symbolic");
-    let access = if is_symbolic { Access::Read } else { Access::Write };
-    touches.extend(scene.touch(source, access, Depth::Itself, Follow::Yes)?);
-    if !is_symbolic {
-        touches.extend(scene.touch(source, Access::Read, Depth::Itself, Follow::Yes)?);
-    }
-    if is_symbolic && !source.starts_with('/') {
-        let folder = match target.trim_end_matches('/').rsplit_once('/') {
+    let is_relative = given.has('s', "--symbolic") && !source.starts_with('/');
+    let names = if is_relative {
+        let beside = match target.trim_end_matches('/').rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{source}"),
             None => source.to_owned(),
         };
-        touches.extend(scene.touch(&folder, access, Depth::Itself, Follow::Yes)?);
-        touches.extend(scene.touch(
-            &format!("{target}/{source}"),
-            access,
-            Depth::Itself,
-            Follow::Yes,
-        )?);
+        vec![beside, format!("{target}/{source}")]
+    } else {
+        vec![source.to_owned()]
+    };
+    for name in names {
+        touches.extend(scene.touch(&name, Access::Write, Depth::Within, Follow::Yes)?);
+        touches.extend(scene.touch(&name, Access::Read, Depth::Below, Follow::Yes)?);
     }
     Some(())
 }

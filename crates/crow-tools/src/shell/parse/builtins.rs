@@ -38,7 +38,10 @@ pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
     let rest = words.get(at + 1..).unwrap_or_default();
     let is_literal = |text: &str| rest.iter().any(|word| word.as_literal() == Some(text));
     let is_exec = |word: &Word| {
-        word.as_literal().is_some_and(|word| word.starts_with("-x") || word.starts_with("--exec"))
+        word.as_literal().is_some_and(|word| {
+            let is_cluster = word.starts_with('-') && !word.starts_with("--");
+            is_cluster && word.contains('x') || word.starts_with("--ex")
+        })
     };
     match literal(at) {
         Some("rebase" | "difftool") if rest.iter().any(is_exec) => {
@@ -120,8 +123,10 @@ pub(super) fn wait(words: &[Word]) -> Result<(), Unclear> {
 }
 
 /// The words of a test: `-v` takes the name of a variable, whose index may run commands. A word that is known only when
-/// the line runs may be that option, unless its place says that it is none.
-pub(super) fn test(words: &[Word]) -> Result<(), Unclear> {
+/// the line runs may be that option, unless its place says that it is none. Returns the variables without quotes, which
+/// must hold numbers: `[ $i -le 3 ]`.
+pub(super) fn test(words: &[Word]) -> Result<Vec<&str>, Unclear> {
+    const COMPARISONS: [&str; 9] = ["=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
     let literal = |word: &Word| word.as_literal().map(str::to_owned);
     let is_one = |word: &Word| match word {
         Word::Literal(_) => true,
@@ -131,6 +136,12 @@ pub(super) fn test(words: &[Word]) -> Result<(), Unclear> {
         [first, rest @ ..] if literal(first).as_deref() == Some("!") => rest,
         words => words,
     };
+    let mut numbers = Vec::new();
+    let mut is_side = |word| {
+        let number = bare_variable(word);
+        numbers.extend(number);
+        number.is_some() || is_one(word)
+    };
     let is_understood = match rest {
         rest if rest.iter().all(|word| word.as_literal().is_some()) => true,
         [word] => is_one(word),
@@ -138,14 +149,23 @@ pub(super) fn test(words: &[Word]) -> Result<(), Unclear> {
             literal(operator).is_some_and(|operator| operator.starts_with('-')) && is_one(word)
         }
         [left, operator, right] => {
-            literal(operator).is_some_and(|operator| ["=", "==", "!="].contains(&operator.as_str()))
-                && is_one(left)
-                && is_one(right)
+            literal(operator).is_some_and(|operator| COMPARISONS.contains(&operator.as_str()))
+                && is_side(left)
+                && is_side(right)
         }
         _ => false,
     };
     let names = |word: &Word| matches!(word.as_literal(), Some("-v" | "-R"));
-    if is_understood && !words.iter().any(names) { Ok(()) } else { Err(names_a_variable()) }
+    if is_understood && !words.iter().any(names) { Ok(numbers) } else { Err(names_a_variable()) }
+}
+
+/// The name of a variable that stands for itself, without quotes.
+fn bare_variable(word: &Word) -> Option<&str> {
+    let Word::Computed(text) = word else { return None };
+    let name = text.strip_prefix('$')?;
+    let is_name =
+        !name.is_empty() && name.chars().all(|char| char.is_ascii_lowercase() || char == '_');
+    is_name.then_some(name)
 }
 
 /// Whether a word that is known only when the line runs is quoted as a whole, and is one word then.

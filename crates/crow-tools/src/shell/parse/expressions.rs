@@ -1,5 +1,7 @@
 //! Variables, their values, and tests: where a shell evaluates text, and may run what is in it.
 
+use std::ops::Range;
+
 use crow_core::tool::Word;
 use tree_sitter::Node;
 
@@ -89,6 +91,9 @@ impl Walk<'_, '_> {
         } else {
             Content::Anything
         };
+        if let Some(body) = node.child_by_field_name("body") {
+            self.reading.set_within(name, body.byte_range());
+        }
         self.set_to(name, values, content)
     }
 
@@ -109,6 +114,9 @@ impl Walk<'_, '_> {
         let literal = value.filter(|value| value.as_literal().is_some());
         let is_digits = literal.as_ref().and_then(Word::as_literal).is_some_and(is_number);
         let content = if is_result || is_digits { Content::Number } else { Content::Anything };
+        if let Some(range) = reach_of_assignment(node) {
+            self.reading.set_within(name, range);
+        }
         self.set_to(name, literal.map(|value| vec![value]), content)
     }
 
@@ -136,7 +144,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn test(&self, node: Node<'_>) -> Result<Place, Unclear> {
+    pub(super) fn test(&mut self, node: Node<'_>) -> Result<Place, Unclear> {
         let text = self.text_of(node);
         if text.starts_with("[[") {
             return Ok(Place::Condition);
@@ -147,7 +155,10 @@ impl Walk<'_, '_> {
             return Err("a test whose brackets touch its words".into());
         }
         self.expression(node, Place::Test)?;
-        builtins::test(&self.words_of_test(node)?)?;
+        let words = self.words_of_test(node)?;
+        for name in builtins::test(&words)? {
+            self.reading.use_as_number(name, node.start_byte());
+        }
         Ok(Place::Test)
     }
 
@@ -192,6 +203,37 @@ impl Walk<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Where in the line a variable is surely set by an assignment: from it on in the block that it stands in, if nothing
+/// decides whether it is reached, and no process of its own makes it.
+fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
+    let mut inner = node;
+    loop {
+        let outer = inner.parent()?;
+        let is_first = || outer.named_child(0).is_some_and(|first| first.id() == inner.id());
+        match outer.kind() {
+            "variable_assignments" => inner = outer,
+            "list" if is_first() => inner = outer,
+            "program"
+            | "do_group"
+            | "compound_statement"
+            | "subshell"
+            | "command_substitution"
+            | "if_statement"
+            | "elif_clause"
+            | "else_clause"
+            | "case_item" => {
+                let is_beside = inner.next_sibling().is_some_and(|next| next.kind() == "&");
+                let is_other =
+                    |part: &Node<'_>| matches!(part.kind(), "elif_clause" | "else_clause");
+                let other = children(outer).into_iter().find(is_other);
+                let end = other.map_or(outer.end_byte(), |other| other.start_byte());
+                return (!is_beside).then(|| node.end_byte()..end);
+            }
+            _ => return None,
+        }
     }
 }
 

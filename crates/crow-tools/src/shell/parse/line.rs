@@ -1,6 +1,10 @@
 //! A whole line: limits, the parser, and the way back from what is not understood.
 
-use std::{cell::RefCell, collections::HashMap, ops::ControlFlow};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    ops::{ControlFlow, Range},
+};
 
 use crow_core::tool::{CommandLine, CommandMeaning, SimpleCommand, Word};
 use tree_sitter::{ParseOptions, Parser, Tree};
@@ -81,8 +85,10 @@ pub(super) struct Reading {
     exported: Vec<String>,
     /// For each variable that is set, whether all its values are numbers.
     numbers: HashMap<String, bool>,
-    /// The variables that arithmetic evaluates.
-    evaluated: Vec<String>,
+    /// Where in the line variables are surely set by it: behind an assignment, up to the end of what it stands in.
+    set_in: Vec<(String, Range<usize>)>,
+    /// The variables that arithmetic evaluates, and where.
+    evaluated: Vec<(String, usize)>,
     notes: Notes,
 }
 
@@ -164,17 +170,25 @@ impl Reading {
         known.and_modify(|known| *known = None).or_insert(values);
     }
 
-    /// Notes that arithmetic evaluates a variable.
-    pub(super) fn use_as_number(&mut self, name: &str) {
+    /// Notes where in the line a variable is surely set by it.
+    pub(super) fn set_within(&mut self, name: &str, range: Range<usize>) {
+        self.set_in.push((name.to_owned(), range));
+    }
+
+    /// Notes that arithmetic evaluates a variable at a place of the line.
+    pub(super) fn use_as_number(&mut self, name: &str, place: usize) {
         // The shell sets others by itself: PWD to the name of a folder.
         let is_own = name.chars().all(|char| char.is_ascii_lowercase() || char == '_');
         let name = if is_own && self.nesting == 1 { name } else { "" };
-        self.evaluated.push(name.to_owned());
+        self.evaluated.push((name.to_owned(), place));
     }
 
     /// Returns whether arithmetic evaluates nothing but numbers. What is set later counts, too: a loop may come back.
     fn has_only_numbers(&self) -> bool {
-        self.evaluated.iter().all(|name| self.numbers.get(name) == Some(&true))
+        self.evaluated.iter().all(|(name, place)| {
+            let mut ranges = self.set_in.iter().filter(|(set, _)| set == name);
+            self.numbers.get(name) == Some(&true) && ranges.any(|(_, range)| range.contains(place))
+        })
     }
 
     /// Notes a variable that stays set for other commands.

@@ -21,6 +21,7 @@ mod wrappers;
 
 pub(crate) use line::{Notes, read_with_notes};
 pub(crate) use portable::needs_bash;
+pub(in crate::shell) use variables::is_set_by_the_shell;
 
 #[cfg(test)]
 use line::read_command_line;

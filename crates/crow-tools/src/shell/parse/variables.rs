@@ -24,6 +24,27 @@ const OF_THE_SHELL: [&str; 17] = [
 /// Beginnings of the names of such variables.
 const PREFIXES: [&str; 3] = ["LD_", "DYLD_", "BASH"];
 
+/// Variables that the shell sets by itself while a line runs, some of them to words of the line.
+const SET_BY_THE_SHELL: [&str; 12] = [
+    "COPROC",
+    "DIRSTACK",
+    "FUNCNAME",
+    "HISTCMD",
+    "MAPFILE",
+    "OLDPWD",
+    "OPTARG",
+    "OPTERR",
+    "PIPESTATUS",
+    "REPLY",
+    "_",
+    "BASH",
+];
+
+/// Returns whether the shell itself sets a variable of that name, so that its value may be a word of the line.
+pub(in crate::shell) fn is_set_by_the_shell(name: &str) -> bool {
+    SET_BY_THE_SHELL.contains(&name) || name.starts_with("BASH_") || name.starts_with("COMP_")
+}
+
 /// What a variable that is set means for the commands after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {

@@ -157,7 +157,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         }
         match kind {
             "variable_name" if place == Place::Arithmetic => {
-                self.reading.use_as_number(self.text_of(node));
+                self.reading.use_as_number(self.text_of(node), node.start_byte());
             }
             "string" => return Ok(Place::String),
             "heredoc_body" => return Ok(Place::Document),

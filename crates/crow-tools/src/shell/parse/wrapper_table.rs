@@ -75,7 +75,9 @@ pub(super) const XARGS: Options = Options {
 pub(super) const SSH: Options =
     Options { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
 /// Commands that change what later words mean, or that start others in ways that are not read.
-pub(super) const OPAQUE: [&str; 78] = [
+pub(super) const OPAQUE: [&str; 80] = [
+    "coreutils",
+    "pee",
     "alias",
     "unalias",
     "shopt",

@@ -221,13 +221,18 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         }
         "printf" => printf(&words),
         "wait" => wait(&words),
-        "test" => test(words.get(1..).unwrap_or_default()),
+        "test" => without_numbers(words.get(1..).unwrap_or_default()),
         "[" => {
             let end = words.len().saturating_sub(1);
-            test(words.get(1..end).unwrap_or_default())
+            without_numbers(words.get(1..end).unwrap_or_default())
         }
         _ => Ok(()),
     }
+}
+
+/// A test as a command, of which it is not known where in the line it stands.
+fn without_numbers(words: &[Word]) -> Result<(), Unclear> {
+    if test(words)?.is_empty() { Ok(()) } else { Err("a test that is not understood".into()) }
 }
 
 fn starts_lines(name: &str) -> bool {

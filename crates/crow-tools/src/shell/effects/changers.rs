@@ -1,0 +1,398 @@
+//! Files that programs change although only some of their words are understood: editors, formatters, packers, git.
+//!
+//! A permission for such a program covers what it changes in the project, but no file that starts programs; and a rule
+//! against changes of a file binds it. What is listed here can only make more of a command, never less.
+
+use crow_core::tool::{Access, Depth, Touch};
+
+use super::{
+    git::shows_contents,
+    scene::{Follow, Scene},
+};
+
+/// Programs that change the files that they are given.
+const ALWAYS: [&str; 40] = [
+    "autopep8",
+    "black",
+    "bunzip2",
+    "bzip2",
+    "chattr",
+    "dos2unix",
+    "ed",
+    "emacs",
+    "ex",
+    "fallocate",
+    "gunzip",
+    "gzip",
+    "isort",
+    "link",
+    "lz4",
+    "lzma",
+    "nano",
+    "nvim",
+    "objcopy",
+    "patch",
+    "prename",
+    "rename",
+    "rustfmt",
+    "setfacl",
+    "setfattr",
+    "shuf",
+    "sponge",
+    "sqlite3",
+    "strip",
+    "unix2dos",
+    "unlzma",
+    "unxz",
+    "unzip",
+    "unzstd",
+    "vi",
+    "vim",
+    "xz",
+    "yapf",
+    "zip",
+    "zstd",
+];
+
+/// Programs that change them with one of these options or words.
+const WITH: [(&str, &[&str]); 13] = [
+    ("awk", &["inplace", "-i"]),
+    ("clang-format", &["-i"]),
+    ("eslint", &["--fix"]),
+    ("gawk", &["inplace", "-i"]),
+    ("gofmt", &["-w"]),
+    ("goimports", &["-w"]),
+    ("prettier", &["--write", "-w"]),
+    ("rubocop", &["--autocorrect", "--autocorrect-all", "-A", "-a"]),
+    ("ruff", &["--fix", "format"]),
+    ("shfmt", &["-w"]),
+    ("stylelint", &["--fix"]),
+    ("swiftformat", &[]),
+    ("yq", &["--inplace", "-i"]),
+];
+
+/// Options whose value is a file that is written, of any program.
+const OUTPUTS: [&str; 7] =
+    ["--out", "--out-file", "--outfile", "--output", "--output-file", "-o", "-out"];
+
+/// Endings of packed files.
+const PACKED: [&str; 6] = [".bz2", ".gz", ".lz4", ".lzma", ".xz", ".zst"];
+
+/// Commands of git that change the files that they name.
+const NAMED_BY_GIT: [&str; 12] = [
+    "apply",
+    "archive",
+    "bundle",
+    "checkout",
+    "checkout-index",
+    "clean",
+    "merge-file",
+    "mv",
+    "restore",
+    "rm",
+    "stash",
+    "switch",
+];
+/// Commands of git that change files of the work tree that no word names.
+const CHANGED_BY_GIT: [&str; 17] = [
+    "am",
+    "apply",
+    "bisect",
+    "checkout",
+    "checkout-index",
+    "cherry-pick",
+    "clean",
+    "merge",
+    "pull",
+    "read-tree",
+    "rebase",
+    "restore",
+    "revert",
+    "sparse-checkout",
+    "stash",
+    "submodule",
+    "switch",
+];
+/// Commands of git that make folders that they name.
+const MADE_BY_GIT: [&str; 4] = ["clone", "init", "submodule", "worktree"];
+/// Commands of git that hand out files that no word names.
+const CARRIED_BY_GIT: [&str; 9] = [
+    "archive",
+    "bundle",
+    "checkout-index",
+    "clone",
+    "fast-export",
+    "format-patch",
+    "request-pull",
+    "send-email",
+    "worktree",
+];
+
+/// Adds what a program changes to what its words name. None if that is not known.
+pub(super) fn add_changes(
+    name: &str,
+    words: &[&str],
+    scene: &Scene<'_>,
+    touches: &mut Vec<Touch>,
+) -> Option<()> {
+    let (program, words) = inner(name, words);
+    let operands = || words.iter().copied().filter(|word| !word.starts_with('-'));
+    let mut changed: Vec<(String, Access, Depth)> = Vec::new();
+    let mut change = |name: &str, depth| changed.push((name.to_owned(), Access::Write, depth));
+    if program != "git" {
+        values_of(words, &OUTPUTS).for_each(|value| change(value, Depth::Itself));
+    }
+    if changes_operands(program, words) {
+        operands().for_each(|word| change(word, Depth::Within));
+        // `gunzip a.gz` makes `a`.
+        let packed = operands()
+            .filter_map(|word| PACKED.iter().find_map(|ending| word.strip_suffix(ending)));
+        packed.for_each(|word| change(word, Depth::Itself));
+        let is_formatter = WITH.iter().any(|(name, _)| *name == program);
+        let is_there = |word| scene.only(word).is_some_and(|path| path.exists());
+        if is_formatter && !operands().any(is_there) {
+            change(".", Depth::Within);
+        }
+    }
+    if is_copier(program, words) {
+        operands().last().into_iter().for_each(|word| change(word, Depth::Within));
+    }
+    match program {
+        "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
+            change(".", Depth::Within);
+            operands().skip(2).for_each(|word| change(word, Depth::Within));
+        }
+        "unzip" => change(values_of(words, &["-d"]).last().unwrap_or("."), Depth::Within),
+        "tar" | "bsdtar" | "gtar" => tar(words, &mut change),
+        "wget" if !has(words, 'O', "--output-document") => {
+            for address in operands() {
+                change(downloaded(address)?, Depth::Itself);
+            }
+        }
+        "git" => git(words, &mut changed),
+        _ => {}
+    }
+    for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
+        for touch in scene.touch(&name, access, depth, Follow::Yes)? {
+            if !touches.contains(&touch) {
+                touches.push(touch);
+            }
+        }
+    }
+    Some(())
+}
+
+/// The program that a runner starts: `npx prettier --write a.ts`.
+fn inner<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
+    let skipped = match (name, words.first().copied()) {
+        ("npx" | "bunx" | "uvx", Some(_)) => 0,
+        ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "hatch", Some("run"))
+        | ("bundle" | "pnpm" | "yarn", Some("exec"))
+        | ("python" | "python3", Some("-m")) => 1,
+        _ => return (name, words),
+    };
+    match words.get(skipped..).and_then(<[&str]>::split_first) {
+        Some((program, rest)) => (program.rsplit('/').next().unwrap_or(program), rest),
+        None => (name, words),
+    }
+}
+
+/// Whether a program copies to what its last word names, from other places.
+fn is_copier(program: &str, words: &[&str]) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    match program {
+        "gsutil" | "rclone" | "rsync" | "scp" => true,
+        "docker" | "kubectl" | "oc" | "podman" => has(&["cp"]),
+        "aws" | "gcloud" => has(&["cp", "mv", "rsync", "sync"]),
+        _ => false,
+    }
+}
+
+/// Whether a packer takes an archive apart, by its first word: `x`, `-x`, `xf`, `e`.
+fn unpacks(words: &[&str]) -> bool {
+    words.first().is_some_and(|word| word.trim_start_matches('-').starts_with(['x', 'e']))
+}
+
+fn changes_operands(program: &str, words: &[&str]) -> bool {
+    let is_listed = ALWAYS.binary_search(&program).is_ok();
+    let has_word = || {
+        WITH.iter().any(|(name, options)| {
+            *name == program && options.iter().any(|option| words.contains(option))
+        })
+    };
+    // `-pi`, `-i.bak`
+    let edits_in_place = || matches!(program, "perl" | "ruby") && has(words, 'i', "--in-place");
+    is_listed || has_word() || edits_in_place()
+}
+
+/// Whether an option is among the words, also in a cluster of letters.
+fn has(words: &[&str], letter: char, long: &str) -> bool {
+    words.iter().any(|word| {
+        word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letter))
+            || word.split('=').next() == Some(long)
+    })
+}
+
+/// The values of options, from the same word or the next one.
+fn values_of<'a>(words: &'a [&'a str], options: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    words.iter().enumerate().filter_map(move |(at, word)| {
+        if options.contains(word) {
+            return words.get(at + 1).copied();
+        }
+        options.iter().find_map(|option| {
+            let rest = word.strip_prefix(option)?;
+            let is_long = option.starts_with("--");
+            rest.strip_prefix('=').or_else(|| (!is_long && *option != "-out").then_some(rest))
+        })
+    })
+}
+
+/// The archive that tar makes, or the folder that it unpacks to.
+fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
+    let first = words.first().copied().unwrap_or_default();
+    let letters = first.strip_prefix('-').unwrap_or(first);
+    let is_old = !first.starts_with('-');
+    let valued = |letter: char| "fbCTXIHVKLNFg".contains(letter);
+    let does = |mode: &[char], long: &[&str]| {
+        let clusters = words.iter().filter(|word| word.starts_with('-') && !word.starts_with("--"));
+        is_old && letters.contains(mode)
+            || clusters.into_iter().any(|cluster| {
+                // What follows a letter with a value is its value.
+                cluster.split(valued).next().is_some_and(|letters| letters.contains(mode))
+            })
+            || words.iter().any(|word| long.contains(word))
+    };
+    let mut values: Vec<(char, &str)> = Vec::new();
+    if is_old {
+        let rest = words.iter().skip(1).copied();
+        values.extend(letters.chars().filter(|letter| valued(*letter)).zip(rest));
+    }
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| !word.starts_with("--")) {
+        let Some(letters) = word.strip_prefix('-') else { continue };
+        if let Some((place, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
+            let rest = letters.get(place + letter.len_utf8()..).unwrap_or_default();
+            let next = words.get(at + 1).copied().unwrap_or_default();
+            values.push((letter, if rest.is_empty() { next } else { rest }));
+        }
+    }
+    values.extend(values_of(words, &["--file"]).map(|value| ('f', value)));
+    values.extend(values_of(words, &["--directory"]).map(|value| ('C', value)));
+    let of = |wanted: char| {
+        values.iter().filter(move |(letter, _)| *letter == wanted).map(|(_, value)| *value)
+    };
+    if does(
+        &['c', 'r', 'u', 'A'],
+        &["--append", "--catenate", "--concatenate", "--create", "--update"],
+    ) {
+        of('f').for_each(|archive| change(archive, Depth::Itself));
+    }
+    if does(&['x'], &["--extract", "--get"]) {
+        let here = ["."].into_iter().filter(|_| of('C').next().is_none());
+        of('C').chain(here).for_each(|folder| change(folder, Depth::Within));
+        let is_value = |word: &str| values.iter().any(|(_, value)| *value == word);
+        let members = words.iter().copied().skip(usize::from(is_old));
+        let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
+        members.for_each(|member| change(member, Depth::Within));
+    }
+}
+
+/// The name under which wget keeps what it fetches. None if escapes say it.
+fn downloaded(address: &str) -> Option<&str> {
+    let path = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let path = path.split('#').next().unwrap_or(path);
+    let (_, last) = path.rsplit_once('/').unwrap_or((path, ""));
+    let name = if last.is_empty() { "index.html" } else { last };
+    (!name.contains('%')).then_some(name)
+}
+
+fn git(words: &[&str], changed: &mut Vec<(String, Access, Depth)>) {
+    let mut rest = words;
+    let mut folder = ".";
+    while let [option, more @ ..] = rest
+        && option.starts_with('-')
+    {
+        (folder, rest) = match (*option, more) {
+            ("-C", [named, more @ ..]) => (*named, more),
+            ("-c", [_, more @ ..]) => (folder, more),
+            _ => (folder, more),
+        };
+    }
+    let Some((command, rest)) = rest.split_first() else { return };
+    let from_folder = |name: &str| {
+        if folder == "." || name.starts_with('/') {
+            name.to_owned()
+        } else {
+            format!("{folder}/{name}")
+        }
+    };
+    let is_new = rest
+        .iter()
+        .any(|word| matches!(*word, "-b" | "-B" | "-c" | "--create" | "list" | "show" | "-h"));
+    let is_hard = *command == "reset"
+        && ["--hard", "--keep", "--merge"].iter().any(|option| rest.contains(option));
+    if CHANGED_BY_GIT.contains(command) && !is_new || is_hard {
+        // All of the repository, from its root.
+        changed.push((".".to_owned(), Access::Write, Depth::Within));
+        changed.push((folder.to_owned(), Access::Write, Depth::Within));
+    }
+    let operands = rest.iter().copied().filter(|word| !word.starts_with('-'));
+    let is_local = |word: &&str| !word.contains("://") && !word.contains(':');
+    if NAMED_BY_GIT.contains(command) {
+        let values = values_of(rest, &["-o", "--output"]);
+        let named = operands.clone().chain(values).filter(is_local);
+        changed.extend(named.map(|word| (from_folder(word), Access::Write, Depth::Within)));
+    }
+    if MADE_BY_GIT.contains(command) {
+        let made = operands.filter(is_local);
+        changed.extend(made.map(|word| (from_folder(word), Access::Write, Depth::Itself)));
+    }
+    let carries = CARRIED_BY_GIT.contains(command) && !rest.contains(&"list");
+    if carries || shows_contents(command, rest) {
+        changed.push((".".to_owned(), Access::Read, Depth::Below));
+    }
+}
+
+/// Whether a word can be the name of a file.
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && word != "-" && !word.contains(['\n', ' ']) && !word.contains("://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_sorted_and_hold_nothing_twice() {
+        for list in [&ALWAYS[..], &NAMED_BY_GIT, &CHANGED_BY_GIT, &MADE_BY_GIT, &CARRIED_BY_GIT] {
+            assert!(list.is_sorted_by(|one, next| one < next), "{list:?}");
+        }
+        assert!(WITH.is_sorted_by(|one, next| one.0 < next.0));
+    }
+
+    #[test]
+    fn the_files_of_tar_are_found_in_every_style() {
+        for (line, wanted) in [
+            ("xf a.tar", vec!["."]),
+            ("xfC a.tar out", vec!["out"]),
+            ("-xzf a.tar -C out", vec!["out"]),
+            ("-xzfa.tar --directory=out", vec!["out"]),
+            ("--extract --file a.tar --directory out", vec!["out"]),
+            ("czf a.tgz src", vec!["a.tgz"]),
+            ("-czfa.tgz src", vec!["a.tgz"]),
+            ("tf a.tar", vec![]),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut found = Vec::new();
+            tar(&words, &mut |name: &str, _| found.push(name.to_owned()));
+            assert_eq!(found, wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_fetched_is_kept_under_the_last_name_of_its_address() {
+        assert_eq!(downloaded("https://example.org/a/.envrc"), Some(".envrc"));
+        assert_eq!(downloaded("https://example.org/x?a=b#c"), Some("x?a=b"));
+        assert_eq!(downloaded("https://example.org"), Some("index.html"));
+        assert_eq!(downloaded("https://example.org/%2eenvrc"), None);
+    }
+}
