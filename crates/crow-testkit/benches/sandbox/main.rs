@@ -83,22 +83,6 @@ async fn main() {
     let (mut plain, mut sandboxed, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let (mut without_git, mut with_submodules, mut open) = (Vec::new(), Vec::new(), Vec::new());
     let has_bwrap = Path::new("/usr/bin/bwrap").exists();
-    if let Ok(only) = std::env::var("ONLY") {
-        let (runner, cwd) = match only.as_str() {
-            "open" => (&held_open, &empty),
-            "hidden" => (&held_empty, &empty),
-            "project" => (&held, &project),
-            "plain" => (&plain_runner, &project),
-            _ => (&held_nested, &nested),
-        };
-        let rounds = std::env::var("N").unwrap().parse().unwrap();
-        let started = Instant::now();
-        for _ in 0..rounds {
-            time(runner, &command, cwd).await;
-        }
-        println!("{:?}", started.elapsed() / rounds);
-        return;
-    }
     for _ in 0..ROUNDS {
         plain.push(time(&plain_runner, &command, &project).await);
         sandboxed.push(time(&held, &command, &project).await);
