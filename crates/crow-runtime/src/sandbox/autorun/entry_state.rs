@@ -12,7 +12,7 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
 
 use super::{
     git_index::{GitIndex, IndexPart},
-    git_repository::resolve,
+    pass_view::PassView,
 };
 
 /// How long a file may be whose content is kept, and all of them together.
@@ -130,21 +130,21 @@ impl StateReader {
     }
 
     /// Returns where in its worktree the index of a repository names others; nothing if it is too long to be read.
-    pub(super) fn gitlinks(&mut self, git_dir: &Path) -> Option<Vec<PathBuf>> {
-        let index = self.index(&git_dir.join("index"), IndexPart::Whole)?;
+    pub(super) fn gitlinks(&mut self, view: &PassView, git_dir: &Path) -> Option<Vec<PathBuf>> {
+        let index = self.index(view, &git_dir.join("index"), IndexPart::Whole)?;
         match index.shared.clone() {
             Some(shared) => {
-                let shared = self.index(&git_dir.join(shared), IndexPart::Shared)?;
+                let shared = self.index(view, &git_dir.join(shared), IndexPart::Shared)?;
                 Some(index.with_shared(shared))
             }
             None => Some(index.gitlinks),
         }
     }
 
-    fn index(&mut self, path: &Path, part: IndexPart) -> Option<GitIndex> {
+    fn index(&mut self, view: &PassView, path: &Path, part: IndexPart) -> Option<GitIndex> {
         // Git follows a link in its place.
-        let Some(path) = resolve(path) else { return Some(GitIndex::default()) };
-        let Ok(metadata) = crow_fs::metadata(&path) else { return Some(GitIndex::default()) };
+        let Some(path) = view.resolve(path) else { return Some(GitIndex::default()) };
+        let Ok(metadata) = view.metadata(&path) else { return Some(GitIndex::default()) };
         if metadata.size > INDEX_BYTES {
             return None;
         }

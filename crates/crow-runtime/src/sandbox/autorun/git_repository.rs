@@ -2,12 +2,9 @@
 
 use std::{
     ffi::OsString,
-    io,
     os::unix::ffi::OsStringExt as _,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
-
-use crow_fs::{Directory, EntryKind, EntryName};
 
 use super::{
     entry_state::{EntryState, Found, is_absence},
@@ -45,7 +42,7 @@ impl Collector<'_> {
                 .ancestors()
                 .skip(1)
                 .map(|above| above.join(GIT))
-                .find(|git| crow_fs::metadata(git).is_ok())
+                .find(|git| self.view.is_there(git))
             {
                 self.enter(&above);
             }
@@ -59,8 +56,8 @@ impl Collector<'_> {
     }
 
     fn find(&mut self, path: &Path) -> Found {
-        match Directory::open_parent(path) {
-            Ok((directory, name)) => self.reader.look(&directory, &name, path),
+        match self.view.parent(path) {
+            Ok((directory, name)) => self.look_in(&directory, &name, path),
             Err(error) if is_absence(&error) => EntryState::Absent.into(),
             Err(_) => EntryState::Unreadable.into(),
         }
@@ -71,7 +68,10 @@ impl Collector<'_> {
     fn bare_repository(&mut self, root: &Path) {
         let head = root.join("HEAD");
         let common = self.common_dir_of(root);
-        if is_there(&head) && is_there(&common.join("objects")) && is_there(&common.join("refs")) {
+        if self.view.is_there(&head)
+            && self.view.is_there(&common.join("objects"))
+            && self.view.is_there(&common.join("refs"))
+        {
             let state = self.look(&head);
             self.insert(&head, Role::BareRepository, state.into(), None);
             self.repository(
@@ -100,7 +100,7 @@ impl Collector<'_> {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
             EntryState::Symlink { .. } => resolve_link(entrance),
             EntryState::File { .. } => state.bytes().and_then(|bytes| {
-                resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
+                self.view.resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
             }),
             EntryState::Absent | EntryState::Special | EntryState::Unreadable => None,
         };
@@ -132,8 +132,8 @@ impl Collector<'_> {
     }
 
     fn top_without_following(&mut self, path: &Path, role: Role) {
-        let Ok((directory, name)) = Directory::open_parent(path) else { return };
-        let found = self.reader.look(&directory, &name, path);
+        let Ok((directory, name)) = self.view.parent(path) else { return };
+        let found = self.look_in(&directory, &name, path);
         if matches!(found.state, EntryState::File { .. }) {
             self.inventory.seals.insert(path.to_owned());
         }
@@ -155,7 +155,7 @@ impl Collector<'_> {
         let is_own_directory = git_dir == entrance && common_dir == git_dir;
         let points_back = || {
             let back = crow_fs::read_bounded(&git_dir.join("gitdir"), REDIRECT_BYTES).ok()?;
-            let back = resolve(&git_dir.join(path_in(&back)))?;
+            let back = self.view.resolve(&git_dir.join(path_in(&back)))?;
             (back == *entrance && git_dir.starts_with(common_dir)).then_some(())
         };
         if is_own_directory || points_back().is_some() {
@@ -169,7 +169,8 @@ impl Collector<'_> {
 
     fn common_dir_of(&mut self, git_dir: &Path) -> PathBuf {
         let state = self.look(&git_dir.join("commondir"));
-        let named = state.bytes().and_then(|bytes| resolve(&git_dir.join(path_in(bytes))));
+        let named =
+            state.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
@@ -199,8 +200,8 @@ impl Collector<'_> {
                     self.insert(&path, Role::GitRedirect, state.into(), entrance);
                 }
             }
-            self.linked_worktrees(&physical(&common_dir.join("worktrees")), entrance);
-            self.modules(&physical(&common_dir.join("modules")), MODULE_DEPTH);
+            self.linked_worktrees(&self.view.physical(&common_dir.join("worktrees")), entrance);
+            self.modules(&self.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
         let mut settings = Vec::new();
         for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
@@ -208,12 +209,12 @@ impl Collector<'_> {
         }
         // Git's own place of a worktree may be set; a submodule's is.
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
-        let set = set.and_then(|setting| resolve(&git_dir.join(&setting.value)));
+        let set = set.and_then(|setting| self.view.resolve(&git_dir.join(&setting.value)));
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
         self.programs_in(&settings, &worktree, entrance);
         self.remotes(&settings, common_dir, &worktree);
-        match self.reader.gitlinks(git_dir) {
+        match self.reader.gitlinks(&self.view, git_dir) {
             Some(names) => {
                 for name in names {
                     self.submodule(&worktree.join(name));
@@ -241,7 +242,7 @@ impl Collector<'_> {
         if path.ends_with("commondir")
             && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
         {
-            let target = physical(&folder.join(path_in(bytes)));
+            let target = self.view.physical(&folder.join(path_in(bytes)));
             let leads_outside = !self.can_change(&target);
             if let Some(entry) = self.inventory.entries.get_mut(path) {
                 entry.leads_outside = leads_outside;
@@ -250,8 +251,8 @@ impl Collector<'_> {
     }
 
     fn add_file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
-        let Ok((directory, name)) = Directory::open_parent(path) else { return };
-        let found = self.reader.look(&directory, &name, path);
+        let Ok((directory, name)) = self.view.parent(path) else { return };
+        let found = self.look_in(&directory, &name, path);
         match found.state {
             EntryState::Absent => {}
             _ if self.scope.is_writable(path) => {
@@ -273,7 +274,7 @@ impl Collector<'_> {
         if !self.can_change(folder) {
             return;
         }
-        for name in names_in(folder) {
+        for name in self.view.names_in(folder).iter() {
             let own = folder.join(name.as_os_str());
             for (name, role) in [
                 ("commondir", Role::GitRedirect),
@@ -284,9 +285,9 @@ impl Collector<'_> {
             }
             // The user works there as well.
             let state = self.look(&own.join("gitdir"));
-            let named = state.bytes().map(|bytes| physical(&own.join(path_in(bytes))));
+            let named = state.bytes().map(|bytes| self.view.physical(&own.join(path_in(bytes))));
             if let Some(entrance) = named.filter(|path| {
-                path.ends_with(GIT) && self.scope.is_writable(path) && is_there(path)
+                path.ends_with(GIT) && self.scope.is_writable(path) && self.view.is_there(path)
             }) {
                 self.enter(&entrance);
             }
@@ -298,14 +299,14 @@ impl Collector<'_> {
         if !self.can_change(folder) {
             return;
         }
-        for name in names_in(folder) {
+        for name in self.view.names_in(folder).iter() {
             let path = folder.join(name.as_os_str());
             match self.look(&path) {
                 EntryState::Symlink { .. } => self.enter(&path),
                 EntryState::Directory { .. } => {
                     let is_repository = ["HEAD", "config", "hooks", "commondir"]
                         .iter()
-                        .any(|name| crow_fs::metadata(&path.join(name)).is_ok());
+                        .any(|name| self.view.is_there(&path.join(name)));
                     if is_repository {
                         self.enter(&path);
                     } else if let Some(depth) = depth.checked_sub(1) {
@@ -322,8 +323,8 @@ impl Collector<'_> {
 
     /// Enters the repository of a submodule. Git follows a link in its place, but none on the way there.
     fn submodule(&mut self, path: &Path) {
-        let Ok((directory, name)) = Directory::open_parent(path) else { return };
-        let found = self.reader.look(&directory, &name, path);
+        let Ok((directory, name)) = self.view.parent(path) else { return };
+        let found = self.look_in(&directory, &name, path);
         match found.state {
             EntryState::Directory { .. } => {
                 let entrance = path.join(GIT);
@@ -358,76 +359,10 @@ impl Collector<'_> {
     }
 }
 
-pub(super) fn is_there(path: &Path) -> bool {
-    crow_fs::metadata(path).is_ok()
-}
-
-pub(super) fn names_in(folder: &Path) -> Vec<EntryName> {
-    crow_fs::read_directory(folder).unwrap_or_default()
-}
-
 /// Returns the path that a file of git holds.
 pub(super) fn path_in(bytes: &[u8]) -> PathBuf {
     let start = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let text = bytes.get(start..).unwrap_or_default();
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     PathBuf::from(OsString::from_vec(text.get(..end).unwrap_or_default().to_vec()))
-}
-
-/// Follows all links of a path that exists. Reads nothing else, and decides nothing: what is there is looked at without
-/// following links.
-pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
-    let Some(plain) = without_dots(path) else { return path.canonicalize().ok() };
-    match crow_fs::metadata(&plain) {
-        Ok(found) if found.kind != EntryKind::Symlink => Some(plain),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Ok(_) | Err(_) => path.canonicalize().ok(),
-    }
-}
-
-/// A path without `.` and `..`, where no link makes another one of it: a link costs the system a call for each name.
-fn without_dots(path: &Path) -> Option<PathBuf> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                Directory::open(&plain).ok()?;
-                plain.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
-        }
-    }
-    Some(plain)
-}
-
-/// The same for a path that may lead to nothing yet: what is there of it is resolved name by name.
-pub(super) fn physical(path: &Path) -> PathBuf {
-    if let Some(real) = resolve(path) {
-        return real;
-    }
-    // Often the last name alone is missing.
-    if let Some(plain) = without_dots(path)
-        && matches!(crow_fs::metadata(&plain), Err(error) if error.kind() == io::ErrorKind::NotFound)
-        && plain.parent().is_some_and(|above| Directory::open(above).is_ok())
-    {
-        return plain;
-    }
-    let mut real = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                real.pop();
-            }
-            Component::Prefix(_) | Component::RootDir => real.push(part),
-            Component::Normal(_) => {
-                real.push(part);
-                if let Some(found) = resolve(&real).or_else(|| resolve_link(&real)) {
-                    real = found;
-                }
-            }
-        }
-    }
-    real
 }

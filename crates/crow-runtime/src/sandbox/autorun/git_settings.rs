@@ -9,7 +9,7 @@ use std::{
 use super::{
     entry_state::EntryState,
     git_config::{self, Setting},
-    git_repository::{is_there, names_in, path_in, physical, resolve},
+    git_repository::path_in,
     inventory::{Collector, Role},
 };
 
@@ -43,7 +43,7 @@ impl Collector<'_> {
         entrance: Option<&Path>,
         settings: &mut Vec<Setting>,
     ) {
-        let Some(real) = resolve(path) else { return };
+        let Some(real) = self.view.resolve(path) else { return };
         let state = self.look(&real);
         let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         let Ok(own) = git_config::parse(&text) else { return };
@@ -51,7 +51,7 @@ impl Collector<'_> {
             if let (true, Some(depth), Some(folder)) =
                 (setting.is_include(), depth.checked_sub(1), path.parent())
             {
-                let included = physical(&self.named(&setting.value, folder));
+                let included = self.view.physical(&self.named(&setting.value, folder));
                 self.top(&included, Role::GitSettings, entrance);
                 self.settings_to(depth, &included, entrance, settings);
             }
@@ -77,7 +77,7 @@ impl Collector<'_> {
         let user = std::mem::take(&mut self.user_settings);
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
             if setting.is("core", "hookspath") {
-                let hooks = physical(&self.named(&setting.value, worktree));
+                let hooks = self.view.physical(&self.named(&setting.value, worktree));
                 self.top(&hooks, Role::GitHook, entrance);
             } else if !setting.is_include() && !setting.is_git_alias() && !setting.names_data() {
                 for word in words(&setting.value) {
@@ -90,16 +90,16 @@ impl Collector<'_> {
 
     fn program(&mut self, path: &Path, entrance: Option<&Path>) {
         // Most words are no files.
-        let is_missing = crow_fs::metadata(path).is_err_and(|error| {
+        let is_missing = self.view.metadata(path).is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         });
         if is_missing {
             self.note_absent_file(path);
             return;
         }
-        let real = physical(path);
+        let real = self.view.physical(path);
         if self.scope.is_writable(&real)
-            && !crow_fs::metadata(&real).is_ok_and(|found| found.is_directory())
+            && !self.view.metadata(&real).is_ok_and(|found| found.is_directory())
         {
             self.top(&real, Role::Settings, entrance);
         }
@@ -138,9 +138,9 @@ impl Collector<'_> {
     fn old_remotes(&mut self, common_dir: &Path) -> Vec<String> {
         let mut addresses = Vec::new();
         for kind in ["remotes", "branches"] {
-            let folder = physical(&common_dir.join(kind));
-            for name in names_in(&folder) {
-                let real = physical(&folder.join(name.as_os_str()));
+            let folder = self.view.physical(&common_dir.join(kind));
+            for name in self.view.names_in(&folder).iter() {
+                let real = self.view.physical(&folder.join(name.as_os_str()));
                 let state = self.look(&real);
                 let text = state.bytes().map(String::from_utf8_lossy).unwrap_or_default();
                 addresses.extend(text.lines().map(|line| {
@@ -163,13 +163,13 @@ impl Collector<'_> {
         // In the order in which git tries them.
         let bare = path.with_file_name(format!("{name}.git"));
         for place in [path.join(".git"), path, bare.join(".git"), bare] {
-            let Some(mut real) = resolve(&place) else { continue };
+            let Some(mut real) = self.view.resolve(&place) else { continue };
             if let EntryState::File { .. } = self.look(&real)
                 && let Some(named) = self.git_file(&real)
             {
                 real = named;
             }
-            if self.scope.is_writable(&real) && is_there(&real.join("HEAD")) {
+            if self.scope.is_writable(&real) && self.view.is_there(&real.join("HEAD")) {
                 self.enter(&real);
                 return;
             }
@@ -179,7 +179,7 @@ impl Collector<'_> {
     /// Returns the directory that a `.git` file names.
     fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
         let state = self.look(path);
-        resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
+        self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
     }
 }
 

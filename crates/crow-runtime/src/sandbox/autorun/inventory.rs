@@ -8,7 +8,7 @@
 //! yet. Taken before and after a command, two inventories show what the command opened, whichever door it took.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     entry_state::{EntryState, Found, StateReader},
     git_config::Setting,
+    pass_view::PassView,
 };
 use crate::sandbox::config::UserGit;
 
@@ -128,6 +129,9 @@ pub(super) struct Collector<'a> {
     pub(super) repositories: BTreeSet<PathBuf>,
     /// The user's own settings of git.
     pub(super) user_settings: Vec<Setting>,
+    pub(super) view: PassView,
+    /// What was found at paths.
+    found: HashMap<PathBuf, Found>,
     wants_absent: bool,
 }
 
@@ -160,6 +164,8 @@ impl Inventory {
             inventory: Self::default(),
             repositories: BTreeSet::new(),
             user_settings: Vec::new(),
+            view: PassView::default(),
+            found: HashMap::new(),
             wants_absent: false,
         };
         collector.run()
@@ -174,6 +180,8 @@ impl Inventory {
             inventory: Self::default(),
             repositories: BTreeSet::new(),
             user_settings: Vec::new(),
+            view: PassView::default(),
+            found: HashMap::new(),
             wants_absent: true,
         };
         collector.run()
@@ -192,6 +200,21 @@ impl Collector<'_> {
             collector.top(path, Role::Settings, None);
         }
         std::mem::take(&mut collector.inventory)
+    }
+
+    /// Looks at an entry of a directory.
+    pub(super) fn look_in(
+        &mut self,
+        directory: &Directory,
+        name: &EntryName,
+        path: &Path,
+    ) -> Found {
+        if let Some(found) = self.found.get(path) {
+            return found.clone();
+        }
+        let found = self.reader.look(directory, name, path);
+        self.found.insert(path.to_owned(), found.clone());
+        found
     }
 
     /// Notes a path that is named by something and not there.
@@ -213,7 +236,7 @@ impl Collector<'_> {
     }
 
     fn root(&mut self, root: &Path) {
-        let Ok(directory) = Directory::open(root) else { return };
+        let Ok(directory) = self.view.directory(root) else { return };
         let listed = directory.names();
         // Of hundreds of names few are there.
         let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
@@ -253,7 +276,7 @@ impl Collector<'_> {
     /// Adds a path with all that is in it, and where it leads if it is a link.
     pub(super) fn top(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
         // What is behind a link was resolved, or is not there.
-        match Directory::open_parent(path) {
+        match self.view.parent(path) {
             Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
             Err(_) => self.note_absent(path),
         }
@@ -270,7 +293,7 @@ impl Collector<'_> {
         if self.scope.is_unprotected(path) || !self.scope.is_writable(path) {
             return;
         }
-        let found = self.reader.look(directory, name, path);
+        let found = self.look_in(directory, name, path);
         match found.state {
             // There are many names and few files: what comes to be is new by not being here.
             EntryState::Absent => self.note_absent(path),
@@ -293,8 +316,8 @@ impl Collector<'_> {
             entry.leads_outside = target.is_none();
         }
         let Some(target) = target else { return };
-        let Ok((directory, name)) = Directory::open_parent(&target) else { return };
-        let found = self.reader.look(&directory, &name, &target);
+        let Ok((directory, name)) = self.view.parent(&target) else { return };
+        let found = self.look_in(&directory, &name, &target);
         if !matches!(found.state, EntryState::Absent | EntryState::Symlink { .. }) {
             self.inventory.seals.insert(target.clone());
         }
@@ -340,7 +363,7 @@ impl Collector<'_> {
                 continue;
             }
             let path = path.join(name.as_os_str());
-            let found = self.reader.look(&inner, &name, &path);
+            let found = self.look_in(&inner, &name, &path);
             if matches!(found.state, EntryState::Symlink { .. }) {
                 self.file_behind_link(&path, role, entrance);
             }
@@ -359,7 +382,7 @@ impl Collector<'_> {
         {
             return;
         }
-        let is_directory = crow_fs::metadata(&target).is_ok_and(|found| found.is_directory());
+        let is_directory = self.view.metadata(&target).is_ok_and(|found| found.is_directory());
         if !is_directory && !self.inventory.entries.contains_key(&target) {
             self.top(&target, role, entrance);
         }

@@ -1,0 +1,158 @@
+//! What one pass over the workspace has looked at.
+//!
+//! A repository is reached by several ways, and each of them asks for the same settings, directories and links. So a pass
+//! opens each directory once and asks about each path once. What changes while it looks may be seen or not, as without
+//! this; the next pass sees it, for it begins with nothing.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    io,
+    path::{Component, Path, PathBuf},
+    rc::Rc,
+};
+
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
+
+use super::inventory::resolve_link;
+
+/// The most directories that are held open at once.
+const HELD_DIRECTORIES: usize = 256;
+
+/// What one pass has looked at.
+#[derive(Debug, Default)]
+pub(super) struct PassView {
+    directories: RefCell<HashMap<PathBuf, Known<Rc<Directory>>>>,
+    metadata: RefCell<HashMap<PathBuf, Known<EntryMetadata>>>,
+    names: RefCell<HashMap<PathBuf, Rc<[EntryName]>>>,
+    resolved: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+}
+
+/// What the system answered: a value, or the number of an error.
+type Known<T> = Result<T, Option<i32>>;
+
+/// An error as it came from the system.
+fn error((number, text): (Option<i32>, &str)) -> io::Error {
+    number.map_or_else(|| io::Error::other(text.to_owned()), io::Error::from_raw_os_error)
+}
+
+impl PassView {
+    /// Opens a directory without following links.
+    pub(super) fn directory(&self, path: &Path) -> io::Result<Rc<Directory>> {
+        let known = self.directories.borrow().get(path).cloned();
+        if let Some(known) = known {
+            return known.map_err(|number| error((number, "it could not be opened")));
+        }
+        let opened = Directory::open(path).map(Rc::new);
+        let answer = opened.as_ref().map(Rc::clone).map_err(io::Error::raw_os_error);
+        let mut directories = self.directories.borrow_mut();
+        if answer.is_err() || directories.len() < HELD_DIRECTORIES {
+            directories.insert(path.to_owned(), answer);
+        }
+        opened
+    }
+
+    /// Opens the directory that an entry is in.
+    pub(super) fn parent(&self, path: &Path) -> io::Result<(Rc<Directory>, EntryName)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok((self.directory(parent)?, EntryName::new(name)?))
+    }
+
+    /// Returns what the file system says of what is at a path. Follows no links.
+    pub(super) fn metadata(&self, path: &Path) -> io::Result<EntryMetadata> {
+        let known = self.metadata.borrow().get(path).copied();
+        if let Some(known) = known {
+            return known.map_err(|number| error((number, "it could not be looked at")));
+        }
+        let found = self.parent(path).and_then(|(directory, name)| directory.metadata(&name));
+        let answer = found.as_ref().copied().map_err(io::Error::raw_os_error);
+        self.metadata.borrow_mut().insert(path.to_owned(), answer);
+        found
+    }
+
+    /// Returns whether something is at a path.
+    pub(super) fn is_there(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok()
+    }
+
+    /// Returns the names in a directory; none if it cannot be read.
+    pub(super) fn names_in(&self, folder: &Path) -> Rc<[EntryName]> {
+        if let Some(names) = self.names.borrow().get(folder) {
+            return Rc::clone(names);
+        }
+        let names = self.directory(folder).and_then(|directory| directory.names());
+        let names: Rc<[EntryName]> = names.unwrap_or_default().into();
+        self.names.borrow_mut().insert(folder.to_owned(), Rc::clone(&names));
+        names
+    }
+
+    /// Follows all links of a path that exists. Decides nothing: what is there is looked at without following links.
+    pub(super) fn resolve(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.resolved.borrow().get(path) {
+            return known.clone();
+        }
+        let real = self.resolve_now(path);
+        self.resolved.borrow_mut().insert(path.to_owned(), real.clone());
+        real
+    }
+
+    fn resolve_now(&self, path: &Path) -> Option<PathBuf> {
+        let Some(plain) = self.without_dots(path) else { return path.canonicalize().ok() };
+        match self.metadata(&plain) {
+            Ok(found) if found.kind != EntryKind::Symlink => Some(plain),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(_) | Err(_) => path.canonicalize().ok(),
+        }
+    }
+
+    /// A path without `.` and `..`, where no link makes another one of it: a link costs the system a call for each name.
+    fn without_dots(&self, path: &Path) -> Option<PathBuf> {
+        let mut plain = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    self.directory(&plain).ok()?;
+                    plain.pop();
+                }
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    plain.push(part);
+                }
+            }
+        }
+        Some(plain)
+    }
+
+    /// The same for a path that may lead to nothing yet: what is there of it is resolved name by name.
+    pub(super) fn physical(&self, path: &Path) -> PathBuf {
+        if let Some(real) = self.resolve(path) {
+            return real;
+        }
+        // Often the last name alone is missing.
+        if let Some(plain) = self.without_dots(path)
+            && matches!(self.metadata(&plain), Err(error) if error.kind() == io::ErrorKind::NotFound)
+            && plain.parent().is_some_and(|above| self.directory(above).is_ok())
+        {
+            return plain;
+        }
+        let mut real = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    real.pop();
+                }
+                Component::Prefix(_) | Component::RootDir => real.push(part),
+                Component::Normal(_) => {
+                    real.push(part);
+                    if let Some(found) = self.resolve(&real).or_else(|| resolve_link(&real)) {
+                        real = found;
+                    }
+                }
+            }
+        }
+        real
+    }
+}
