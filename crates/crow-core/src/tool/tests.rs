@@ -64,7 +64,7 @@ fn context(call_id: &str) -> ToolContext {
         call_id: CallId::new(call_id),
         cancellation: CancellationToken::new(),
         preview: None,
-        withheld_reads: Default::default(),
+        withheld_reads: crate::permission::WithheldReads::default(),
         progress: Progress::default(),
     }
 }

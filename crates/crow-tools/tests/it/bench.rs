@@ -90,7 +90,7 @@ impl Bench {
             call_id: CallId::new("c1"),
             cancellation: CancellationToken::new(),
             preview: None,
-            withheld_reads: Default::default(),
+            withheld_reads: crow_core::permission::WithheldReads::default(),
             progress: Progress::default(),
         };
         Self { folder, ctx, processes, tools: Tools(builtin_tools()) }

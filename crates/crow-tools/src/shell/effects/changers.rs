@@ -155,7 +155,7 @@ pub(super) fn add_changes(
         }
     }
     if is_copier(program, words) {
-        operands().last().into_iter().for_each(|word| change(word, Depth::Within));
+        operands().next_back().into_iter().for_each(|word| change(word, Depth::Within));
     }
     match program {
         "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
@@ -252,24 +252,26 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
     let first = words.first().copied().unwrap_or_default();
     let letters = first.strip_prefix('-').unwrap_or(first);
     let is_old = !first.starts_with('-');
-    let valued = |letter: char| "fbCTXIHVKLNFg".contains(letter);
+    let takes_value = |letter: char| "fbCTXIHVKLNFg".contains(letter);
     let does = |mode: &[char], long: &[&str]| {
         let clusters = words.iter().filter(|word| word.starts_with('-') && !word.starts_with("--"));
         is_old && letters.contains(mode)
             || clusters.into_iter().any(|cluster| {
                 // What follows a letter with a value is its value.
-                cluster.split(valued).next().is_some_and(|letters| letters.contains(mode))
+                cluster.split(takes_value).next().is_some_and(|letters| letters.contains(mode))
             })
             || words.iter().any(|word| long.contains(word))
     };
     let mut values: Vec<(char, &str)> = Vec::new();
     if is_old {
         let rest = words.iter().skip(1).copied();
-        values.extend(letters.chars().filter(|letter| valued(*letter)).zip(rest));
+        values.extend(letters.chars().filter(|letter| takes_value(*letter)).zip(rest));
     }
     for (at, word) in words.iter().enumerate().filter(|(_, word)| !word.starts_with("--")) {
         let Some(letters) = word.strip_prefix('-') else { continue };
-        if let Some((place, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
+        if let Some((place, letter)) =
+            letters.char_indices().find(|(_, letter)| takes_value(*letter))
+        {
             let rest = letters.get(place + letter.len_utf8()..).unwrap_or_default();
             let next = words.get(at + 1).copied().unwrap_or_default();
             values.push((letter, if rest.is_empty() { next } else { rest }));

@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
             },
         };
         // A target of cargo that is a file says which programs build and run it.
-        if option == "--target" && value.is_some_and(|value| value.ends_with(".json")) {
+        if option == "--target" && value.is_some_and(is_target_file) {
             return None;
         }
         let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
@@ -404,6 +404,10 @@ impl<'a> Reader<'a> {
             }),
         }
     }
+}
+
+fn is_target_file(value: &str) -> bool {
+    std::path::Path::new(value).extension().is_some_and(|it| it.eq_ignore_ascii_case("json"))
 }
 
 fn dashed(letter: char) -> String {
