@@ -15,7 +15,7 @@ use crate::{
     file_views::FileViews,
     ids::{CallId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
-    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, Permit},
+    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, Permit, WithheldReads},
     resource_map::ResourceMap,
     todo::TodoList,
     workspace::Workspace,
@@ -64,7 +64,7 @@ fn context(call_id: &str) -> ToolContext {
         call_id: CallId::new(call_id),
         cancellation: CancellationToken::new(),
         preview: None,
-        withheld_reads: Default::default(),
+        withheld_reads: WithheldReads::default(),
         progress: Progress::default(),
     }
 }

@@ -346,7 +346,7 @@ pub(crate) fn context() -> ToolContext {
         call_id: CallId::new("c"),
         cancellation: CancellationToken::new(),
         preview: None,
-        withheld_reads: Default::default(),
+        withheld_reads: crow_core::permission::WithheldReads::default(),
         progress: Progress::default(),
     }
 }

@@ -102,43 +102,26 @@ async fn main() {
     let hiding = without_git.saturating_sub(median(&mut open));
     let reference = if has_bwrap { ms(median(&mut others)) } else { "not installed".to_owned() };
     let rows = [
-        Row {
-            what: "`sh -c true` without a sandbox",
-            bound: "",
-            ours: ms(plain),
-            reference: String::new(),
-        },
+        row("`sh -c true` without a sandbox", "", ms(plain)),
         Row { what: "the same in the sandbox; bwrap", bound: "", ours: ms(sandboxed), reference },
-        Row {
-            what: "what the sandbox adds",
-            bound: "≤ 2 ms",
-            ours: ms(sandboxed.saturating_sub(plain)),
-            reference: String::new(),
-        },
-        Row {
-            what: "of that, what git would read, in a repository with 20 submodules",
-            bound: "≤ 1 ms",
-            ours: ms(resolved),
-            reference: String::new(),
-        },
-        Row {
-            what: "of that, 330 hidden places, 40 of which are there",
-            bound: "",
-            ours: ms(hiding),
-            reference: String::new(),
-        },
-        Row {
-            what: "setting it up, once a session",
-            bound: "",
-            ours: ms(first),
-            reference: String::new(),
-        },
+        row("what the sandbox adds", "≤ 2 ms", ms(sandboxed.saturating_sub(plain))),
+        row(
+            "of that, what git would read, in a repository with 20 submodules",
+            "≤ 1 ms",
+            ms(resolved),
+        ),
+        row("of that, 330 hidden places, 40 of which are there", "", ms(hiding)),
+        row("setting it up, once a session", "", ms(first)),
     ];
     println!(
         "{}\nlayers: {containment}; {} MB of memory held",
         table::render("Crow", "reference", &rows),
         ballast.len() >> 20
     );
+}
+
+fn row(what: &'static str, bound: &'static str, ours: String) -> Row {
+    Row { what, bound, ours, reference: String::new() }
 }
 
 /// Makes the hidden places of a home, some of which are there.

@@ -21,6 +21,7 @@ use crow_core::{
     file_views::FileViews,
     ids::{CallId, JobId, SessionId},
     model::{Abilities, ModelRef},
+    permission::WithheldReads,
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{
@@ -90,7 +91,7 @@ impl Bench {
             call_id: CallId::new("c1"),
             cancellation: CancellationToken::new(),
             preview: None,
-            withheld_reads: Default::default(),
+            withheld_reads: WithheldReads::default(),
             progress: Progress::default(),
         };
         Self { folder, ctx, processes, tools: Tools(builtin_tools()) }

@@ -28,6 +28,7 @@ mod read_file;
 mod round3_again;
 mod round3_denials;
 mod round3_grants;
+mod round3_last;
 mod round3_reads;
 mod round3_secrets;
 mod secrets;

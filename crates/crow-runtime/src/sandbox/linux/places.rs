@@ -221,10 +221,10 @@ fn puts(
     let mut puts = Vec::new();
     // Sorted by path: what is above comes first.
     for (path, layer) in layers {
-        if let Some((above, Layer::Folder(folder))) = nearest(layers, path) {
-            if let Ok(below) = path.strip_prefix(above) {
-                private.make_mount_point(&folder.join(below), path.is_dir())?;
-            }
+        if let Some((above, Layer::Folder(folder))) = nearest(layers, path)
+            && let Ok(below) = path.strip_prefix(above)
+        {
+            private.make_mount_point(&folder.join(below), path.is_dir())?;
         }
         let slot = match layer {
             Layer::Nothing => {

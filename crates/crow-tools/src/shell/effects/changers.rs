@@ -155,7 +155,7 @@ pub(super) fn add_changes(
         }
     }
     if is_copier(program, words) {
-        operands().last().into_iter().for_each(|word| change(word, Depth::Within));
+        operands().next_back().into_iter().for_each(|word| change(word, Depth::Within));
     }
     match program {
         "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
@@ -262,23 +262,23 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
             })
             || words.iter().any(|word| long.contains(word))
     };
-    let mut values: Vec<(char, &str)> = Vec::new();
+    let mut named: Vec<(char, &str)> = Vec::new();
     if is_old {
         let rest = words.iter().skip(1).copied();
-        values.extend(letters.chars().filter(|letter| valued(*letter)).zip(rest));
+        named.extend(letters.chars().filter(|letter| valued(*letter)).zip(rest));
     }
     for (at, word) in words.iter().enumerate().filter(|(_, word)| !word.starts_with("--")) {
         let Some(letters) = word.strip_prefix('-') else { continue };
         if let Some((place, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
             let rest = letters.get(place + letter.len_utf8()..).unwrap_or_default();
             let next = words.get(at + 1).copied().unwrap_or_default();
-            values.push((letter, if rest.is_empty() { next } else { rest }));
+            named.push((letter, if rest.is_empty() { next } else { rest }));
         }
     }
-    values.extend(values_of(words, &["--file"]).map(|value| ('f', value)));
-    values.extend(values_of(words, &["--directory"]).map(|value| ('C', value)));
+    named.extend(values_of(words, &["--file"]).map(|value| ('f', value)));
+    named.extend(values_of(words, &["--directory"]).map(|value| ('C', value)));
     let of = |wanted: char| {
-        values.iter().filter(move |(letter, _)| *letter == wanted).map(|(_, value)| *value)
+        named.iter().filter(move |(letter, _)| *letter == wanted).map(|(_, value)| *value)
     };
     if does(
         &['c', 'r', 'u', 'A'],
@@ -289,7 +289,7 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
     if does(&['x'], &["--extract", "--get"]) {
         let here = ["."].into_iter().filter(|_| of('C').next().is_none());
         of('C').chain(here).for_each(|folder| change(folder, Depth::Within));
-        let is_value = |word: &str| values.iter().any(|(_, value)| *value == word);
+        let is_value = |word: &str| named.iter().any(|(_, value)| *value == word);
         let members = words.iter().copied().skip(usize::from(is_old));
         let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
         members.for_each(|member| change(member, Depth::Within));

@@ -1,5 +1,7 @@
 //! Whether a command does what a permission for its first words says.
 
+use std::path::Path;
+
 use crow_core::tool::{Access, Depth, Touch, Word};
 
 use super::{
@@ -320,7 +322,7 @@ impl<'a> Reader<'a> {
             },
         };
         // A target of cargo that is a file says which programs build and run it.
-        if option == "--target" && value.is_some_and(|value| value.ends_with(".json")) {
+        if option == "--target" && value.is_some_and(is_json) {
             return None;
         }
         let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
@@ -408,6 +410,10 @@ impl<'a> Reader<'a> {
 
 fn dashed(letter: char) -> String {
     format!("-{letter}")
+}
+
+fn is_json(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 /// Whether a name is one of a list that is divided by blanks.
