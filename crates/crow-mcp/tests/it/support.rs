@@ -23,6 +23,7 @@ use crow_core::{
     ids::{CallId, SessionId},
     mcp::{McpServerConfig, McpTransport},
     model::{Abilities, ModelRef},
+    permission::WithheldReads,
     resource_map::ResourceMap,
     todo::TodoList,
     tool::{
@@ -346,7 +347,7 @@ pub(crate) fn context() -> ToolContext {
         call_id: CallId::new("c"),
         cancellation: CancellationToken::new(),
         preview: None,
-        withheld_reads: crow_core::permission::WithheldReads::default(),
+        withheld_reads: WithheldReads::default(),
         progress: Progress::default(),
     }
 }
