@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -88,6 +89,8 @@ pub(super) struct Inventory {
     pub pins: BTreeSet<PathBuf>,
     /// Directories of repositories outside of the workspace that commits write to.
     pub outside: Vec<PathBuf>,
+    /// The modes of the roots.
+    pub roots: BTreeMap<PathBuf, u32>,
     /// Whether there was more than is looked at.
     pub is_cut: bool,
     /// What is named and not there, if that was asked for: files, and what may become a directory as well.
@@ -213,6 +216,9 @@ impl Collector<'_> {
 
     fn root(&mut self, root: &Path) {
         let Ok(directory) = Directory::open(root) else { return };
+        if let Ok(found) = directory.own_metadata() {
+            self.inventory.roots.insert(root.to_owned(), found.mode);
+        }
         for path in PROTECTED.iter().map(|name| root.join(name)) {
             if self.scope.is_unprotected(&path) {
                 continue;
@@ -242,6 +248,9 @@ impl Collector<'_> {
         // What is behind a link was resolved, or is not there.
         match Directory::open_parent(path) {
             Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.insert_unreadable(path, role, entrance);
+            }
             Err(_) => self.note_absent(path),
         }
     }
@@ -349,6 +358,13 @@ impl Collector<'_> {
         let is_directory = crow_fs::metadata(&target).is_ok_and(|found| found.is_directory());
         if !is_directory && !self.inventory.entries.contains_key(&target) {
             self.top(&target, role, entrance);
+        }
+    }
+
+    /// Adds a path that nobody can look at, because a directory on the way is closed.
+    pub(super) fn insert_unreadable(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+        if self.scope.is_writable(path) {
+            self.insert(path, role, EntryState::Unreadable.into(), entrance);
         }
     }
 
