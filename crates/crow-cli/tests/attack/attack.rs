@@ -225,6 +225,7 @@ impl Attack {
             Err(error) => return vec![error],
         };
         let mut wrong = self.outcome(&report);
+        scene.open_again();
         wrong.extend(scene.play(&self.after).map(|failed| format!("afterwards: {failed}")));
         let say = |what: &str, found: Vec<String>| {
             (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))

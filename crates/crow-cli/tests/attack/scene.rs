@@ -116,6 +116,22 @@ impl Scene {
         assert!(failed.is_none(), "{}", failed.unwrap_or_default());
     }
 
+    /// Lets the user, and whoever looks at the canaries, into directories that a command closed.
+    pub(crate) fn open_again(&self) {
+        let mut open = vec![self.project()];
+        while let Some(folder) = open.pop() {
+            let is_closed = |mode: u32| mode & 0o700 != 0o700;
+            let Ok(found) = fs::symlink_metadata(&folder) else { continue };
+            if is_closed(found.permissions().mode()) {
+                fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let inner = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let is_folder =
+                |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+            open.extend(inner.filter(is_folder).map(|entry| entry.path()));
+        }
+    }
+
     /// Runs a script outside of any sandbox, and returns what it complained of if it failed.
     pub(crate) fn play(&self, script: &str) -> Option<String> {
         let done = self

@@ -27,7 +27,7 @@ pub(crate) async fn try_all(cases: Vec<Attack>) {
 }
 
 /// Whether the kernel of this machine has all layers of the sandbox. Where it has not, cases that need them say so; where
-/// `CROW_SANDBOX` is `whole`, as in CI, they fail.
+/// `CROW_SANDBOX` is `whole`, as in CI, they fail; where it is `tried`, they are tried all the same.
 pub(crate) fn is_held(what: &str) -> bool {
     static HELD: OnceLock<bool> = OnceLock::new();
     let held = *HELD.get_or_init(|| {
@@ -38,6 +38,9 @@ pub(crate) fn is_held(what: &str) -> bool {
     if !held {
         let wanted = std::env::var("CROW_SANDBOX").unwrap_or_default();
         assert_ne!(wanted, "whole", "this kernel has no whole sandbox: {what}");
+        if wanted == "tried" {
+            return true;
+        }
         note(&format!("SKIPPED, this kernel has no whole sandbox: {what}"));
     }
     held

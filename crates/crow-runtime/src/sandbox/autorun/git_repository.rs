@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    io,
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
 };
@@ -132,8 +133,7 @@ impl Collector<'_> {
     }
 
     fn top_without_following(&mut self, path: &Path, role: Role) {
-        let Ok((directory, name)) = self.view.parent(path) else { return };
-        let found = self.look_in(&directory, &name, path);
+        let found = self.find(path);
         if matches!(found.state, EntryState::File { .. }) {
             self.inventory.seals.insert(path.to_owned());
         }
@@ -251,7 +251,13 @@ impl Collector<'_> {
     }
 
     fn add_file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
-        let Ok((directory, name)) = self.view.parent(path) else { return };
+        let (directory, name) = match self.view.parent(path) {
+            Ok(parent) => parent,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return self.insert_unreadable(path, role, entrance);
+            }
+            Err(_) => return,
+        };
         let found = self.look_in(&directory, &name, path);
         match found.state {
             EntryState::Absent => {}
@@ -299,10 +305,15 @@ impl Collector<'_> {
         if !self.can_change(folder) {
             return;
         }
+        if self.is_closed(folder) {
+            self.insert_unreadable(folder, Role::GitRedirect, None);
+            return;
+        }
         for name in self.view.names_in(folder).iter() {
             let path = folder.join(name.as_os_str());
             match self.look(&path) {
                 EntryState::Symlink { .. } => self.enter(&path),
+                EntryState::Unreadable => self.insert_unreadable(&path, Role::GitRedirect, None),
                 EntryState::Directory { .. } => {
                     let is_repository = ["HEAD", "config", "hooks", "commondir"]
                         .iter()
@@ -313,18 +324,29 @@ impl Collector<'_> {
                         self.modules(&path, depth);
                     }
                 }
-                EntryState::Absent
-                | EntryState::File { .. }
-                | EntryState::Special
-                | EntryState::Unreadable => {}
+                EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
             }
+        }
+    }
+
+    /// Returns whether a directory is there and cannot be looked into.
+    fn is_closed(&mut self, folder: &Path) -> bool {
+        let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        match self.look(folder) {
+            EntryState::Directory { mode } => {
+                mode & 0o500 != 0o500 && crow_fs::read_directory(folder).is_err_and(is_denied)
+            }
+            EntryState::Unreadable => true,
+            EntryState::Absent
+            | EntryState::File { .. }
+            | EntryState::Symlink { .. }
+            | EntryState::Special => false,
         }
     }
 
     /// Enters the repository of a submodule. Git follows a link in its place, but none on the way there.
     fn submodule(&mut self, path: &Path) {
-        let Ok((directory, name)) = self.view.parent(path) else { return };
-        let found = self.look_in(&directory, &name, path);
+        let found = self.find(path);
         match found.state {
             EntryState::Directory { .. } => {
                 let entrance = path.join(GIT);
@@ -351,10 +373,10 @@ impl Collector<'_> {
                     self.enter(&target.join(GIT));
                 }
             }
-            EntryState::Absent
-            | EntryState::File { .. }
-            | EntryState::Special
-            | EntryState::Unreadable => {}
+            EntryState::Unreadable => {
+                self.insert_unreadable(&path.join(GIT), Role::GitEntrance, None);
+            }
+            EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
         }
     }
 }

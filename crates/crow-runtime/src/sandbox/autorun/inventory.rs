@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    io,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -90,6 +91,8 @@ pub(super) struct Inventory {
     pub pins: BTreeSet<PathBuf>,
     /// Directories of repositories outside of the workspace that commits write to.
     pub outside: Vec<PathBuf>,
+    /// The modes of the roots.
+    pub roots: BTreeMap<PathBuf, u32>,
     /// Whether there was more than is looked at.
     pub is_cut: bool,
     /// What is named and not there, if that was asked for: files, and what may become a directory as well.
@@ -237,6 +240,9 @@ impl Collector<'_> {
 
     fn root(&mut self, root: &Path) {
         let Ok(directory) = self.view.directory(root) else { return };
+        if let Ok(found) = directory.own_metadata() {
+            self.inventory.roots.insert(root.to_owned(), found.mode);
+        }
         let listed = directory.names();
         // Of hundreds of names few are there.
         let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
@@ -278,6 +284,9 @@ impl Collector<'_> {
         // What is behind a link was resolved, or is not there.
         match self.view.parent(path) {
             Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.insert_unreadable(path, role, entrance);
+            }
             Err(_) => self.note_absent(path),
         }
     }
@@ -385,6 +394,13 @@ impl Collector<'_> {
         let is_directory = self.view.metadata(&target).is_ok_and(|found| found.is_directory());
         if !is_directory && !self.inventory.entries.contains_key(&target) {
             self.top(&target, role, entrance);
+        }
+    }
+
+    /// Adds a path that nobody can look at, because a directory on the way is closed.
+    pub(super) fn insert_unreadable(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+        if self.scope.is_writable(path) {
+            self.insert(path, role, EntryState::Unreadable.into(), entrance);
         }
     }
 

@@ -116,6 +116,8 @@ fn is_harmless(entry: &InventoryEntry, state: &EntryState) -> bool {
         (Role::GitTodo, EntryState::File { .. }) => !has_commands(state),
         (Role::Settings | Role::GitHook, EntryState::File { .. }) => is_empty(),
         (_, EntryState::Directory { .. }) if entry.is_cut => false,
+        // What is in it cannot be looked at.
+        (_, EntryState::Directory { mode }) if mode & 0o500 != 0o500 => false,
         // What is in it are entries of their own.
         (
             Role::Settings

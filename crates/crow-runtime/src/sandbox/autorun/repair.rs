@@ -1,8 +1,9 @@
 //! Putting back and moving aside until nothing differs any more that could start a program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crow_core::capability::PutAside;
+use crow_core::capability::{Original, PutAside};
+use crow_fs::EntryKind;
 
 use super::{
     entry_state::{EntryState, StateReader},
@@ -25,7 +26,11 @@ pub(super) fn repair(
 ) -> Vec<PutAside> {
     let mut found: Vec<PutAside> = Vec::new();
     for _ in 0..ROUNDS {
-        let now = Inventory::collect(scope, reader, sealed);
+        reopen_roots(baseline);
+        let mut now = Inventory::collect(scope, reader, sealed);
+        if open_ways(scope, baseline, &now) {
+            now = Inventory::collect(scope, reader, sealed);
+        }
         let repairs = judge(baseline, &now, blame);
         if repairs.is_empty() {
             *baseline = now;
@@ -42,17 +47,70 @@ pub(super) fn repair(
                 }
                 Repair::MoveAside(path) => {
                     last_moved = Some(path.clone());
-                    quarantine.move_aside(path)
+                    let done = quarantine.move_aside(path);
+                    if done.kept.is_none() && open_way(scope, path) {
+                        quarantine.move_aside(path)
+                    } else {
+                        done
+                    }
                 }
                 Repair::PutBack(path) => {
                     let before = baseline.entries.get(path).map(|entry| &entry.state);
-                    quarantine.put_back(path, before.unwrap_or(&EntryState::Absent))
+                    let before = before.unwrap_or(&EntryState::Absent);
+                    let done = quarantine.put_back(path, before);
+                    let has_failed = match done.original {
+                        Original::Absent => done.kept.is_none(),
+                        Original::PutBack => false,
+                        Original::Lost => true,
+                    };
+                    if has_failed && open_way(scope, path) {
+                        quarantine.put_back(path, before)
+                    } else {
+                        done
+                    }
                 }
             };
-            if !found.iter().any(|known| known.path == done.path) {
-                found.push(done);
+            match found.iter_mut().find(|known| known.path == done.path) {
+                // It could not be moved before: something else was in the way.
+                Some(known) if known.kept.is_none() => *known = done,
+                Some(_) => {}
+                None => found.push(done),
             }
         }
     }
     found
+}
+
+/// Gives the roots the modes that they had, if a command closed them to their owner.
+fn reopen_roots(baseline: &Inventory) {
+    for (root, mode) in &baseline.roots {
+        let is_closed = crow_fs::metadata(root).is_ok_and(|now| now.mode & 0o700 != mode & 0o700);
+        if is_closed && let Err(error) = crow_fs::set_mode(root, *mode) {
+            tracing::warn!(path = %root.display(), %error, "a closed directory cannot be opened");
+        }
+    }
+}
+
+/// Opens the directories on the way to what cannot be looked at any more. Returns whether there were any.
+fn open_ways(scope: &InventoryScope, baseline: &Inventory, now: &Inventory) -> bool {
+    let is_unreadable = |state: &EntryState| *state == EntryState::Unreadable;
+    let was_readable = |path: &PathBuf| {
+        baseline.entries.get(path).is_none_or(|before| !is_unreadable(&before.state))
+    };
+    let unreadable = now.entries.iter().filter(|(_, entry)| is_unreadable(&entry.state));
+    unreadable
+        .fold(false, |opened, (path, _)| was_readable(path) && open_way(scope, path) || opened)
+}
+
+/// Opens a path and the directories around it, as far as commands can change them, to their owner.
+pub(super) fn open_way(scope: &InventoryScope, path: &Path) -> bool {
+    let mut opened = false;
+    let mut around: Vec<_> = path.ancestors().filter(|above| scope.is_writable(above)).collect();
+    around.reverse();
+    for above in around {
+        let Ok(found) = crow_fs::metadata(above) else { continue };
+        let is_closed = found.kind == EntryKind::Directory && found.mode & 0o700 != 0o700;
+        opened |= is_closed && crow_fs::set_mode(above, found.mode | 0o700).is_ok();
+    }
+    opened
 }
