@@ -25,6 +25,8 @@ use crate::sandbox::config::UserGit;
 
 /// How many entries are looked at.
 const ENTRIES: usize = 16_384;
+/// How deep directories and repositories may lie in one another.
+const LAYERS: usize = 64;
 /// How often a link may lead to another one.
 const LINKS: usize = 8;
 
@@ -131,6 +133,8 @@ pub(super) struct Collector<'a> {
     /// The user's own settings of git.
     pub(super) user_settings: Vec<Setting>,
     wants_absent: bool,
+    /// In how many directories and repositories this is.
+    layer: usize,
 }
 
 impl InventoryScope {
@@ -163,6 +167,7 @@ impl Inventory {
             repositories: BTreeSet::new(),
             user_settings: Vec::new(),
             wants_absent: false,
+            layer: 0,
         };
         collector.run()
     }
@@ -177,6 +182,7 @@ impl Inventory {
             repositories: BTreeSet::new(),
             user_settings: Vec::new(),
             wants_absent: true,
+            layer: 0,
         };
         collector.run()
     }
@@ -314,14 +320,35 @@ impl Collector<'_> {
             return;
         }
         let Ok(inner) = directory.open_beneath(Path::new(name.as_os_str())) else { return };
-        if is_sealed && is_whole(&inner) {
+        if is_sealed && is_whole(&inner, LAYERS) {
             if let Some(entry) = self.inventory.entries.get_mut(path) {
                 entry.is_shallow = true;
             }
             return;
         }
+        self.deeper(|this, is_too_deep| {
+            this.names_of_tree(&inner, path, role, entrance, is_too_deep);
+        });
+    }
+
+    /// Does something one layer deeper. It is told if that is too deep.
+    pub(super) fn deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
+        self.layer += 1;
+        let is_too_deep = self.layer > LAYERS;
+        act(self, is_too_deep);
+        self.layer -= 1;
+    }
+
+    fn names_of_tree(
+        &mut self,
+        inner: &Directory,
+        path: &Path,
+        role: Role,
+        entrance: Option<&Path>,
+        is_too_deep: bool,
+    ) {
         for name in inner.names().unwrap_or_default() {
-            if self.inventory.entries.len() >= ENTRIES {
+            if is_too_deep || self.inventory.entries.len() >= ENTRIES {
                 self.inventory.is_cut = true;
                 // What was not looked into is not believed to be harmless.
                 if let Some(entry) = self.inventory.entries.get_mut(path) {
@@ -336,11 +363,11 @@ impl Collector<'_> {
                 continue;
             }
             let path = path.join(name.as_os_str());
-            let found = self.reader.look(&inner, &name, &path);
+            let found = self.reader.look(inner, &name, &path);
             if matches!(found.state, EntryState::Symlink { .. }) {
                 self.file_behind_link(&path, role, entrance);
             }
-            self.tree(&inner, &name, &path, role, found, entrance);
+            self.tree(inner, &name, &path, role, found, entrance);
         }
     }
 
@@ -394,14 +421,15 @@ impl Collector<'_> {
 }
 
 /// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
-fn is_whole(directory: &Directory) -> bool {
+fn is_whole(directory: &Directory, layers: usize) -> bool {
+    let Some(layers) = layers.checked_sub(1) else { return false };
     directory.names().is_ok_and(|names| {
         names.iter().all(|name| {
             directory.metadata(name).is_ok_and(|found| match found.kind {
                 EntryKind::File => found.links == 1,
                 EntryKind::Directory => directory
                     .open_beneath(Path::new(name.as_os_str()))
-                    .is_ok_and(|inner| is_whole(&inner)),
+                    .is_ok_and(|inner| is_whole(&inner, layers)),
                 EntryKind::Special => true,
                 EntryKind::Symlink => false,
             })
