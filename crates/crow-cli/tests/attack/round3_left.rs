@@ -32,14 +32,6 @@ const LEFT: &[(&str, &str)] = &[
     ("a huge file in the place of git", "mv .git g; truncate -s 40G .git"),
     ("a huge link", "ln -s $(printf 'x%.0s' $(seq 4000)) .git/commondir; ln -s . .git/modules"),
     (
-        "a deep tree",
-        "python3 -c \"import os\\nfor i in range(3000):\\n os.mkdir('d'); os.chdir('d')\\nos.mkdir('.git')\"",
-    ),
-    (
-        "deep modules",
-        "mkdir -p .git/modules; cd .git/modules; python3 -c \"import os\\nfor i in range(700):\\n os.mkdir('d'); open('d/HEAD','w').write('PWN'); os.chdir('d')\\n os.mkdir('modules'); os.chdir('modules')\"; cd ../..",
-    ),
-    (
         "long names",
         "n=$(printf 'x%.0s' $(seq 255)); mkdir -p .git/modules/$n/$n/$n .vscode/$n/$n; echo PWN > .vscode/$n/$n/$n; echo PWN > .git/modules/$n/config; mkdir .git/modules/$n/hooks; echo PWN > .git/modules/$n/hooks/$n",
     ),
@@ -100,7 +92,7 @@ const LEFT: &[(&str, &str)] = &[
     ),
     (
         "two that exchange",
-        "cp -r .git g2; echo PWN > g2/commondir; (python3 -c 'import ctypes\\nl=ctypes.CDLL(None)\\nfor i in range(200000): l.renameat2(-100,b\"g2\",-100,b\".git\",2)' & ) ; sleep 1.2; kill %1; mv .git g4; mv g2 .git",
+        "cp -r .git g2; echo ../evil > g2/commondir; python3 -c $'import ctypes\\nl=ctypes.CDLL(None)\\nfor i in range(200000): l.renameat2(-100,b\"g2\",-100,b\".git\",2)' & p=$!; sleep 1.2; kill $p; mv .git g4; mv g2 .git",
     ),
     (
         "a link that comes and goes",
@@ -113,7 +105,7 @@ const LEFT: &[(&str, &str)] = &[
     ),
     (
         "a file without a name",
-        "python3 -c \"import os\\nf=os.open('.',os.O_TMPFILE|os.O_RDWR)\\nos.write(f,b'PWN')\\nos.link('/proc/self/fd/%d'%f,'.mcp.json',follow_symlinks=True)\"",
+        "python3 -c $'import os\\nf=os.open(\".\",os.O_TMPFILE|os.O_RDWR)\\nos.write(f,b\"PWN\")\\nos.link(\"/proc/self/fd/%d\"%f,\".mcp.json\",follow_symlinks=True)'",
     ),
     (
         "in lower and upper case",
@@ -129,6 +121,30 @@ const LEFT: &[(&str, &str)] = &[
     ),
 ];
 
+/// The same, too deep for those that walk through it recursively.
+const DEEP: &[(&str, &str)] = &[
+    (
+        "a deep tree",
+        "python3 -c $'import os\\nfor i in range(3000):\\n os.mkdir(\"d\"); os.chdir(\"d\")\\nos.mkdir(\".git\")'",
+    ),
+    (
+        "deep modules",
+        "mkdir -p .git/modules; cd .git/modules; python3 -c $'import os\\nfor i in range(700):\\n os.mkdir(\"d\"); open(\"d/HEAD\",\"w\").write(\"PWN\"); os.chdir(\"d\")\\n os.mkdir(\"modules\"); os.chdir(\"modules\")'; cd ../..",
+    ),
+    (
+        "deep settings",
+        "python3 -c $'import os\\nos.chdir(\".vscode\")\\nfor i in range(600):\\n os.mkdir(\"d\"); os.chdir(\"d\")\\nopen(\"x\",\"w\").write(\"PWN\")'",
+    ),
+    (
+        "deep hooks",
+        "mkdir .husky; python3 -c $'import os\\nos.chdir(\".husky\")\\nfor i in range(600):\\n os.mkdir(\"d\"); os.chdir(\"d\")'; echo PWN > .husky/pre-commit",
+    ),
+    (
+        "repositories in one another",
+        "python3 -c $'import os,struct,hashlib\\nfor i in range(900):\\n g=\".git\" if i else None\\n if g:\\n  os.makedirs(g+\"/objects\"); os.makedirs(g+\"/refs\"); open(g+\"/HEAD\",\"w\").write(\"ref: refs/heads/main\"); open(g+\"/config\",\"w\").write(\"[core]\")\\n e=b\"\\\\0\"*24+struct.pack(\">I\",0o160000)+b\"\\\\0\"*12+b\"\\\\x11\"*20+struct.pack(\">H\",1)+b\"d\"\\n e+=b\"\\\\0\"*(8-len(e)%8)\\n d=b\"DIRC\"+struct.pack(\">II\",2,1)+e\\n open(\".git/index\",\"wb\").write(d+hashlib.sha1(d).digest())\\n os.mkdir(\"d\"); os.chdir(\"d\")'",
+    ),
+];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_files_keep_nobody_from_looking() {
     if !is_held("leftovers") {
@@ -141,7 +157,12 @@ async fn odd_files_keep_nobody_from_looking() {
         Attack::held(format!("left: {name}"), &format!("set +m; {line}\ncd {{project}}"))
             .before(REPOSITORY)
     });
-    try_all(cases.collect()).await;
+    let deep = DEEP.iter().map(|(name, line)| {
+        Attack::held(format!("left: {name}"), &format!("{planted}{line}\ncd {{project}}"))
+            .before(REPOSITORY)
+            .after("test ! -e .vscode/tasks.json; test ! -e .envrc; rm -rf d .git/modules")
+    });
+    try_all(cases.chain(deep).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -79,7 +79,7 @@ async fn undoing_reaches_nothing_outside_whatever_a_command_laid_in_its_way() {
         ),
         (
             "a deep tree",
-            "python3 -c \"import os\\nfor i in range(1500):\\n os.mkdir('d'); os.chdir('d')\\nopen('x','w').write('x')\"",
+            "python3 -c $'import os\\nfor i in range(1500):\\n os.mkdir(\"d\"); os.chdir(\"d\")\\nopen(\"x\",\"w\").write(\"x\")'",
         ),
         ("a huge file", "truncate -s 30G huge; echo x >> d/victim"),
         (

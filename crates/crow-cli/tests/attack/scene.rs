@@ -121,6 +121,7 @@ impl Scene {
         let mut open = vec![self.project()];
         while let Some(folder) = open.pop() {
             let is_closed = |mode: u32| mode & 0o700 != 0o700;
+            // What is too deep for a path is left as it is.
             let Ok(found) = fs::symlink_metadata(&folder) else { continue };
             if is_closed(found.permissions().mode()) {
                 fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();

@@ -84,10 +84,14 @@ impl Collector<'_> {
 
     /// Enters a repository by a `.git`, or by the directory of a submodule's repository.
     pub(super) fn enter(&mut self, entrance: &Path) {
+        self.deeper(|this, is_too_deep| this.enter_once(entrance, is_too_deep));
+    }
+
+    fn enter_once(&mut self, entrance: &Path, is_too_deep: bool) {
         if self.repositories.contains(entrance) {
             return;
         }
-        if self.repositories.len() >= REPOSITORIES {
+        if is_too_deep || self.repositories.len() >= REPOSITORIES {
             // What was not looked into is not believed to be harmless.
             self.insert(entrance, Role::GitEntrance, EntryState::Unreadable.into(), Some(entrance));
             self.inventory.is_cut = true;
@@ -305,6 +309,7 @@ impl Collector<'_> {
         if !self.can_change(folder) {
             return;
         }
+        // What is not looked into is not believed to be harmless.
         if self.is_closed(folder) {
             self.insert_unreadable(folder, Role::GitRedirect, None);
             return;
@@ -322,6 +327,8 @@ impl Collector<'_> {
                         self.enter(&path);
                     } else if let Some(depth) = depth.checked_sub(1) {
                         self.modules(&path, depth);
+                    } else {
+                        self.insert_unreadable(&path, Role::GitRedirect, None);
                     }
                 }
                 EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}

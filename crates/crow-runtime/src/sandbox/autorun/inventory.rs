@@ -11,7 +11,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::LazyLock,
 };
 
 use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED, PROTECTED_SUFFIXES};
@@ -22,11 +21,14 @@ use super::{
     entry_state::{EntryState, Found, StateReader},
     git_config::Setting,
     pass_view::PassView,
+    protected_names::{first_name, protected_beginning},
 };
 use crate::sandbox::config::UserGit;
 
 /// How many entries are looked at.
 const ENTRIES: usize = 16_384;
+/// How deep directories and repositories may lie in one another.
+const LAYERS: usize = 64;
 /// How often a link may lead to another one.
 const LINKS: usize = 8;
 
@@ -136,6 +138,8 @@ pub(super) struct Collector<'a> {
     /// What was found at paths.
     found: HashMap<PathBuf, Found>,
     wants_absent: bool,
+    /// In how many directories and repositories this is.
+    layer: usize,
 }
 
 impl InventoryScope {
@@ -170,6 +174,7 @@ impl Inventory {
             view: PassView::default(),
             found: HashMap::new(),
             wants_absent: false,
+            layer: 0,
         };
         collector.run()
     }
@@ -186,6 +191,7 @@ impl Inventory {
             view: PassView::default(),
             found: HashMap::new(),
             wants_absent: true,
+            layer: 0,
         };
         collector.run()
     }
@@ -350,14 +356,35 @@ impl Collector<'_> {
             return;
         }
         let Ok(inner) = directory.open_beneath(Path::new(name.as_os_str())) else { return };
-        if is_sealed && is_whole(&inner) {
+        if is_sealed && is_whole(&inner, LAYERS) {
             if let Some(entry) = self.inventory.entries.get_mut(path) {
                 entry.is_shallow = true;
             }
             return;
         }
+        self.deeper(|this, is_too_deep| {
+            this.names_of_tree(&inner, path, role, entrance, is_too_deep);
+        });
+    }
+
+    /// Does something one layer deeper. It is told if that is too deep.
+    pub(super) fn deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
+        self.layer += 1;
+        let is_too_deep = self.layer > LAYERS;
+        act(self, is_too_deep);
+        self.layer -= 1;
+    }
+
+    fn names_of_tree(
+        &mut self,
+        inner: &Directory,
+        path: &Path,
+        role: Role,
+        entrance: Option<&Path>,
+        is_too_deep: bool,
+    ) {
         for name in inner.names().unwrap_or_default() {
-            if self.inventory.entries.len() >= ENTRIES {
+            if is_too_deep || self.inventory.entries.len() >= ENTRIES {
                 self.inventory.is_cut = true;
                 // What was not looked into is not believed to be harmless.
                 if let Some(entry) = self.inventory.entries.get_mut(path) {
@@ -372,11 +399,11 @@ impl Collector<'_> {
                 continue;
             }
             let path = path.join(name.as_os_str());
-            let found = self.look_in(&inner, &name, &path);
+            let found = self.look_in(inner, &name, &path);
             if matches!(found.state, EntryState::Symlink { .. }) {
                 self.file_behind_link(&path, role, entrance);
             }
-            self.tree(&inner, &name, &path, role, found, entrance);
+            self.tree(inner, &name, &path, role, found, entrance);
         }
     }
 
@@ -430,37 +457,20 @@ impl Collector<'_> {
 }
 
 /// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
-fn is_whole(directory: &Directory) -> bool {
+fn is_whole(directory: &Directory, layers: usize) -> bool {
+    let Some(layers) = layers.checked_sub(1) else { return false };
     directory.names().is_ok_and(|names| {
         names.iter().all(|name| {
             directory.metadata(name).is_ok_and(|found| match found.kind {
                 EntryKind::File => found.links == 1,
                 EntryKind::Directory => directory
                     .open_beneath(Path::new(name.as_os_str()))
-                    .is_ok_and(|inner| is_whole(&inner)),
+                    .is_ok_and(|inner| is_whole(&inner, layers)),
                 EntryKind::Special => true,
                 EntryKind::Symlink => false,
             })
         })
     })
-}
-
-fn first_name(path: &str) -> &str {
-    path.split('/').next().unwrap_or(path)
-}
-
-/// Returns the name in lower case, if a protected path may begin with it. Some file systems take upper and lower case for
-/// one.
-fn protected_beginning(name: &str) -> Option<&'static str> {
-    static BEGINNINGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-        PROTECTED.iter().map(|path| first_name(path).to_ascii_lowercase()).collect()
-    });
-    /// No protected name is longer.
-    const LONGEST: usize = 64;
-    if name.len() > LONGEST {
-        return None;
-    }
-    BEGINNINGS.get(&name.to_ascii_lowercase()).map(String::as_str)
 }
 
 /// Returns where a link leads in the end, as far as that exists. Reads nothing but links.
@@ -480,20 +490,4 @@ pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
         }
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_protected_path_is_found_by_its_first_name() {
-        for path in PROTECTED {
-            let first = first_name(path);
-            for name in [first.to_owned(), first.to_ascii_uppercase()] {
-                assert!(protected_beginning(&name).is_some(), "{path}");
-            }
-        }
-        assert_eq!(protected_beginning("src"), None);
-    }
 }

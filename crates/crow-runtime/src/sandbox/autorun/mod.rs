@@ -10,6 +10,7 @@ mod inventory;
 mod journal;
 mod judgement;
 mod pass_view;
+mod protected_names;
 mod quarantine;
 mod repair;
 

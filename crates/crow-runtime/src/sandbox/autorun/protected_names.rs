@@ -1,0 +1,40 @@
+//! Which names of a root protected paths begin with.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use crow_core::protected::PROTECTED;
+
+/// Returns the first name of a relative path.
+pub(super) fn first_name(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+/// Returns the name in lower case, if a protected path may begin with it. Some file systems take upper and lower case for
+/// one.
+pub(super) fn protected_beginning(name: &str) -> Option<&'static str> {
+    static BEGINNINGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        PROTECTED.iter().map(|path| first_name(path).to_ascii_lowercase()).collect()
+    });
+    /// No protected name is longer.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    BEGINNINGS.get(&name.to_ascii_lowercase()).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_protected_path_is_found_by_its_first_name() {
+        for path in PROTECTED {
+            let first = first_name(path);
+            for name in [first.to_owned(), first.to_ascii_uppercase()] {
+                assert!(protected_beginning(&name).is_some(), "{path}");
+            }
+        }
+        assert_eq!(protected_beginning("src"), None);
+    }
+}
