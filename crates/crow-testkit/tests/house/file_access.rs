@@ -250,7 +250,7 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     // The sandbox: what it lays out for commands, and what the system says of processes.
     (
-        "crates/crow-runtime/src/sandbox/autorun/git_repository.rs",
+        "crates/crow-runtime/src/sandbox/autorun/pass_view.rs",
         &["canonicalize"],
         "follows links as git does, to find what it would read; what is there is looked at through crow-fs",
     ),
