@@ -40,13 +40,16 @@ try {
 }
 checks.finish();
 
-/// Without a key, the server that runs here is found and asked.
+/// Without a key, the server that runs here is found, and asked once it is chosen.
 async function discovery() {
 	const env = { HOME: home, LLAMACPP_HOST: address };
 	const { code, result } = await crow(["models", "llamacpp", "-o", "json"], { cwd: os.tmpdir(), env });
 	checks.equal("models: exit code", code, 0);
 	checks.holds("models: the model is listed", result.served?.includes("smol"), result);
-	spoke("no key", await crow(asking("Say hello."), { cwd: os.tmpdir(), env, patience: PATIENCE }));
+	const refused = await crow(asking("Say hello."), { cwd: os.tmpdir(), env, patience: PATIENCE });
+	checks.equal("not chosen: exit code", refused.code, 3);
+	const chosen = [...asking("Say hello."), "-m", "llamacpp/smol"];
+	spoke("no key", await crow(chosen, { cwd: os.tmpdir(), env, patience: PATIENCE }));
 }
 
 /// A provider of its own for each wire format, whose answers are short.
