@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, lstat};
 
 use crate::{
     Directory, EntryMetadata, EntryName, RenameMode,
@@ -26,6 +26,16 @@ pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
     }
     let (directory, name) = Directory::open_parent(path)?;
     directory.metadata(&name)
+}
+
+/// Returns what the file system says of the last name of a path, in one system call. Links on the way are followed: this only
+/// tells whether something that was looked at before has changed. Whoever acts on what is there uses [`metadata`].
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`] if nothing is there, and those of the file system.
+pub fn metadata_through_links(path: &Path) -> io::Result<EntryMetadata> {
+    Ok(EntryMetadata::new(&lstat(path)?))
 }
 
 /// Returns where a link leads, as it is written.

@@ -44,6 +44,7 @@
 
 mod agent;
 mod answers;
+mod change_time;
 mod changes;
 mod clock;
 mod config;

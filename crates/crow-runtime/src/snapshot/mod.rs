@@ -25,7 +25,6 @@ mod refs;
 mod restore;
 mod roots;
 mod scan;
-mod settled;
 mod store;
 mod undoing;
 mod upkeep;

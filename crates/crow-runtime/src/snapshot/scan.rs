@@ -4,10 +4,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crow_core::ids::SnapshotId;
-use jiff::Timestamp;
 
 use super::{
     Content, ContentHash, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
@@ -19,10 +19,10 @@ use super::{
     now::{Is, Now, is_absence},
     objects::Objects,
     proof::prove,
-    settled::is_settled,
     undoing,
     usage::Budget,
 };
+use crate::change_time::{is_settled, since_1970};
 
 /// Deeper folders are not looked into.
 const DEEPEST: usize = 128;
@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
         budget: Budget,
     ) -> Self {
         // The clock of the system, not of the session: it is compared with the times of files.
-        let now = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(0);
+        let now = since_1970(SystemTime::now());
         Self {
             objects,
             limits,

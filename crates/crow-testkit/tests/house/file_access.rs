@@ -255,9 +255,9 @@ const EXCEPTIONS: &[Exception] = &[
         "follows links as git does, to find what it would read; what is there is looked at through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/sandbox/autorun/inventory.rs",
+        "crates/crow-runtime/src/sandbox/autorun/pass_record.rs",
         &["canonicalize"],
-        "finds where a link leads; what is there is looked at through crow-fs",
+        "finds whether links still lead where they did; what is there is looked at through crow-fs",
     ),
     (
         "crates/crow-runtime/src/sandbox/autorun/journal.rs",

@@ -5,23 +5,24 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::SystemTime,
 };
 
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
 
 use super::{
     git_index::{GitIndex, IndexPart},
+    inventory::{Inventory, InventoryScope, SealedPaths},
+    pass_record::{PassObservations, PassRecord},
     pass_view::PassView,
 };
+use crate::change_time::{self, nanoseconds, since_1970};
 
 /// How long a file may be whose content is kept, and all of them together.
 const FILE_BYTES: u64 = 1 << 20;
 const ALL_BYTES: u64 = 16 << 20;
 /// The longest index that is read.
 const INDEX_BYTES: u64 = 256 << 20;
-/// The time stamps of file systems are this coarse, and a bit coarser: two changes within that time may bear the same one.
-const STAMP_STEP: Duration = Duration::from_millis(40);
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +76,15 @@ pub(super) struct StateReader {
     contents: HashMap<PathBuf, CachedContent>,
     bytes: u64,
     indexes: HashMap<(PathBuf, IndexPart), CachedIndex>,
+    last_pass: Option<LastPass>,
+}
+
+/// What the last pass found, and what that followed from.
+#[derive(Debug)]
+struct LastPass {
+    scope: InventoryScope,
+    record: PassRecord,
+    inventory: Inventory,
 }
 
 #[derive(Debug)]
@@ -107,6 +117,38 @@ impl EntryState {
 }
 
 impl StateReader {
+    /// Returns what the last pass found if another one would find the same.
+    pub(super) fn unchanged_inventory(
+        &mut self,
+        scope: &InventoryScope,
+        sealed: &dyn SealedPaths,
+    ) -> Option<Inventory> {
+        let mut last = self.last_pass.take()?;
+        let is_still_sealed = |(path, identity): (&PathBuf, Option<FileIdentity>)| {
+            identity.is_some_and(|identity| sealed.is_sealed(path, identity))
+        };
+        let is_unchanged = last.scope == *scope
+            && last.inventory.shallow_entries().all(is_still_sealed)
+            && last.record.is_unchanged();
+        // What has changed once is looked at anew, and recorded again.
+        let last = self.last_pass.insert(is_unchanged.then_some(last)?);
+        Some(last.inventory.clone())
+    }
+
+    /// Keeps what a pass found, if what it looked at can be recorded.
+    pub(super) fn keep_pass(
+        &mut self,
+        scope: &InventoryScope,
+        observations: PassObservations,
+        inventory: &Inventory,
+    ) {
+        self.last_pass = observations.into_record(scope).map(|record| LastPass {
+            scope: scope.clone(),
+            record,
+            inventory: inventory.clone(),
+        });
+    }
+
     /// Looks at an entry of a directory.
     pub(super) fn look(&mut self, directory: &Directory, name: &EntryName, path: &Path) -> Found {
         let found = match directory.metadata(name) {
@@ -197,12 +239,8 @@ impl StateReader {
 }
 
 /// Returns whether a change that happens from now on is sure to bear a later time than this one.
-pub(in crate::sandbox) fn is_settled((seconds, nanos): (i64, i64)) -> bool {
-    let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else {
-        return false;
-    };
-    let changed = UNIX_EPOCH + Duration::new(seconds, nanos);
-    SystemTime::now().duration_since(changed).is_ok_and(|age| age > STAMP_STEP)
+pub(in crate::sandbox) fn is_settled(changed: (i64, i64)) -> bool {
+    change_time::is_settled(nanoseconds(changed), since_1970(SystemTime::now()))
 }
 
 /// Returns whether there is nothing: below a file, or behind a link that is not followed, there is nothing, either.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     entry_state::{EntryState, Found, is_absence},
-    inventory::{Collector, Role, resolve_link},
+    inventory::{Collector, Role},
 };
 
 const GIT: &str = ".git";
@@ -17,8 +17,6 @@ const GIT: &str = ".git";
 const REPOSITORIES: usize = 4096;
 /// How deep repositories of submodules may lie below `modules`.
 const MODULE_DEPTH: usize = 8;
-/// The longest file that names another directory.
-const REDIRECT_BYTES: u64 = 64 << 10;
 
 /// One repository as git sees it from one worktree.
 struct Repository {
@@ -103,7 +101,7 @@ impl Collector<'_> {
         let state = found.state.clone();
         let git_dir = match &state {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
-            EntryState::Symlink { .. } => resolve_link(entrance),
+            EntryState::Symlink { .. } => self.view.resolve_link(entrance),
             EntryState::File { .. } => state.bytes().and_then(|bytes| {
                 self.view.resolve(&worktree.join(path_in(bytes.strip_prefix(b"gitdir:")?)))
             }),
@@ -157,12 +155,10 @@ impl Collector<'_> {
             return;
         }
         let is_own_directory = git_dir == entrance && common_dir == git_dir;
-        let points_back = || {
-            let back = crow_fs::read_bounded(&git_dir.join("gitdir"), REDIRECT_BYTES).ok()?;
-            let back = self.view.resolve(&git_dir.join(path_in(&back)))?;
-            (back == *entrance && git_dir.starts_with(common_dir)).then_some(())
-        };
-        if is_own_directory || points_back().is_some() {
+        let back = self.look(&git_dir.join("gitdir"));
+        let back = back.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
+        let points_back = back.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
+        if is_own_directory || points_back {
             for path in [common_dir, git_dir] {
                 if !self.scope.is_writable(path) && !self.inventory.outside.contains(path) {
                     self.inventory.outside.push(path.clone());
@@ -370,7 +366,7 @@ impl Collector<'_> {
                 }
             }
             EntryState::Symlink { .. } => {
-                let target = resolve_link(path);
+                let target = self.view.resolve_link(path);
                 self.insert(path, Role::GitEntrance, found, Some(path));
                 let inside = target.filter(|target| self.scope.is_writable(target));
                 if let Some(entry) = self.inventory.entries.get_mut(path) {

@@ -13,15 +13,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED, PROTECTED_SUFFIXES};
+use crow_core::protected::{AGENT_INSTRUCTIONS, PROTECTED};
 use crow_fs::{Directory, EntryKind, EntryName, FileIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::{
     entry_state::{EntryState, Found, StateReader},
     git_config::Setting,
+    pass_record::ListedNames,
     pass_view::PassView,
-    protected_names::{first_name, protected_beginning},
+    protected_names::{first_name, has_protected_suffix, protected_beginning},
 };
 use crate::sandbox::config::UserGit;
 
@@ -29,8 +30,6 @@ use crate::sandbox::config::UserGit;
 const ENTRIES: usize = 16_384;
 /// How deep directories and repositories may lie in one another.
 const LAYERS: usize = 64;
-/// How often a link may lead to another one.
-const LINKS: usize = 8;
 
 /// Why a path is in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +69,7 @@ pub(super) struct InventoryEntry {
 }
 
 /// Which paths commands can change, and which of them the user gave free.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::sandbox) struct InventoryScope {
     pub(in crate::sandbox) roots: Vec<PathBuf>,
     /// Places beside the roots that commands may change.
@@ -84,7 +83,7 @@ pub(in crate::sandbox) struct InventoryScope {
 }
 
 /// All that could start a program, at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inventory {
     pub entries: BTreeMap<PathBuf, InventoryEntry>,
     /// What is to be kept from commands, with all that is in it: the topmost paths of the inventory.
@@ -158,12 +157,21 @@ impl InventoryScope {
 }
 
 impl Inventory {
-    /// Looks at all that is in scope.
+    /// Returns the directories that were not looked into, because the kernel seals them.
+    pub(super) fn shallow_entries(&self) -> impl Iterator<Item = (&PathBuf, Option<FileIdentity>)> {
+        let shallow = self.entries.iter().filter(|(_, entry)| entry.is_shallow);
+        shallow.map(|(path, entry)| (path, entry.identity))
+    }
+
+    /// Looks at all that is in scope, or finds that nothing of it has changed since the last look.
     pub(super) fn collect(
         scope: &InventoryScope,
         reader: &mut StateReader,
         sealed: &dyn SealedPaths,
     ) -> Self {
+        if let Some(unchanged) = reader.unchanged_inventory(scope, sealed) {
+            return unchanged;
+        }
         let mut collector = Collector {
             scope,
             reader,
@@ -176,7 +184,14 @@ impl Inventory {
             wants_absent: false,
             layer: 0,
         };
-        collector.run()
+        let inventory = collector.run();
+        let Collector { view, found, .. } = collector;
+        let mut observations = view.into_observations();
+        for path in found.into_keys() {
+            observations.entry(path);
+        }
+        reader.keep_pass(scope, observations, &inventory);
+        inventory
     }
 
     /// Looks at all that is in scope, and notes what is named and not there.
@@ -250,6 +265,8 @@ impl Collector<'_> {
             self.inventory.roots.insert(root.to_owned(), found.mode);
         }
         let listed = directory.names();
+        self.view
+            .observe_names(root, ListedNames::protected(listed.as_deref().unwrap_or_default()));
         // Of hundreds of names few are there.
         let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
             let names = names.iter().filter_map(|name| name.as_os_str().to_str());
@@ -274,8 +291,7 @@ impl Collector<'_> {
             }
         }
         for name in &names {
-            let bytes = name.as_os_str().as_encoded_bytes();
-            if PROTECTED_SUFFIXES.iter().any(|suffix| bytes.ends_with(suffix.as_bytes())) {
+            if has_protected_suffix(name) {
                 let path = root.join(name.as_os_str());
                 self.top_in(&directory, name, &path, Role::Settings, None);
             }
@@ -325,7 +341,7 @@ impl Collector<'_> {
 
     /// Adds a link, and what it leads to if commands can change that.
     fn top_behind_link(&mut self, path: &Path, role: Role, found: Found, entrance: Option<&Path>) {
-        let target = resolve_link(path).filter(|target| self.scope.is_writable(target));
+        let target = self.view.resolve_link(path).filter(|target| self.scope.is_writable(target));
         self.insert(path, role, found, entrance);
         if let Some(entry) = self.inventory.entries.get_mut(path) {
             entry.leads_outside = target.is_none();
@@ -356,7 +372,7 @@ impl Collector<'_> {
             return;
         }
         let Ok(inner) = directory.open_beneath(Path::new(name.as_os_str())) else { return };
-        if is_sealed && is_whole(&inner, LAYERS) {
+        if is_sealed && self.is_whole(&inner, path, LAYERS) {
             if let Some(entry) = self.inventory.entries.get_mut(path) {
                 entry.is_shallow = true;
             }
@@ -383,7 +399,9 @@ impl Collector<'_> {
         entrance: Option<&Path>,
         is_too_deep: bool,
     ) {
-        for name in inner.names().unwrap_or_default() {
+        let names = inner.names().unwrap_or_default();
+        self.view.observe_names(path, ListedNames::All(names.clone()));
+        for name in names {
             if is_too_deep || self.inventory.entries.len() >= ENTRIES {
                 self.inventory.is_cut = true;
                 // What was not looked into is not believed to be harmless.
@@ -410,7 +428,7 @@ impl Collector<'_> {
     /// Adds the file that a link in a directory leads to, also if it is not there yet: `.git/hooks/pre-commit` is often a link
     /// to a script of the project.
     fn file_behind_link(&mut self, link: &Path, role: Role, entrance: Option<&Path>) {
-        let Some(target) = resolve_link(link) else { return };
+        let Some(target) = self.view.resolve_link(link) else { return };
         // Agents are instructed by links to files that commands may change.
         if target
             .file_name()
@@ -454,40 +472,23 @@ impl Collector<'_> {
         // What was added first, from nearer to the root, says why it is here.
         self.inventory.entries.entry(path.to_owned()).or_insert(entry);
     }
-}
 
-/// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
-fn is_whole(directory: &Directory, layers: usize) -> bool {
-    let Some(layers) = layers.checked_sub(1) else { return false };
-    directory.names().is_ok_and(|names| {
+    /// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
+    fn is_whole(&self, directory: &Directory, path: &Path, layers: usize) -> bool {
+        let Some(layers) = layers.checked_sub(1) else { return false };
+        let Ok(names) = directory.names() else { return false };
+        self.view.observe_names(path, ListedNames::All(names.clone()));
         names.iter().all(|name| {
+            let path = path.join(name.as_os_str());
+            self.view.observe(&path);
             directory.metadata(name).is_ok_and(|found| match found.kind {
                 EntryKind::File => found.links == 1,
                 EntryKind::Directory => directory
                     .open_beneath(Path::new(name.as_os_str()))
-                    .is_ok_and(|inner| is_whole(&inner, layers)),
+                    .is_ok_and(|inner| self.is_whole(&inner, &path, layers)),
                 EntryKind::Special => true,
                 EntryKind::Symlink => false,
             })
         })
-    })
-}
-
-/// Returns where a link leads in the end, as far as that exists. Reads nothing but links.
-pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        if let Ok(real) = path.canonicalize() {
-            return Some(real);
-        }
-        // It leads to nothing yet: to where something could be made.
-        let target = crow_fs::read_link(&path).ok()?;
-        let next = path.parent()?.join(target);
-        let (parent, name) = (next.parent()?.canonicalize().ok()?, next.file_name()?.to_owned());
-        path = parent.join(name);
-        if crow_fs::metadata(&path).is_err() {
-            return Some(path);
-        }
     }
-    None
 }

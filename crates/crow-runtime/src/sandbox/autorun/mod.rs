@@ -9,6 +9,7 @@ mod guard;
 mod inventory;
 mod journal;
 mod judgement;
+mod pass_record;
 mod pass_view;
 mod protected_names;
 mod quarantine;

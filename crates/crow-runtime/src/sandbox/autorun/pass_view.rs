@@ -14,8 +14,10 @@ use std::{
 
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 
-use super::inventory::resolve_link;
+use super::pass_record::{ListedNames, PassObservations};
 
+/// How often a link may lead to another one.
+const LINKS: usize = 8;
 /// The most directories that are held open at once.
 const HELD_DIRECTORIES: usize = 256;
 
@@ -26,6 +28,7 @@ pub(super) struct PassView {
     metadata: RefCell<HashMap<PathBuf, Known<EntryMetadata>>>,
     names: RefCell<HashMap<PathBuf, Rc<[EntryName]>>>,
     resolved: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+    observations: RefCell<PassObservations>,
 }
 
 /// What the system answered: a value, or the number of an error.
@@ -37,12 +40,28 @@ fn error((number, text): (Option<i32>, &str)) -> io::Error {
 }
 
 impl PassView {
+    /// Returns all that was looked at.
+    pub(super) fn into_observations(self) -> PassObservations {
+        self.observations.into_inner()
+    }
+
+    /// Notes that the answer about a path follows from what is there.
+    pub(super) fn observe(&self, path: &Path) {
+        self.observations.borrow_mut().entry(path.to_owned());
+    }
+
+    /// Notes which names of a directory were seen.
+    pub(super) fn observe_names(&self, folder: &Path, names: ListedNames) {
+        self.observations.borrow_mut().names(folder.to_owned(), names);
+    }
+
     /// Opens a directory without following links.
     pub(super) fn directory(&self, path: &Path) -> io::Result<Rc<Directory>> {
         let known = self.directories.borrow().get(path).cloned();
         if let Some(known) = known {
             return known.map_err(|number| error((number, "it could not be opened")));
         }
+        self.observe(path);
         let opened = Directory::open(path).map(Rc::new);
         let answer = opened.as_ref().map(Rc::clone).map_err(io::Error::raw_os_error);
         let mut directories = self.directories.borrow_mut();
@@ -66,6 +85,7 @@ impl PassView {
         if let Some(known) = known {
             return known.map_err(|number| error((number, "it could not be looked at")));
         }
+        self.observe(path);
         let found = self.parent(path).and_then(|(directory, name)| directory.metadata(&name));
         let answer = found.as_ref().copied().map_err(io::Error::raw_os_error);
         self.metadata.borrow_mut().insert(path.to_owned(), answer);
@@ -83,7 +103,9 @@ impl PassView {
             return Rc::clone(names);
         }
         let names = self.directory(folder).and_then(|directory| directory.names());
-        let names: Rc<[EntryName]> = names.unwrap_or_default().into();
+        let names = names.unwrap_or_default();
+        self.observe_names(folder, ListedNames::All(names.clone()));
+        let names: Rc<[EntryName]> = names.into();
         self.names.borrow_mut().insert(folder.to_owned(), Rc::clone(&names));
         names
     }
@@ -98,13 +120,26 @@ impl PassView {
         real
     }
 
+    /// Returns where a link leads in the end, as far as that exists.
+    pub(super) fn resolve_link(&self, path: &Path) -> Option<PathBuf> {
+        let target = resolve_link(path);
+        self.observations.borrow_mut().link(path.to_owned(), target.clone());
+        target
+    }
+
     fn resolve_now(&self, path: &Path) -> Option<PathBuf> {
-        let Some(plain) = self.without_dots(path) else { return path.canonicalize().ok() };
+        let Some(plain) = self.without_dots(path) else { return self.canonicalize(path) };
         match self.metadata(&plain) {
             Ok(found) if found.kind != EntryKind::Symlink => Some(plain),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Ok(_) | Err(_) => path.canonicalize().ok(),
+            Ok(_) | Err(_) => self.canonicalize(path),
         }
+    }
+
+    fn canonicalize(&self, path: &Path) -> Option<PathBuf> {
+        let real = path.canonicalize().ok();
+        self.observations.borrow_mut().real_path(path.to_owned(), real.clone());
+        real
     }
 
     /// A path without `.` and `..`, where no link makes another one of it: a link costs the system a call for each name.
@@ -147,7 +182,7 @@ impl PassView {
                 Component::Prefix(_) | Component::RootDir => real.push(part),
                 Component::Normal(_) => {
                     real.push(part);
-                    if let Some(found) = self.resolve(&real).or_else(|| resolve_link(&real)) {
+                    if let Some(found) = self.resolve(&real).or_else(|| self.resolve_link(&real)) {
                         real = found;
                     }
                 }
@@ -155,4 +190,23 @@ impl PassView {
         }
         real
     }
+}
+
+/// Returns where a link leads in the end, as far as that exists. Reads nothing but links.
+pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if let Ok(real) = path.canonicalize() {
+            return Some(real);
+        }
+        // It leads to nothing yet: to where something could be made.
+        let target = crow_fs::read_link(&path).ok()?;
+        let next = path.parent()?.join(target);
+        let (parent, name) = (next.parent()?.canonicalize().ok()?, next.file_name()?.to_owned());
+        path = parent.join(name);
+        if crow_fs::metadata(&path).is_err() {
+            return Some(path);
+        }
+    }
+    None
 }

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use crow_core::protected::PROTECTED;
+use crow_core::protected::{PROTECTED, PROTECTED_SUFFIXES};
+use crow_fs::EntryName;
 
 /// Returns the first name of a relative path.
 pub(super) fn first_name(path: &str) -> &str {
@@ -21,6 +22,18 @@ pub(super) fn protected_beginning(name: &str) -> Option<&'static str> {
         return None;
     }
     BEGINNINGS.get(&name.to_ascii_lowercase()).map(String::as_str)
+}
+
+/// Returns whether a file of this name is protected wherever it stands in a root.
+pub(super) fn has_protected_suffix(name: &EntryName) -> bool {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    PROTECTED_SUFFIXES.iter().any(|suffix| bytes.ends_with(suffix.as_bytes()))
+}
+
+/// Returns whether a protected path may begin or end with a name of a root.
+pub(super) fn may_be_protected(name: &EntryName) -> bool {
+    has_protected_suffix(name)
+        || name.as_os_str().to_str().is_some_and(|name| protected_beginning(name).is_some())
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use std::{
 
 use crow_core::capability::{Original, PutAside};
 
-use super::{AutorunGuard, InventoryScope, KernelSeal};
+use super::super::{
+    AutorunGuard, InventoryScope, KernelSeal, is_recoverable, journal::booted_at, recover,
+};
 use crate::sandbox::CommandKind;
 
 struct Project {
@@ -598,7 +600,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
     // It is killed: nothing more happens in it.
-    let found = project.told(&super::recover(&private));
+    let found = project.told(&recover(&private));
     assert_eq!(
         found,
         [
@@ -609,7 +611,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
     assert!(private.join("held").read_dir().unwrap().count() == 3);
-    assert_eq!(super::recover(&private), []);
+    assert_eq!(recover(&private), []);
 }
 
 #[test]
@@ -626,11 +628,11 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
     let hour = std::time::Duration::from_hours(1);
     marker.set_modified(std::time::SystemTime::now() - hour).unwrap();
     project.write(".envrc", "mine\n");
-    let rebooted_since = super::journal::booted_at().is_some_and(|boot| {
+    let rebooted_since = booted_at().is_some_and(|boot| {
         let marker = fs::metadata(private.join("autorun.running")).unwrap();
         std::os::unix::fs::MetadataExt::mtime(&marker) < boot
     });
-    let found = super::recover(&private);
+    let found = recover(&private);
     // On a machine that was just started, the hour counts as before the start.
     assert!(found.is_empty() || rebooted_since, "{found:?}");
     assert_eq!(project.read(".envrc"), "mine\n");
@@ -645,9 +647,9 @@ fn nothing_is_recovered_where_no_command_ran_when_the_session_was_killed() {
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
     assert_eq!(project.run(|_| {}), []);
-    assert!(!super::is_recoverable(&private));
+    assert!(!is_recoverable(&private));
     project.write(".envrc", "mine\n");
-    assert_eq!(super::recover(&private), []);
+    assert_eq!(recover(&private), []);
     assert_eq!(project.read(".envrc"), "mine\n");
 }
 
@@ -659,8 +661,8 @@ fn a_journal_that_cannot_be_read_changes_nothing() {
     for text in ["", "{", "{\"version\": 99}", "[1]"] {
         fs::write(private.join("autorun.json"), text).unwrap();
         fs::write(private.join("autorun.running"), "").unwrap();
-        assert_eq!(super::recover(&private), [], "{text:?}");
-        assert!(!super::is_recoverable(&private));
+        assert_eq!(recover(&private), [], "{text:?}");
+        assert!(!is_recoverable(&private));
     }
 }
 

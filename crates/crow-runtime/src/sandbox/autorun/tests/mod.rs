@@ -1,0 +1,4 @@
+//! The guard as commands meet it, and passes that are left out.
+
+mod guard;
+mod pass_record;

@@ -1,0 +1,224 @@
+//! A pass that is left out would have found the same.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use proptest::{
+    prelude::*,
+    sample::select,
+    strategy::ValueTree as _,
+    test_runner::{Config, TestRunner},
+};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::super::{
+    entry_state::StateReader,
+    inventory::{Inventory, InventoryScope, NothingSealed, SealedPaths},
+};
+
+/// Paths of a project that passes look at, and some that lead to others.
+const PATHS: [&str; 22] = [
+    ".git",
+    ".git/config",
+    ".git/commondir",
+    ".git/hooks",
+    ".git/hooks/pre-commit",
+    ".git/worktrees",
+    ".git/modules/sub",
+    ".git/modules/sub/config",
+    ".git/index",
+    ".vscode",
+    ".vscode/tasks.json",
+    ".vscode/inner/file",
+    ".envrc",
+    "Project.code-workspace",
+    "sub",
+    "sub/.git",
+    "tools",
+    "tools/hook",
+    "src",
+    "src/file",
+    "other",
+    "HEAD",
+];
+const TEXTS: [&str; 4] = [
+    "[core]\n\thooksPath = tools\n",
+    "[core]\n\tfsmonitor = tools/hook\n[include]\n\tpath = ../src/file\n",
+    "gitdir: ../.git/modules/sub\n",
+    "gitdir: ../other\n",
+];
+/// How many changes are tried in each of the projects that are changed at the same time.
+const CHANGES: usize = 40;
+const PROJECTS: usize = 8;
+
+#[derive(Debug, Clone)]
+enum Change {
+    Write(&'static str, &'static str),
+    Remove(&'static str),
+    Rename(&'static str, &'static str),
+    Exchange(&'static str, &'static str),
+    Link(&'static str, &'static str),
+    HardLink(&'static str, &'static str),
+    Directory(&'static str),
+    Mode(&'static str, u32),
+    Nothing,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let path = || select(PATHS.as_slice());
+    let two = || (path(), path());
+    prop_oneof![
+        4 => (path(), select(TEXTS.as_slice())).prop_map(|(path, text)| Change::Write(path, text)),
+        2 => path().prop_map(Change::Remove),
+        2 => two().prop_map(|(path, new)| Change::Rename(path, new)),
+        2 => two().prop_map(|(path, other)| Change::Exchange(path, other)),
+        2 => two().prop_map(|(target, path)| Change::Link(target, path)),
+        1 => two().prop_map(|(path, new)| Change::HardLink(path, new)),
+        2 => path().prop_map(Change::Directory),
+        1 => (path(), select([0o755, 0o700, 0o644].as_slice()))
+            .prop_map(|(path, mode)| Change::Mode(path, mode)),
+        2 => Just(Change::Nothing),
+    ]
+}
+
+impl Change {
+    /// Makes the change, as far as that is possible.
+    fn make(&self, root: &Path) {
+        let at = |path: &str| root.join(path);
+        let made = match self {
+            Self::Write(path, text) => at(path)
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(at(path), text)),
+            Self::Remove(path) if at(path).is_dir() && !at(path).is_symlink() => {
+                fs::remove_dir_all(at(path))
+            }
+            Self::Remove(path) => fs::remove_file(at(path)),
+            Self::Rename(path, new) => fs::rename(at(path), at(new)),
+            Self::Exchange(path, other) => {
+                renameat_with(CWD, at(path), CWD, at(other), RenameFlags::EXCHANGE)
+                    .map_err(Into::into)
+            }
+            Self::Link(target, path) => symlink(at(target), at(path)),
+            Self::HardLink(path, new) => fs::hard_link(at(path), at(new)),
+            Self::Directory(path) => fs::create_dir_all(at(path)),
+            Self::Mode(path, mode) => {
+                fs::set_permissions(at(path), fs::Permissions::from_mode(*mode))
+            }
+            Self::Nothing => Ok(()),
+        };
+        drop(made);
+    }
+}
+
+/// The kernel seals everything that may be sealed, as before a command.
+struct AllSealed;
+
+impl SealedPaths for AllSealed {
+    fn is_sealed(&self, _path: &Path, _identity: crow_fs::FileIdentity) -> bool {
+        true
+    }
+
+    fn is_kept(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+fn project(folder: &Path) -> InventoryScope {
+    let root = folder.canonicalize().unwrap().join("project");
+    for directory in [".git/hooks", ".git/objects", ".git/refs", ".git/modules/sub", "sub", "src"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for (file, text) in [
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".git/config", "[core]\n\tbare = false\n"),
+        (".git/modules/sub/HEAD", "ref: refs/heads/main\n"),
+        (".git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n"),
+        ("sub/.git", "gitdir: ../.git/modules/sub\n"),
+    ] {
+        fs::write(root.join(file), text).unwrap();
+    }
+    InventoryScope { roots: vec![root], ..InventoryScope::default() }
+}
+
+/// Looks until what was looked at is recorded. Returns whether it could be.
+fn record(scope: &InventoryScope, reader: &mut StateReader, sealed: &dyn SealedPaths) -> bool {
+    for _ in 0..60 {
+        Inventory::collect(scope, reader, sealed);
+        if reader.unchanged_inventory(scope, sealed).is_some() {
+            return true;
+        }
+        // The clock of the file system must go on.
+        thread::park_timeout(Duration::from_millis(5));
+    }
+    false
+}
+
+fn compare_after_changes(sealed: &dyn SealedPaths) -> (usize, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let scope = project(folder.path());
+    let root = scope.roots[0].clone();
+    let mut reader = StateReader::default();
+    let mut runner = TestRunner::new(Config::default());
+    let (mut recorded, mut left_out) = (0, 0);
+    let mut history: Vec<Change> = Vec::new();
+    for _ in 0..CHANGES {
+        recorded += usize::from(record(&scope, &mut reader, sealed));
+        let changes =
+            prop::collection::vec(change(), 1..3).new_tree(&mut runner).unwrap().current();
+        for change in changes {
+            change.make(&root);
+            history.push(change);
+        }
+        left_out += usize::from(reader.unchanged_inventory(&scope, sealed).is_some());
+        let now = Inventory::collect(&scope, &mut reader, sealed);
+        let fresh = Inventory::collect(&scope, &mut StateReader::default(), sealed);
+        assert_eq!(now, fresh, "after {history:#?}");
+        if !root.join(".git").exists() {
+            drop(fs::remove_dir_all(&root));
+            project(folder.path());
+        }
+    }
+    (recorded, left_out)
+}
+
+#[test]
+fn a_pass_that_is_left_out_would_have_found_the_same() {
+    let projects = (0..PROJECTS).map(|number| {
+        thread::spawn(move || {
+            let sealed: &dyn SealedPaths =
+                if number % 2 == 0 { &NothingSealed } else { &AllSealed };
+            compare_after_changes(sealed)
+        })
+    });
+    let projects: Vec<_> = projects.collect();
+    let (recorded, left_out) = projects
+        .into_iter()
+        .map(|project| project.join().unwrap())
+        .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    assert!(recorded > PROJECTS * CHANGES / 2, "{recorded}");
+    assert!(left_out > PROJECTS * CHANGES / 20, "{left_out}");
+}
+
+#[test]
+fn a_directory_that_was_moved_here_after_the_look_is_not_taken_for_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let scope = project(folder.path());
+    let root: PathBuf = scope.roots[0].clone();
+    for (path, text) in [("evil/.git", "gitdir: ../other\n"), ("other/HEAD", "ref: x\n")] {
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        fs::write(root.join(path), text).unwrap();
+    }
+    let mut reader = StateReader::default();
+    for _ in 0..3 {
+        assert!(record(&scope, &mut reader, &NothingSealed));
+        renameat_with(CWD, root.join("sub"), CWD, root.join("evil"), RenameFlags::EXCHANGE)
+            .unwrap();
+        assert!(reader.unchanged_inventory(&scope, &NothingSealed).is_none());
+    }
+}
