@@ -27,9 +27,9 @@ pub use self::{
     directory::{Directory, EntryName, RenameMode},
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{
-        create_directories, create_directory, create_file, create_symlink, exchange, hard_link,
-        hold, metadata, metadata_through_links, open_file, open_for_writing, read_bounded,
-        read_directory, read_file, read_link, remove_directory, remove_file, rename,
+        canonicalize, create_directories, create_directory, create_file, create_symlink, exchange,
+        hard_link, hold, metadata, metadata_through_links, open_file, open_for_writing,
+        read_bounded, read_directory, read_file, read_link, remove_directory, remove_file, rename,
         rename_without_replacing, set_mode,
     },
     resolve::is_link_error,

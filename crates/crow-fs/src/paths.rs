@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use rustix::fs::{Mode, lstat};
@@ -36,6 +36,23 @@ pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
 /// [`io::ErrorKind::NotFound`] if nothing is there, and those of the file system.
 pub fn metadata_through_links(path: &Path) -> io::Result<EntryMetadata> {
     Ok(EntryMetadata::new(&lstat(path)?))
+}
+
+/// Follows all links of an absolute path, as [`std::fs::canonicalize`] does; in one system call where there are none.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`] if nothing is there, and those of the file system.
+pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
+    let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(is_plain) {
+        return path.canonicalize();
+    }
+    match hold(path) {
+        Ok(_) => Ok(path.components().collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        Err(_) => path.canonicalize(),
+    }
 }
 
 /// Returns where a link leads, as it is written.

@@ -48,6 +48,7 @@ mod change_time;
 mod changes;
 mod clock;
 mod config;
+mod directory_stamp;
 mod events;
 mod host;
 mod ids;

@@ -227,3 +227,57 @@ fn an_open_file_and_the_root_itself_are_described() {
     assert_eq!((found.size, found.links), (4, 1));
     assert_eq!(crow_fs::metadata(Path::new("/")).unwrap().kind, EntryKind::Directory);
 }
+
+#[test]
+fn links_are_followed_as_the_standard_library_follows_them() {
+    let (_folder, base) = base();
+    fs::create_dir_all(base.join("a/b")).unwrap();
+    fs::write(base.join("a/b/file"), "").unwrap();
+    symlink("a/b", base.join("link")).unwrap();
+    symlink("missing", base.join("dangling")).unwrap();
+    symlink("loop", base.join("loop")).unwrap();
+    for path in [
+        "",
+        ".",
+        "a",
+        "a/b/",
+        "a//b/file",
+        "a/./b",
+        "a/../a",
+        "link",
+        "link/file",
+        "link/..",
+        "a/missing",
+        "missing/x",
+        "a/b/file/x",
+        "dangling",
+        "dangling/x",
+        "loop",
+        "loop/x",
+    ] {
+        let path = base.join(path);
+        let (ours, theirs) = (crow_fs::canonicalize(&path), path.canonicalize());
+        match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => assert_eq!(ours.as_os_str(), theirs.as_os_str(), "{path:?}"),
+            (Err(ours), Err(theirs)) => assert_eq!(ours.kind(), theirs.kind(), "{path:?}"),
+            (ours, theirs) => panic!("{path:?}: {ours:?}, and not {theirs:?}"),
+        }
+    }
+    assert!(crow_fs::canonicalize(Path::new("/")).is_ok_and(|path| path == Path::new("/")));
+}
+
+#[test]
+fn a_glance_tells_when_a_link_on_the_way_leads_elsewhere() {
+    let (_folder, base) = base();
+    for name in ["one", "two"] {
+        fs::create_dir(base.join(name)).unwrap();
+        fs::write(base.join(name).join("file"), name).unwrap();
+    }
+    symlink("one", base.join("way")).unwrap();
+    let before = crow_fs::metadata_through_links(&base.join("way/file")).unwrap();
+    assert_eq!(before, crow_fs::metadata(&base.join("one/file")).unwrap());
+    fs::remove_file(base.join("way")).unwrap();
+    symlink("two", base.join("way")).unwrap();
+    assert_ne!(before, crow_fs::metadata_through_links(&base.join("way/file")).unwrap());
+    assert!(crow_fs::metadata_through_links(&base.join("way")).unwrap().is_symlink());
+}

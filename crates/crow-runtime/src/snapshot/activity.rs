@@ -1,16 +1,18 @@
 //! Who is changing files of the project right now, in any process, so that a change can be told to have one author.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions, TryLockError},
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crow_core::ids::SessionId;
 
 use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_folder};
+use crate::directory_stamp::DirectoryStamp;
 
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
@@ -28,6 +30,14 @@ pub(super) struct Activities {
     grounds: Vec<Ground>,
     /// Where the stores of the folders above them are, or would be.
     outer: Vec<PathBuf>,
+    known_outer: Mutex<Option<KnownOuter>>,
+}
+
+/// Which of the outer stores are there, and how the folders that they lie in were before that was looked at.
+#[derive(Debug)]
+struct KnownOuter {
+    folders: BTreeMap<PathBuf, DirectoryStamp>,
+    stores: Vec<PathBuf>,
 }
 
 /// A store whose activities are counted.
@@ -69,12 +79,17 @@ impl Ground {
 
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
-        Ok(Self { grounds: vec![Ground::open(store)?], outer: Vec::new() })
+        Ok(Self {
+            grounds: vec![Ground::open(store)?],
+            outer: Vec::new(),
+            known_outer: Mutex::default(),
+        })
     }
 
     /// Lets the stores of projects around this one know.
     pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
         self.outer.extend(outer);
+        self.known_outer = Mutex::default();
     }
 
     /// Counts another root in, whose store is there or is made, and lets those around it know.
@@ -94,6 +109,7 @@ impl Activities {
         self.outer.dedup();
         // What is worked in is not around it as well.
         self.outer.retain(|outer| self.grounds.iter().all(|ground| ground.store != *outer));
+        self.known_outer = Mutex::default();
         Ok(())
     }
 
@@ -139,7 +155,7 @@ impl Activities {
 
     pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
         let mut locks = Locks(Vec::new());
-        let outer = self.outer().map(|store| store.join(INNER_JOBS));
+        let outer = self.outer().into_iter().map(|store| store.join(INNER_JOBS));
         for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
             let begun = private_folder(&folder).and_then(|()| take(&folder));
             let named = begun.and_then(|(file, _)| {
@@ -155,7 +171,7 @@ impl Activities {
     /// Returns whether a job of another session is at work.
     pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
         let own = self.stores().flat_map(|store| [JOBS, INNER_JOBS].map(|name| store.join(name)));
-        let outer = self.outer().map(|store| store.join(JOBS));
+        let outer = self.outer().into_iter().map(|store| store.join(JOBS));
         let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
         for folder in own.chain(outer) {
             if is_any_held(&folder, |path| !is_own(path)).map_err(at(folder))? {
@@ -165,15 +181,32 @@ impl Activities {
         Ok(false)
     }
 
-    /// Returns the stores of projects around this one.
-    fn outer(&self) -> impl Iterator<Item = &PathBuf> {
-        self.outer.iter().filter(|store| store.is_dir())
+    /// Returns the stores of projects around this one that are there.
+    fn outer(&self) -> Vec<PathBuf> {
+        let mut known = self.known_outer.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |(folder, stamp): (&PathBuf, &DirectoryStamp)| {
+            DirectoryStamp::of(folder) == Some(*stamp)
+        };
+        if let Some(known) = known.as_ref().filter(|known| known.folders.iter().all(is_same)) {
+            return known.stores.clone();
+        }
+        let folders: BTreeSet<&Path> =
+            self.outer.iter().filter_map(|store| store.parent()).collect();
+        let folders: Option<BTreeMap<PathBuf, DirectoryStamp>> = folders
+            .into_iter()
+            .map(|folder| Some((folder.to_owned(), DirectoryStamp::of(folder)?)))
+            .collect();
+        let stores: Vec<_> = self.outer.iter().filter(|store| store.is_dir()).cloned().collect();
+        let settled = folders.filter(|folders| folders.values().all(DirectoryStamp::is_settled));
+        *known = settled.map(|folders| KnownOuter { folders, stores: stores.clone() });
+        stores
     }
 
     /// Returns where the activities of the projects in this one and around it are counted, and their locks.
     fn nested(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         let inner = self.stores().map(|store| (store.join(INNER_BEGUN), store.join(INNER)));
-        let outer = self.outer().map(|store| (store.join(BEGUN), store.join(ACTIVITIES)));
+        let outer = self.outer().into_iter();
+        let outer = outer.map(|store| (store.join(BEGUN), store.join(ACTIVITIES)));
         inner.chain(outer)
     }
 }

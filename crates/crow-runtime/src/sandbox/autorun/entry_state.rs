@@ -239,7 +239,7 @@ impl StateReader {
 }
 
 /// Returns whether a change that happens from now on is sure to bear a later time than this one.
-pub(in crate::sandbox) fn is_settled(changed: (i64, i64)) -> bool {
+fn is_settled(changed: (i64, i64)) -> bool {
     change_time::is_settled(nanoseconds(changed), since_1970(SystemTime::now()))
 }
 

@@ -15,8 +15,6 @@ mod protected_names;
 mod quarantine;
 mod repair;
 
-#[cfg(target_os = "linux")]
-pub(super) use self::entry_state::is_settled;
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},
     inventory::InventoryScope,

@@ -142,11 +142,21 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     checked(done).map(drop)
 }
 
-/// Adds a rule for what is at a path by now.
-#[expect(unsafe_code, reason = "a system call that no library offers without allocating")]
-pub(super) fn add_rule(
+/// Adds a rule for what is at a path by now. Allocates nothing.
+pub(super) fn add_rule_for_path(
     ruleset: BorrowedFd<'_>,
     path: &CStr,
+    allowed_access: u64,
+) -> rustix::io::Result<()> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    add_rule(ruleset, place.as_fd(), allowed_access)
+}
+
+/// Adds a rule for a place that is open. Allocates nothing.
+#[expect(unsafe_code, reason = "a library looks at each place once more, and allocates")]
+pub(super) fn add_rule(
+    ruleset: BorrowedFd<'_>,
+    place: BorrowedFd<'_>,
     allowed_access: u64,
 ) -> rustix::io::Result<()> {
     #[repr(C, packed)]
@@ -155,8 +165,7 @@ pub(super) fn add_rule(
         parent_fd: i32,
     }
     const PATH_BENEATH: libc::c_int = 1;
-    let parent = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let rule = PathBeneath { allowed_access, parent_fd: parent.as_raw_fd() };
+    let rule = PathBeneath { allowed_access, parent_fd: place.as_raw_fd() };
     // SAFETY: the kernel reads the rule, which has the layout of `landlock_path_beneath_attr`, and keeps nothing of it.
     let added = unsafe {
         libc::syscall(

@@ -126,7 +126,7 @@ impl Confinement {
         }
         // Where nothing can be laid over it, what is hidden gets no rule.
         let unreadable = if keeper.is_some() { &[][..] } else { ground.hidden.paths() };
-        let files = Files::open(unreadable, &writable);
+        let files = Files::open(&ground.system, unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
         let (told, report) = io::pipe()?;

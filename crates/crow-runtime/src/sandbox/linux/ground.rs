@@ -15,6 +15,7 @@ use crow_core::capability::Containment;
 use super::{
     child,
     confinement::Confinement,
+    files::SystemFiles,
     filter::{AttributeChanges, Filter, Sockets},
     hidden_places::HiddenPlaces,
     keeper::Keeper,
@@ -33,6 +34,7 @@ pub(in crate::sandbox) struct Ground {
     pub(super) private: PrivateFolders,
     pub(super) hidden: HiddenPlaces,
     pub(super) sockets: SocketFinder,
+    pub(super) system: SystemFiles,
     pub(super) level: Level,
     /// Listens in the commands' network for what they want from outside.
     listener: Option<TcpListener>,
@@ -102,6 +104,7 @@ impl Ground {
             listener: None,
             hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
             sockets: SocketFinder::default(),
+            system: SystemFiles::default(),
             config,
             roots,
             private,

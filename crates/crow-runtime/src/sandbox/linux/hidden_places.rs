@@ -9,12 +9,11 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::sandbox::autorun::is_settled;
+use crate::directory_stamp::DirectoryStamp;
 
 /// Hidden places, and where they were found.
 #[derive(Debug)]
@@ -42,22 +41,6 @@ struct FoundPlaces {
     links: Vec<usize>,
     /// Whether any change after the look bears a later time than the directories had then.
     is_settled: bool,
-}
-
-/// Tells a directory from another one, and from itself with other entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DirectoryStamp {
-    device: u64,
-    inode: u64,
-    changed: (i64, i64),
-}
-
-impl DirectoryStamp {
-    fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
-        let changed = (found.ctime(), found.ctime_nsec());
-        Some(Self { device: found.dev(), inode: found.ino(), changed })
-    }
 }
 
 impl HiddenPlaces {
@@ -96,7 +79,7 @@ impl HiddenPlaces {
                 links.push(number);
                 continue;
             };
-            is_all_settled &= is_settled(stamp.changed);
+            is_all_settled &= stamp.is_settled();
             around.insert(above.to_owned(), stamp);
             match fs::symlink_metadata(path) {
                 Ok(found) if found.is_symlink() => links.push(number),
@@ -108,7 +91,7 @@ impl HiddenPlaces {
     }
 
     fn resolve(&self, number: usize) -> Option<HiddenPlace> {
-        let path = self.paths.get(number)?.canonicalize().ok()?;
+        let path = crow_fs::canonicalize(self.paths.get(number)?).ok()?;
         let is_directory = path.is_dir();
         Some(HiddenPlace { number, path, is_directory })
     }
@@ -124,7 +107,7 @@ impl FoundPlaces {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{os::unix::fs::symlink, path::Path};
 
     use super::*;
 
@@ -145,7 +128,7 @@ mod tests {
 
     /// Waits until the next change bears another time stamp.
     fn settle(path: &Path) {
-        while !DirectoryStamp::of(path).is_none_or(|stamp| is_settled(stamp.changed)) {
+        while !DirectoryStamp::of(path).is_none_or(|stamp| stamp.is_settled()) {
             std::thread::yield_now();
         }
     }

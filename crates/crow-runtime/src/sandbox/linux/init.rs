@@ -174,7 +174,7 @@ fn mount(reader: &mut Reader<'_>) -> rustix::io::Result<()> {
 fn add_rules(reader: &mut Reader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
         let path = reader.text().ok_or(Errno::INVAL)?;
-        child::add_rule(ruleset, path, reader.number().ok_or(Errno::INVAL)?)?;
+        child::add_rule_for_path(ruleset, path, reader.number().ok_or(Errno::INVAL)?)?;
     }
     Ok(())
 }

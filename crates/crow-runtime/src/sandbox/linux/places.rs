@@ -99,7 +99,9 @@ impl PrivateFolders {
             return Ok(());
         }
         if is_directory {
-            fs::create_dir_all(point)?;
+            if !point.is_dir() {
+                fs::create_dir_all(point)?;
+            }
         } else {
             if let Some(parent) = point.parent() {
                 fs::create_dir_all(parent)?;
@@ -174,7 +176,8 @@ impl Places {
         let mut resolved: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         for (path, is_read_only) in kept {
             // Most are named twice.
-            let real = resolved.entry(path).or_insert_with_key(|path| path.canonicalize().ok());
+            let real =
+                resolved.entry(path).or_insert_with_key(|path| crow_fs::canonicalize(path).ok());
             let Some(path) = real.clone() else { continue };
             let is_needed = !is_read_only || nearest(&layers, &path).is_some();
             if is_needed && !layers.contains_key(&path) {

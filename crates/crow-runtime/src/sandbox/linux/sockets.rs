@@ -7,7 +7,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
+    io::{self, Read as _},
     os::unix::fs::{DirEntryExt as _, FileTypeExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -16,6 +17,8 @@ use std::{
 
 /// How long a process is taken to be in the namespace in which it was found. It may have moved to another one since.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
+/// Most lists are shorter.
+const LIST_BYTES: usize = 32 << 10;
 
 /// Finds sockets, and remembers the network namespaces of processes.
 #[derive(Debug, Default)]
@@ -45,11 +48,12 @@ impl SocketFinder {
         let mut paths = BTreeSet::new();
         for same in lists.values() {
             // A list is gone with its process: any other one in the namespace will do.
-            if let Some(listed) = same.iter().find_map(|list| fs::read(list).ok()) {
+            if let Some(listed) = same.iter().find_map(|list| read(list).ok()) {
                 paths.extend(listed_paths(&String::from_utf8_lossy(&listed)));
             }
         }
-        let real = paths.into_iter().filter_map(|path| Path::new(&path).canonicalize().ok());
+        let real =
+            paths.into_iter().filter_map(|path| crow_fs::canonicalize(Path::new(&path)).ok());
         real.filter(|path| {
             fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
         })
@@ -87,6 +91,13 @@ impl SocketFinder {
 
 fn list_of(process: u32) -> PathBuf {
     format!("/proc/{process}/net/unix").into()
+}
+
+/// Reads a list. Its length is not known before, and each read of it costs as much as many lines.
+fn read(list: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(LIST_BYTES);
+    fs::File::open(list)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn inode(path: &Path) -> io::Result<u64> {
