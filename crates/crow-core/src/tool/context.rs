@@ -180,7 +180,7 @@ impl Deref for ToolContext {
     }
 }
 
-/// Where a call reports what it prints while it runs. Reports may be dropped: the result says everything.
+/// Where a call reports what it prints while it runs. All of it is shown, up to a bound; the result says everything.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
 

@@ -5,6 +5,7 @@ mod call;
 mod changes;
 mod moved_files;
 mod prepare;
+mod reports;
 mod run;
 mod sandbox;
 

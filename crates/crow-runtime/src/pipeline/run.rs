@@ -1,11 +1,7 @@
 //! Running calls that may run.
 
 use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    path::PathBuf,
-    pin::Pin,
-    sync::{Mutex, PoisonError},
+    collections::BTreeMap, panic::AssertUnwindSafe, path::PathBuf, pin::Pin, sync::PoisonError,
     time::Duration,
 };
 
@@ -16,7 +12,6 @@ use crow_core::{
     turn::Validity,
 };
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -24,11 +19,10 @@ use super::{
     bound::bound_output,
     changes::Held,
     prepare::{Prepared, ReadyCall, not_run},
+    reports::CallReports,
 };
 use crate::{AgentError, AgentInternals, agent::panic_message};
 
-/// How many reports of running calls may wait. More are dropped: the result says everything.
-const PROGRESS_QUEUE: usize = 64;
 /// How long a call may take to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
 
@@ -43,8 +37,6 @@ pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
     }
 }
 
-/// What a running call says of itself.
-type Report = (CallId, String);
 type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
 
 impl AgentInternals {
@@ -59,7 +51,7 @@ impl AgentInternals {
         let mut executed = Vec::with_capacity(batch.len());
         let mut holds = BTreeMap::new();
         let mut running: FuturesUnordered<RunningCall<'_>> = FuturesUnordered::new();
-        let (report, mut reports) = mpsc::channel(PROGRESS_QUEUE);
+        let mut reports = CallReports::default();
         for (index, prepared) in batch.into_iter().enumerate() {
             match prepared {
                 Prepared::Answered(answer) => executed.push(*answer),
@@ -79,11 +71,11 @@ impl AgentInternals {
                     self.record_start(reply_id, &ready, &held).await?;
                     executed.push(cancelled_until_done(&ready));
                     holds.insert(index, held);
-                    running.push(self.start(tools, index, *ready, report.clone()));
+                    let report = reports.begin(index, &ready.ctx.call_id, &self.config.redactor);
+                    running.push(self.start(tools, index, *ready, report));
                 }
             }
         }
-        drop(report);
         let patience = stop_patience(cancel);
         tokio::pin!(patience);
         loop {
@@ -93,7 +85,10 @@ impl AgentInternals {
                 finished = running.next() => match finished {
                     None => break,
                     Some((index, result, duration_ms)) => {
-                        self.pass_on(&mut reports).await?;
+                        // What a call said stands before its end.
+                        if let Some((call_id, said)) = reports.end(index) {
+                            self.report(call_id, said).await?;
+                        }
                         if let Some(call) = executed.get_mut(index) {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
@@ -104,12 +99,17 @@ impl AgentInternals {
                 },
                 () = &mut patience => break,
                 event = self.next_to_record() => self.record_for(event).await?,
-                Some(report) = reports.recv() => self.report(report).await?,
+                () = reports.said() => for (call_id, said) in reports.take() {
+                    self.report(call_id, said).await?;
+                },
             }
         }
         drop(running);
         // Calls that did not stop in time were dropped; they are answered as cancelled.
         for (index, held) in holds {
+            if let Some((call_id, said)) = reports.end(index) {
+                self.report(call_id, said).await?;
+            }
             if let Some(call) = executed.get_mut(index) {
                 self.finish(reply_id, call, Some(held)).await?;
             }
@@ -119,17 +119,8 @@ impl AgentInternals {
         Ok(executed)
     }
 
-    /// Passes on what waits, so that a call's reports stand before its end.
-    async fn pass_on(&mut self, reports: &mut mpsc::Receiver<Report>) -> Result<(), AgentError> {
-        for _ in 0..PROGRESS_QUEUE {
-            let Ok(report) = reports.try_recv() else { break };
-            self.report(report).await?;
-        }
-        Ok(())
-    }
-
-    async fn report(&mut self, (call_id, output): Report) -> Result<(), AgentError> {
-        if self.history().is_open(&call_id) {
+    async fn report(&mut self, call_id: CallId, output: String) -> Result<(), AgentError> {
+        if !output.is_empty() && self.history().is_open(&call_id) {
             self.emit(AgentEvent::CallProgress { call_id, output }).await?;
         }
         Ok(())
@@ -159,19 +150,11 @@ impl AgentInternals {
         tools: &'a ToolRegistry,
         index: usize,
         ready: ReadyCall,
-        report: mpsc::Sender<Report>,
+        report: Progress,
     ) -> RunningCall<'a> {
         let ReadyCall { resolved, plan, permit, mut ctx } = ready;
-        let call_id = ctx.call_id.clone();
         let redactor = self.config.redactor.clone();
-        let stream = Mutex::new(redactor.stream());
-        ctx.progress = Progress::new(move |output| {
-            // What begins a secret is held back until the next report; the result says everything.
-            let shown = stream.lock().unwrap_or_else(PoisonError::into_inner).push(output);
-            if !shown.is_empty() {
-                drop(report.try_send((call_id.clone(), shown)));
-            }
-        });
+        ctx.progress = report;
         let clock = std::sync::Arc::clone(&self.config.clock);
         let scratch = self.context.scratch.clone();
         let written = written_paths(&plan.effects);

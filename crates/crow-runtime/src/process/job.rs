@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    live::torn_character,
     ring::{Part, Ring},
     running::{Ended, Sink},
 };
@@ -228,20 +229,6 @@ impl Drop for JobEnd {
     }
 }
 
-/// How many bytes at the end begin a character that is not complete.
-fn torn_character(bytes: &[u8]) -> usize {
-    let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
-    let back = bytes.iter().rev().take(3).take_while(continues).count() + 1;
-    let first = bytes.iter().rev().nth(back - 1).copied().unwrap_or_default();
-    let needed = match first {
-        0xC2..=0xDF => 2,
-        0xE0..=0xEF => 3,
-        0xF0..=0xF4 => 4,
-        _ => 1,
-    };
-    if back < needed { back } else { 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,22 +249,5 @@ mod tests {
         assert_eq!(sink.pause(), Duration::ZERO);
         sink.push(b"x");
         assert_eq!(sink.pause(), PAUSE);
-    }
-
-    #[test]
-    fn a_character_is_torn_only_if_more_of_it_may_come() {
-        for (bytes, torn) in [
-            (&b""[..], 0),
-            (b"a", 0),
-            ("ä".as_bytes(), 0),
-            (b"a\xc3", 1),
-            (b"\xe6\xbc", 2),
-            (b"\xf0\x9f\x98", 3),
-            ("😀".as_bytes(), 0),
-            (b"\x80\x80\x80\x80", 0),
-            (b"\xff", 0),
-        ] {
-            assert_eq!(torn_character(bytes), torn, "{bytes:?}");
-        }
     }
 }

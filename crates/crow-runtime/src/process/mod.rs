@@ -8,6 +8,7 @@ mod group;
 mod guard;
 mod job;
 mod jobs;
+mod live;
 mod orphans;
 mod output;
 mod piped;

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     child::Child,
     group::ProcessGroup,
+    live::LiveOutput,
     orphans::{self, Force, Mark},
     output::OutputBuffer,
 };
@@ -29,8 +30,6 @@ const TERM_GRACE: Duration = Duration::from_secs(1);
 const KILL_GRACE: Duration = Duration::from_secs(1);
 /// How long output is waited for when the process has exited and something else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How often output is reported while a process runs.
-const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// How often is looked, while a process runs, for files that it should not have made.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// How much is read at once.
@@ -65,8 +64,7 @@ pub(super) struct Running<S> {
     chunk: Vec<u8>,
     /// Whether the other end of the pipe is closed.
     drained: bool,
-    progress: Progress,
-    reported: Instant,
+    live: LiveOutput,
     timeout: Duration,
     /// Until when what was asked to end may take its time.
     grace: Option<Instant>,
@@ -107,8 +105,7 @@ impl<S: Sink> Running<S> {
             sink,
             chunk: vec![0; CHUNK],
             drained: false,
-            progress,
-            reported: Instant::now(),
+            live: LiveOutput::new(progress),
             timeout,
             grace: None,
             confined,
@@ -120,7 +117,9 @@ impl<S: Sink> Running<S> {
         mut self,
         cancellation: &CancellationToken,
     ) -> Result<Ended<S>, ProcessError> {
-        let end = self.wait(cancellation).await?;
+        let end = self.wait(cancellation).await;
+        self.live.finish();
+        let end = end?;
         self.mark.on_reaped();
         let left_running = self.end_rest().await;
         let detached = self.mark.on_end();
@@ -150,6 +149,7 @@ impl<S: Sink> Running<S> {
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
                 _ = checks.tick(), if self.confined.is_some() => self.check(),
+                () = until(self.live.due()) => self.live.report(),
                 read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
@@ -173,10 +173,7 @@ impl<S: Sink> Running<S> {
             Ok(count) => {
                 let bytes = self.chunk.get(..*count).unwrap_or_default();
                 self.sink.push(bytes);
-                if self.reported.elapsed() >= REPORT_EVERY {
-                    self.reported = Instant::now();
-                    self.progress.report(String::from_utf8_lossy(bytes));
-                }
+                self.live.push(bytes);
             }
         }
     }
@@ -268,6 +265,14 @@ impl<S> Ended<S> {
         self.put_aside = confined.put_aside();
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
+    }
+}
+
+/// Ends at a moment; never without one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -106,6 +106,25 @@ async fn a_quick_command_waits_for_no_grace() {
 }
 
 #[tokio::test]
+async fn every_byte_of_live_output_arrives_in_order() {
+    for script in [
+        "echo first; sleep 0.15; for i in $(seq 50); do echo \"line $i\"; done",
+        "printf 'no end of line'",
+        "seq 20000",
+        "printf '\\303'; sleep 0.15; printf '\\251\\n'",
+    ] {
+        let seen = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&seen);
+        let mut spec = spec(script);
+        spec.output.head = 1 << 20;
+        spec.progress = Progress::new(move |output| sink.lock().unwrap().push_str(&output));
+        let outcome = run(spec).await;
+        assert!(*seen.lock().unwrap() == printed(&outcome), "{script}");
+        assert!(!printed(&outcome).is_empty(), "{script}");
+    }
+}
+
+#[tokio::test]
 async fn a_cancel_ends_the_whole_group() {
     let token = CancellationToken::new();
     let seen = Arc::new(Mutex::new(String::new()));
