@@ -99,7 +99,9 @@ impl Conversation {
                     Some(event) => self.take(event),
                     None => return Err(failure(&*self.handle.ended().await)),
                 },
-                () = self.screen.pump() => return Err(unwritable()),
+                pumped = self.screen.pump() => if pumped.is_err() {
+                    return Err(unwritable());
+                },
                 end = self.handle.ended(), if has_room => return Err(failure(&end)),
                 _ = ticks.tick() => self.screen.tick(Timestamp::now()),
             }

@@ -131,10 +131,10 @@ impl Driver {
                     None => return Some(()),
                 },
                 // A reader that went away ends the run: nobody would see its end.
-                () = self.screen.pump() => {
+                pumped = self.screen.pump() => if pumped.is_err() {
                     self.failed = true;
                     handle.interrupt();
-                }
+                },
                 typed = answers(self.keyboard.as_ref()), if self.questions.is_open() => self.take_typed(typed),
                 _ = ticks.tick() => {
                     self.screen.tick(Timestamp::now());

@@ -135,7 +135,16 @@ impl Screen {
         tokio::select! {
             biased;
             shown = &mut shown => shown.map_err(|_| ScreenGone),
-            () = self.pump() => Err(ScreenGone),
+            gone = self.pump_on() => Err(gone),
+        }
+    }
+
+    /// Hands pending orders to the thread until the output cannot be written any more.
+    async fn pump_on(&mut self) -> ScreenGone {
+        loop {
+            if let Err(gone) = self.pump().await {
+                return gone;
+            }
         }
     }
 
@@ -157,10 +166,11 @@ impl Screen {
         drop(self.orders.try_send(Order::Tick(now)));
     }
 
-    /// Hands pending orders to the thread. Returns only once, when the output cannot be written any more. May be dropped
-    /// at any time.
-    pub(crate) async fn pump(&mut self) {
-        if self.has_room() && !self.pending.is_empty() {
+    /// Hands pending orders to the thread. Returns when there is room again where there was none, so that whoever waited for
+    /// room goes on at once, and once with an error when the output cannot be written any more. May be dropped at any time.
+    pub(crate) async fn pump(&mut self) -> Result<(), ScreenGone> {
+        let had_room = self.has_room();
+        if had_room && !self.pending.is_empty() {
             tokio::time::sleep_until(self.due).await;
         }
         loop {
@@ -168,7 +178,7 @@ impl Screen {
                 failed = self.failed.wait_for(|failed| *failed), if !self.told => {
                     self.told = true;
                     if failed.is_ok() {
-                        return;
+                        return Err(ScreenGone);
                     }
                 }
                 permit = self.orders.reserve(), if !self.pending.is_empty() => match (permit, self.pending.pop_front()) {
@@ -177,6 +187,9 @@ impl Screen {
                     (Err(_), _) => self.pending.clear(),
                 },
                 else => std::future::pending().await,
+            }
+            if !had_room && self.has_room() {
+                return Ok(());
             }
         }
     }
@@ -235,4 +248,22 @@ fn prompt(text: &str) -> io::Result<()> {
     let mut err = io::stderr().lock();
     err.write_all(text.as_bytes())?;
     err.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_waits_for_room_goes_on_as_soon_as_there_is_some() {
+        let (orders, mut taken) = mpsc::channel(ORDERS);
+        let (_failure, failed) = watch::channel(false);
+        let thread = tokio::task::spawn(async { Ok(()) });
+        let pending = (0..MOST_PENDING).map(|_| Order::Prompt(String::new())).collect();
+        let due = Instant::now();
+        let mut screen = Screen { orders, pending, due, failed, told: false, thread };
+        assert!(!screen.has_room());
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), screen.pump()).await, Ok(Ok(())));
+        assert!(screen.has_room() && taken.try_recv().is_ok());
+    }
 }
