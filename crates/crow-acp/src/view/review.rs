@@ -85,6 +85,7 @@ impl View {
         let (status, word) = match verdict {
             Some(Verdict::Approved) => (ToolCallStatus::Completed, Some("approved")),
             Some(Verdict::Rejected) => (ToolCallStatus::Failed, Some("rejected")),
+            Some(Verdict::Unfinished) => (ToolCallStatus::Failed, Some("unfinished")),
             None => (ToolCallStatus::Completed, None),
         };
         let mut output = Map::new();
@@ -93,6 +94,7 @@ impl View {
             output.insert("verdict".to_owned(), word.into());
             let text = match word {
                 "approved" => "**Approved.**",
+                "unfinished" => "**Not finished.**",
                 _ => "**Sent back.**",
             };
             let mut content = call.content.clone();

@@ -217,6 +217,9 @@ impl Run<'_> {
         for (place, mut one) in looked.into_iter().enumerate() {
             self.changed(&one.files_changed);
             changed |= !one.files_changed.is_empty();
+            if one.failure.is_some() || one.finish.is_some() {
+                one.review.verdict = Verdict::Unfinished;
+            }
             finish = finish.or(one.finish);
             if let Some(reason) = one.failure {
                 one.review.text = format!("I could not look at the work: {reason}");
@@ -246,7 +249,10 @@ impl Run<'_> {
     async fn tell_verdict(&mut self, reviewer: &str, verdict: Verdict) -> Result<(), AgentError> {
         let internals = &mut self.session.internals;
         let (primary, coagent) = (self.agent.primary.name().to_owned(), reviewer.to_owned());
-        if self.agent.control_flow.owner_of_the_end() == OwnerOfTheEnd::Coagent {
+        // A turn of a talk is no verdict.
+        let is_talk = matches!(self.agent.handoff, Handoff::Verbatim);
+        let is_verdict = !is_talk || verdict == Verdict::Approved;
+        if is_verdict && self.agent.control_flow.owner_of_the_end() == OwnerOfTheEnd::Coagent {
             let reviewer = coagent.clone();
             internals.emit(AgentEvent::ReviewVerdict { reviewer, verdict }).await?;
         }

@@ -5,6 +5,7 @@ use crow_core::{
     message::without_marks,
     todo::{TodoItem, TodoStatus},
     tool::Patch,
+    turn::TurnEnd,
 };
 use serde::Serialize;
 
@@ -66,11 +67,15 @@ impl Bundle {
     pub fn new(scene: Scene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
         let task = shortened(scene.task.trim(), TASK);
         let words = turn.last_words();
+        let mut turn_digest = digest::digest(&turn.tool_calls, &words);
+        if let end @ TurnEnd::MaxSteps { .. } = &turn.end {
+            turn_digest.push_str(&format!("\n[the turn was ended by {end}: it may not be done]"));
+        }
         Self {
             task_description: task.clone(),
             task,
             todo_state: shortened(&todo(scene.todo), TODO),
-            turn_digest: digest::digest(&turn.tool_calls, &words),
+            turn_digest,
             changes: match changes {
                 Some(patch) => changes::of_patch(patch),
                 None => changes::of_calls(&turn.tool_calls),

@@ -3,6 +3,7 @@
 use crow_core::{
     context::TokenEstimator,
     control::{CoagentTools, ControlFlow},
+    message::marked,
 };
 
 use super::Bundle;
@@ -31,7 +32,7 @@ pub enum Handoff {
         /// What that model is asked.
         generator_prompt: String,
     },
-    /// The partner's last words and nothing else: two agents that talk.
+    /// The partner's last words, and in the first round the task: two agents that talk.
     Verbatim,
 }
 
@@ -82,11 +83,7 @@ impl Handoff {
             format!("{}\n\n{DATA}\n\n{}", text.trim(), bundle.to_text(shown))
         };
         match self {
-            // No provider takes an empty message.
-            Self::Verbatim if bundle.turn_text.is_empty() => {
-                Ok(format!("({} said nothing.)", bundle.primary))
-            }
-            Self::Verbatim => Ok(bundle.turn_text),
+            Self::Verbatim => Ok(talk(bundle)),
             Self::Static(text) => Ok(behind(text, &mut bundle, &[])),
             Self::Generated { .. } => Ok(behind(generated.unwrap_or(REVIEW), &mut bundle, &[])),
             Self::Template(HandoffTemplate { template, shown }) => {
@@ -100,6 +97,14 @@ impl Handoff {
             }
         }
     }
+}
+
+/// Returns what one agent of a talk is told: what the other one said, and in the first round the task that it is about.
+fn talk(bundle: Bundle) -> String {
+    let Bundle { task, turn_text, primary, round, .. } = bundle;
+    // No provider takes an empty message.
+    let said = if turn_text.is_empty() { format!("({primary} said nothing.)") } else { turn_text };
+    if round == "1" { format!("{}\n\n{said}", marked("task", "the user", &task)) } else { said }
 }
 
 #[cfg(test)]
@@ -165,5 +170,10 @@ mod tests {
     #[test]
     fn two_agents_that_talk_hear_the_words_alone() {
         assert_eq!(Handoff::Verbatim.write(bundle(), None).unwrap(), "Done & dusted.");
+        let first = Bundle { round: "1".to_owned(), ..bundle() };
+        assert_eq!(
+            Handoff::Verbatim.write(first, None).unwrap(),
+            "<task author=\"the user\">\nfix <b>\n</task>\n\nDone & dusted."
+        );
     }
 }

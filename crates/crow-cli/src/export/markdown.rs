@@ -69,6 +69,7 @@ impl Document {
                 let said = match verdict {
                     Verdict::Approved => "approves",
                     Verdict::Rejected => "sends it back",
+                    Verdict::Unfinished => "did not finish its review",
                 };
                 self.note(&format!("{reviewer} {said}"));
             }

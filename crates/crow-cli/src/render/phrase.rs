@@ -227,12 +227,15 @@ fn passed_on(style: &ConsoleStyle, from: &str, to: &str, what: &str) -> String {
 /// Writes what a reviewer says of the work.
 fn verdict(style: &ConsoleStyle, reviewer: &str, verdict: Verdict) -> String {
     let (mark, word, paint) = match verdict {
-        Verdict::Approved => (style.glyphs.pick("✓", "ok"), "approves", Paint::Green),
-        Verdict::Rejected => (style.glyphs.pick("✗", "no:"), "rejects", Paint::Yellow),
+        Verdict::Approved => (style.glyphs.pick("✓", "ok"), "approves the work", Paint::Green),
+        Verdict::Rejected => (style.glyphs.pick("✗", "no:"), "rejects the work", Paint::Yellow),
+        Verdict::Unfinished => {
+            (style.glyphs.pick("✗", "no:"), "did not finish its review", Paint::Yellow)
+        }
     };
     let mut line = String::new();
     paint.write(style, mark, &mut line);
-    line + &format!(" {} {word} the work\n", one_line(reviewer))
+    line + &format!(" {} {word}\n", one_line(reviewer))
 }
 
 /// Writes how the checks went: which ran, or which failed with which code.

@@ -138,6 +138,10 @@ impl ControlMachine {
         if let Some(finish) = leaves(&turn.end) {
             return self.finish(finish);
         }
+        // At every other level a turn that reaches its bound is over, and the run goes on.
+        if let (TurnEnd::MaxSteps { .. }, ControlFlow::Hitl) = (&turn.end, &self.flow) {
+            return self.finish(RunFinish::Stopped(turn.end.clone()));
+        }
         if let (TurnEnd::TaskComplete { summary }, OwnerOfTheEnd::Primary) =
             (&turn.end, self.flow.owner_of_the_end())
         {
@@ -285,11 +289,13 @@ fn leaves(end: &TurnEnd) -> Option<RunFinish> {
         TurnEnd::Cancelled => Some(RunFinish::Cancelled),
         TurnEnd::Error { error } => Some(RunFinish::Failed(error.clone())),
         TurnEnd::Refusal => Some(RunFinish::Failed(end.to_string())),
-        TurnEnd::MaxSteps { .. }
-        | TurnEnd::DoomLoop { .. }
+        TurnEnd::DoomLoop { .. }
         | TurnEnd::InvalidCalls
         | TurnEnd::OutputLimit
         | TurnEnd::Budget { .. } => Some(RunFinish::Stopped(end.clone())),
-        TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => None,
+        TurnEnd::MaxSteps { .. }
+        | TurnEnd::Text
+        | TurnEnd::TaskComplete { .. }
+        | TurnEnd::SubmitForReview { .. } => None,
     }
 }

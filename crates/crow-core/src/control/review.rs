@@ -68,5 +68,6 @@ fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Approved => "approves",
         Verdict::Rejected => "does not approve",
+        Verdict::Unfinished => "did not finish",
     }
 }

@@ -146,7 +146,6 @@ fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
         (TurnEnd::Cancelled, RunFinish::Cancelled),
         (TurnEnd::Error { error: "x".into() }, RunFinish::Failed("x".into())),
         (TurnEnd::Refusal, RunFinish::Failed("the model refused".into())),
-        (TurnEnd::MaxSteps { steps: 3 }, RunFinish::Stopped(TurnEnd::MaxSteps { steps: 3 })),
         (
             TurnEnd::Budget { limit: LimitKind::Money },
             RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Money }),
@@ -158,6 +157,29 @@ fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
             machine.on_primary_turn(&turn(end.clone(), "text"), Spent::default());
             assert_eq!(machine.next_action(), NextAction::Finish(finish.clone()), "level {level}");
         }
+    }
+}
+
+#[test]
+fn a_turn_that_reaches_its_steps_ends_the_turn_and_the_run_goes_on() {
+    let end = TurnEnd::MaxSteps { steps: 3 };
+    for (level, has_coagents) in
+        [(0, false), (1, false), (2, false), (3, true), (4, true), (5, true)]
+    {
+        let flow = ControlFlow::from_level(level).unwrap();
+        let is_alone = flow == ControlFlow::Hitl;
+        let mut machine = machine(flow, has_coagents);
+        machine.on_primary_turn(&turn(end.clone(), "so far"), Spent::default());
+        let next = machine.next_action();
+        let finished = NextAction::Finish(RunFinish::Stopped(end.clone()));
+        assert_eq!(next == finished, is_alone, "level {level}: {next:?}");
+        let is_expected = match &next {
+            NextAction::Review => has_coagents,
+            NextAction::PrimaryTurn { message } => !has_coagents && message.is_some(),
+            NextAction::Generate { .. } => level == 2,
+            NextAction::Finish(_) => is_alone,
+        };
+        assert!(is_expected, "level {level}: {next:?}");
     }
 }
 

@@ -75,6 +75,8 @@ pub enum Verdict {
     Approved,
     /// It is not good yet.
     Rejected,
+    /// It was not looked at to the end: the review failed or was cancelled.
+    Unfinished,
 }
 
 /// What one check came to.

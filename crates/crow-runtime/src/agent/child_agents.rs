@@ -331,7 +331,7 @@ impl Children for ChildAgents {
 
 /// Says what an agent came to that worked on a task.
 fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
-    let mut text = end.text.clone();
+    let text = end.answer().to_owned();
     let ended = match (&end.result, &end.run) {
         (Err(reason), _) => ChildEnd::Failed { reason: reason.clone() },
         (Ok(()), Some(RunOutcome::Cancelled)) => ChildEnd::Cancelled,
@@ -340,11 +340,7 @@ fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
         (Ok(()), Some(RunOutcome::Stopped { reason })) => {
             ChildEnd::Failed { reason: reason.to_string() }
         }
-        (Ok(()), Some(RunOutcome::Completed { summary, verified })) => {
-            // Another one that it drives may have had the last word.
-            if !summary.is_empty() {
-                text.clone_from(summary);
-            }
+        (Ok(()), Some(RunOutcome::Completed { verified, .. })) => {
             ChildEnd::Done { verified: *verified }
         }
         (Ok(()), Some(RunOutcome::NeedsInput) | None) => ChildEnd::Done { verified: false },

@@ -64,7 +64,7 @@ impl Parent {
     pub(super) async fn on_child_end(self, child: &Shared, end: &AgentEnd) {
         let Some(recorder) = self.recorder.upgrade() else { return };
         let result = match &end.result {
-            Ok(()) => end.text.clone(),
+            Ok(()) => end.answer().to_owned(),
             Err(error) => format!("failed: {error}"),
         };
         let ended = AgentEvent::SubagentEnd {

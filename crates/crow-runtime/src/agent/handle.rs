@@ -46,6 +46,16 @@ pub struct AgentEnd {
     pub usage: TokenUsage,
 }
 
+impl AgentEnd {
+    /// Returns what the agent came to: its last words, or what another one said that it drives and that had the last word.
+    pub fn answer(&self) -> &str {
+        match &self.run {
+            Some(RunOutcome::Completed { summary, .. }) if !summary.is_empty() => summary,
+            Some(_) | None => &self.text,
+        }
+    }
+}
+
 /// Drives an agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AgentHandle {

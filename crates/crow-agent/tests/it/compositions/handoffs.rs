@@ -231,7 +231,9 @@ async fn of_two_that_talk_one_that_only_submits_is_heard_by_its_summary() {
         |parts| AcpAgentParts { handoff: Some(Handoff::Verbatim), ..parts },
     );
     let story = team.run("fix it").await;
-    assert_eq!(story[2], "reviewer is told: I added the test.");
+    assert!(story[2].starts_with("reviewer is told: <task"), "{story:?}");
+    let heard = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(heard.contains("</task>\\n\\nI added the test."), "{heard}");
 }
 
 #[tokio::test]

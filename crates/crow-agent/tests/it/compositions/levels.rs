@@ -146,7 +146,7 @@ async fn level_5_the_partner_repairs_the_work_itself_and_ends_it() {
 }
 
 #[tokio::test]
-async fn two_that_chat_hear_each_others_words_and_nothing_else() {
+async fn two_that_chat_hear_the_task_and_each_others_words_and_nothing_else() {
     let script = [says("How about this?"), says("And now?")];
     let partner = vec![says("Almost."), ends("task_complete", "Yes.")];
     let mut team = Team::start_with(ControlFlow::chat(Some(5)), script, vec![partner], |parts| {
@@ -156,9 +156,8 @@ async fn two_that_chat_hear_each_others_words_and_nothing_else() {
     let expected = [
         "user: fix it",
         "builder: How about this?",
-        "reviewer is told: How about this?",
+        "reviewer is told: <task author=\"the user\">",
         "reviewer: Almost.",
-        "reviewer does not approve",
         "builder hears its reviewer: Almost.",
         "builder: And now?",
         "reviewer is told: And now?",
@@ -168,6 +167,8 @@ async fn two_that_chat_hear_each_others_words_and_nothing_else() {
         "completed",
     ];
     assert_eq!(team.run("fix it").await, expected);
+    let heard = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(heard.contains("fix it\\n</task>\\n\\nHow about this?"), "{heard}");
 }
 
 #[tokio::test]
