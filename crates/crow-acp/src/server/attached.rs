@@ -4,7 +4,7 @@ use crow_runtime::AgentHandle;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::requests::Request;
+use super::requests::{CancelCount, Request};
 
 /// How many requests of a session may wait.
 pub(super) const WAITING_REQUESTS: usize = 64;
@@ -13,6 +13,7 @@ pub(super) const WAITING_REQUESTS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Attached {
     pub handle: AgentHandle,
+    pub cancels: CancelCount,
     requests: mpsc::Sender<Request>,
     leave: CancellationToken,
     pump: JoinSet<()>,
@@ -25,7 +26,7 @@ impl Attached {
         leave: CancellationToken,
         pump: JoinSet<()>,
     ) -> Self {
-        Self { handle, requests, leave, pump }
+        Self { handle, cancels: CancelCount::default(), requests, leave, pump }
     }
 
     /// Puts a request into the queue. Gives it back if that is full or the session has ended.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use agent_client_protocol::{
-    Error,
-    v1::schema::{SessionConfigOption, SessionModeState},
+    Error, RequestCancellation,
+    v1::schema::{ContentBlock, SessionConfigOption, SessionModeState},
 };
 use crow_core::ids::SessionId;
 use crow_runtime::{AgentHandle, NewSession, SessionSetup};
@@ -23,7 +23,7 @@ use super::{
     attached::{Attached, WAITING_REQUESTS},
     fault::{host_error, invalid, not_open},
     links::Links,
-    peer::Peer,
+    peer::{Peer, PromptReply},
     published::Published,
     pump::{Begin, Pump, PumpParts, Replay},
     requests::Request,
@@ -199,9 +199,10 @@ impl Connection {
         }
     }
 
-    /// Cancels what the agent of a session does and what waits for it.
+    /// Cancels what the agent of a session does and what waits for it: all prompts that were received before.
     pub(super) fn cancel(&self, id: &SessionId) {
         if let Some(attached) = self.attached().get(id) {
+            attached.cancels.add();
             attached.handle.interrupt();
         }
     }
@@ -210,6 +211,23 @@ impl Connection {
     pub(super) fn handle(&self, id: &SessionId) -> Result<AgentHandle, Error> {
         let attached = self.attached();
         attached.get(id).map(|attached| attached.handle.clone()).ok_or_else(|| not_open(id))
+    }
+
+    /// Puts a prompt into the queue of its session, or answers why not. A later cancel covers it from now on.
+    pub(super) fn prompt(
+        &self,
+        id: &SessionId,
+        content: Vec<ContentBlock>,
+        withdrawn: Option<RequestCancellation>,
+        reply: PromptReply,
+    ) {
+        let received = self.attached().get(id).map(|attached| attached.cancels.mark());
+        match received {
+            Some(received) => {
+                self.request(id, Request::Prompt { content, withdrawn, received, reply });
+            }
+            None => reply.refuse(not_open(id)),
+        }
     }
 
     /// Puts a request into the queue of its session, or answers why not.

@@ -12,6 +12,7 @@ use super::{
     fault::{handle_error, host_error, prompt_fault},
     peer::{Progress, PromptReply},
     pump::Pump,
+    requests::CancelMark,
 };
 use crate::view;
 
@@ -66,8 +67,12 @@ impl Pump {
         &mut self,
         content: Vec<ContentBlock>,
         withdrawn: Option<RequestCancellation>,
+        received: CancelMark,
         reply: PromptReply,
     ) {
+        if received.is_cancelled() {
+            return self.refuse_cancelled(reply);
+        }
         let cwd = self.handle.metadata().crow().cwd;
         let command = self.command(&content).await;
         let blocks = match view::prompt_blocks(content.clone(), &cwd) {
@@ -77,10 +82,20 @@ impl Pump {
         match command {
             Some(Ok(CommandOutcome::Shown(text))) => self.shown(&text, &content, reply).await,
             Some(Ok(CommandOutcome::Prompt(blocks))) => {
-                self.start(content, blocks, withdrawn, reply);
+                self.start(content, blocks, withdrawn, &received, reply);
             }
             Some(Err(error)) => reply.refuse(error),
-            None => self.start(content, blocks, withdrawn, reply),
+            None => self.start(content, blocks, withdrawn, &received, reply),
+        }
+    }
+
+    /// Answers a prompt that was cancelled before the agent had it.
+    fn refuse_cancelled(&self, reply: PromptReply) {
+        match reply {
+            PromptReply::Ended(reply) => {
+                reply.give(response(&RunOutcome::Cancelled, &TokenUsage::default()));
+            }
+            PromptReply::Inserted(reply) => reply.give(Err(Error::request_cancelled())),
         }
     }
 
@@ -123,12 +138,20 @@ impl Pump {
         content: Vec<ContentBlock>,
         blocks: Vec<Block>,
         withdrawn: Option<RequestCancellation>,
+        received: &CancelMark,
         reply: PromptReply,
     ) {
+        if received.is_cancelled() {
+            return self.refuse_cancelled(reply);
+        }
         let run_id = match self.handle.send_input(blocks) {
             Ok(run_id) => run_id,
             Err(error) => return reply.refuse(handle_error(&error)),
         };
+        // A cancel that came meanwhile may have interrupted the agent before it had this prompt.
+        if received.is_cancelled() {
+            self.handle.cancel_run(&run_id);
+        }
         let watch = withdrawn.map(|withdrawn| {
             let (handle, run_id) = (self.handle.clone(), run_id.clone());
             self.tasks.spawn(async move {

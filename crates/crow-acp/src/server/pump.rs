@@ -298,8 +298,8 @@ impl Pump {
 
     async fn request(&mut self, request: Request) {
         match request {
-            Request::Prompt { content, withdrawn, reply } => {
-                self.prompt(content, withdrawn, reply).await;
+            Request::Prompt { content, withdrawn, received, reply } => {
+                self.prompt(content, withdrawn, received, reply).await;
             }
             Request::Set { option, value, reply } => {
                 let set = self.set(option, value).await;

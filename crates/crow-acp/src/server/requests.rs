@@ -1,5 +1,10 @@
 //! What a client asks of a session that is attached, in the order in which it asks.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use agent_client_protocol::{
     Error, RequestCancellation,
     v1::schema::{ContentBlock, SessionConfigOption},
@@ -7,6 +12,36 @@ use agent_client_protocol::{
 use crow_runtime::OptionKind;
 
 use super::peer::{PromptReply, Reply};
+
+/// Counts how often a client cancelled what a session does. Cheap to clone: clones are one count.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CancelCount(Arc<AtomicU64>);
+
+/// A moment among the cancels of a session.
+#[derive(Debug)]
+pub(super) struct CancelMark {
+    count: CancelCount,
+    before: u64,
+}
+
+impl CancelCount {
+    /// Counts a cancel. What is under way and what waits in the runtime is interrupted after this.
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Marks this moment.
+    pub(super) fn mark(&self) -> CancelMark {
+        CancelMark { count: self.clone(), before: self.0.load(Ordering::SeqCst) }
+    }
+}
+
+impl CancelMark {
+    /// Returns whether the client cancelled since.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.count.0.load(Ordering::SeqCst) != self.before
+    }
+}
 
 /// What a client asks of a session.
 #[derive(Debug)]
@@ -16,6 +51,8 @@ pub(super) enum Request {
         content: Vec<ContentBlock>,
         /// Tells that the client gave up this one prompt.
         withdrawn: Option<RequestCancellation>,
+        /// Which cancels of the session came before it.
+        received: CancelMark,
         reply: PromptReply,
     },
     /// To set an option.

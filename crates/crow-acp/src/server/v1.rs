@@ -173,7 +173,7 @@ fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<
     let withdrawn = Some(responder.cancellation());
     let reply = PromptReply::Ended(reply(responder, AgentResponse::PromptResponse));
     let id = id_of(&request.session_id);
-    connection.request(&id, Request::Prompt { content: request.prompt, withdrawn, reply });
+    connection.prompt(&id, request.prompt, withdrawn, reply);
 }
 
 fn set_option(

@@ -208,10 +208,9 @@ fn prompt(connection: &Connection, params: Value, responder: Responder<Value>) {
         drop(responder.respond_with_result(message_id.map(|id| json!({ "messageId": id }))));
     }));
     match read::<v1::PromptRequest>(params) {
-        Ok(request) => connection.request(
-            &id_of(&request.session_id),
-            Request::Prompt { content: request.prompt, withdrawn, reply },
-        ),
+        Ok(request) => {
+            connection.prompt(&id_of(&request.session_id), request.prompt, withdrawn, reply);
+        }
         Err(error) => reply.refuse(error),
     }
 }

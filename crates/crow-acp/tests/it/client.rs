@@ -192,6 +192,20 @@ impl Client {
         self.line(&message.to_string()).await;
     }
 
+    /// Sends a prompt and right after it, in the same write, a cancel of its session. Returns the prompt's id.
+    pub(crate) async fn begin_prompt_and_cancel(&mut self, session: &str, text: &str) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        let content = json!([{ "type": "text", "text": text }]);
+        let params = json!({ "sessionId": session, "prompt": content });
+        let prompt =
+            json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
+        let params = json!({ "sessionId": session });
+        let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params });
+        self.line(&format!("{prompt}\n{cancel}")).await;
+        id
+    }
+
     pub(crate) async fn respond(&mut self, id: &Value, result: Value) {
         self.line(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
     }

@@ -96,6 +96,27 @@ async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
     assert!(!alive.exists() || is_zombie(&alive), "the command lives");
 }
 
+/// How often a cancel follows its prompt in one write. `CROW_RACE_ROUNDS` sets another number.
+fn rounds() -> usize {
+    std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+#[tokio::test]
+async fn a_cancel_covers_every_prompt_that_was_received_before_it() {
+    let ran = json!({ "command": "echo ran >> ran" });
+    let replies =
+        (0..rounds()).map(|number| reply([call(&number.to_string(), "bash", ran.clone())]));
+    let product = Product::new(replies);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    for _ in 0..rounds() {
+        let prompt = client.begin_prompt_and_cancel(&session, "run it").await;
+        let end = client.answer(prompt).await;
+        assert_eq!(end["result"]["stopReason"], "cancelled", "{end}");
+    }
+    assert!(!product.cwd().join("ran").exists(), "a command ran after its cancel");
+}
+
 fn is_zombie(process: &std::path::Path) -> bool {
     let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
     status.is_empty() || status.contains("State:\tZ")

@@ -73,7 +73,7 @@ impl CallReports {
         let (call_id, report) = self.calls.remove(&index)?;
         let mut said = report.said();
         let last = said.stream.finish();
-        said.show(last);
+        said.show(&last);
         Some((call_id, std::mem::take(&mut said.waiting)))
     }
 }
@@ -88,10 +88,10 @@ impl Said {
     /// Takes in what the call says. Returns whether there is more to be shown.
     fn push(&mut self, output: String) -> bool {
         let shown = self.stream.push(output);
-        self.show(shown)
+        self.show(&shown)
     }
 
-    fn show(&mut self, output: String) -> bool {
+    fn show(&mut self, output: &str) -> bool {
         if self.room == 0 || output.is_empty() {
             return false;
         }
