@@ -71,7 +71,7 @@ impl Pump {
         reply: PromptReply,
     ) {
         if received.is_cancelled() {
-            return self.refuse_cancelled(reply);
+            return refuse_cancelled(reply);
         }
         let cwd = self.handle.metadata().crow().cwd;
         let command = self.command(&content).await;
@@ -86,16 +86,6 @@ impl Pump {
             }
             Some(Err(error)) => reply.refuse(error),
             None => self.start(content, blocks, withdrawn, &received, reply),
-        }
-    }
-
-    /// Answers a prompt that was cancelled before the agent had it.
-    fn refuse_cancelled(&self, reply: PromptReply) {
-        match reply {
-            PromptReply::Ended(reply) => {
-                reply.give(response(&RunOutcome::Cancelled, &TokenUsage::default()));
-            }
-            PromptReply::Inserted(reply) => reply.give(Err(Error::request_cancelled())),
         }
     }
 
@@ -142,7 +132,7 @@ impl Pump {
         reply: PromptReply,
     ) {
         if received.is_cancelled() {
-            return self.refuse_cancelled(reply);
+            return refuse_cancelled(reply);
         }
         let run_id = match self.handle.send_input(blocks) {
             Ok(run_id) => run_id,
@@ -161,6 +151,16 @@ impl Pump {
         });
         let (reply, usage) = (Some(reply), TokenUsage::default());
         self.prompts.push_back(Prompt { run_id, content, reply, usage, watch });
+    }
+}
+
+/// Answers a prompt that was cancelled before the agent had it.
+fn refuse_cancelled(reply: PromptReply) {
+    match reply {
+        PromptReply::Ended(reply) => {
+            reply.give(response(&RunOutcome::Cancelled, &TokenUsage::default()));
+        }
+        PromptReply::Inserted(reply) => reply.give(Err(Error::request_cancelled())),
     }
 }
 

@@ -69,7 +69,8 @@ impl Bundle {
         let words = turn.last_words();
         let mut turn_digest = digest::digest(&turn.tool_calls, &words);
         if let end @ TurnEnd::MaxSteps { .. } = &turn.end {
-            turn_digest.push_str(&format!("\n[the turn was ended by {end}: it may not be done]"));
+            let note = format!("\n[the turn was ended by {end}: it may not be done]");
+            turn_digest.push_str(&note);
         }
         Self {
             task_description: task.clone(),

@@ -142,16 +142,6 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     checked(done).map(drop)
 }
 
-/// Adds a rule for what is at a path by now. Allocates nothing.
-pub(super) fn add_rule_for_path(
-    ruleset: BorrowedFd<'_>,
-    path: &CStr,
-    allowed_access: u64,
-) -> rustix::io::Result<()> {
-    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    add_rule(ruleset, place.as_fd(), allowed_access)
-}
-
 /// Adds a rule for a place that is open. Allocates nothing.
 #[expect(unsafe_code, reason = "a library looks at each place once more, and allocates")]
 pub(super) fn add_rule(

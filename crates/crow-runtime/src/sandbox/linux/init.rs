@@ -10,6 +10,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    fs::{Mode, OFlags},
     io::Errno,
     mount::{MountFlags, MountPropagationFlags},
     process::{DumpableBehavior, Pid, WaitOptions},
@@ -171,10 +172,20 @@ fn mount(reader: &mut Reader<'_>) -> rustix::io::Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
+/// Adds a rule for what is at a path by now. Allocates nothing.
+fn add_rule_for_path(
+    ruleset: BorrowedFd<'_>,
+    path: &CStr,
+    allowed_access: u64,
+) -> rustix::io::Result<()> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    child::add_rule(ruleset, place.as_fd(), allowed_access)
+}
+
 fn add_rules(reader: &mut Reader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
         let path = reader.text().ok_or(Errno::INVAL)?;
-        child::add_rule_for_path(ruleset, path, reader.number().ok_or(Errno::INVAL)?)?;
+        add_rule_for_path(ruleset, path, reader.number().ok_or(Errno::INVAL)?)?;
     }
     Ok(())
 }
