@@ -138,6 +138,10 @@ impl ControlMachine {
         if let Some(finish) = leaves(&turn.end) {
             return self.finish(finish);
         }
+        if self.limits.max_time.is_some_and(|most| spent.time >= most) {
+            // What came after the deadline came too late, whatever it says.
+            return self.finish(RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time }));
+        }
         if let (TurnEnd::TaskComplete { summary }, OwnerOfTheEnd::Primary) =
             (&turn.end, self.flow.owner_of_the_end())
         {
