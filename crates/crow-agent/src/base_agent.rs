@@ -1,6 +1,6 @@
 //! One model, one system prompt, one set of tools, and the loop over them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     control::EndTool,
@@ -8,7 +8,7 @@ use crow_core::{
     ids::ReplyId,
     model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
     tool::{AgentContext, Tool, ToolRegistry},
-    turn::{NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
+    turn::{LimitKind, NextStep, RequestedCall, TurnEnd, TurnLimits, TurnMachine},
 };
 use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
@@ -189,7 +189,7 @@ impl BaseAgent {
         let mut reply_id = None;
         loop {
             if cancel.is_cancelled() {
-                turn.on_cancelled();
+                on_cancelled(&mut turn, agent);
             }
             match turn.next_step() {
                 NextStep::CallModel { tool_choice, reminder } => {
@@ -209,7 +209,7 @@ impl BaseAgent {
                             turn.on_reply(result.take_reply(&reply));
                             reply_id = Some(id);
                         }
-                        Err(AgentError::Cancelled) => turn.on_cancelled(),
+                        Err(AgentError::Cancelled) => on_cancelled(&mut turn, agent),
                         Err(error) => return Err(error),
                     }
                 }
@@ -292,6 +292,15 @@ impl BaseAgent {
             result.evidence = report;
         }
         Ok(result.take_calls(executed))
+    }
+}
+
+/// Ends a cancelled turn. Once the time of the run is over, that is the reason.
+fn on_cancelled(turn: &mut TurnMachine, agent: &AgentInternals) {
+    if agent.time_left() == Some(Duration::ZERO) {
+        turn.on_budget(LimitKind::Time);
+    } else {
+        turn.on_cancelled();
     }
 }
 

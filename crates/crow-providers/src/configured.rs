@@ -261,17 +261,18 @@ impl Configured {
             key,
             headers: self.config.headers.clone(),
         };
-        let (client, timeouts) = (client.clone(), self.timeouts());
+        let (client, timeouts) = (client.clone(), self.timeouts(&endpoint.base_url));
         let provider =
             HttpProvider::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
                 .map_err(|error| unusable(error.to_string()))?;
         Ok(self.within_limits(provider))
     }
 
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        let mut timeouts = Timeouts::default();
-        timeouts.idle = self.config.idle_timeout.unwrap_or(timeouts.idle);
-        timeouts
+    pub(crate) fn timeouts(&self, address: &str) -> Timeouts {
+        let usual = Timeouts::at(address);
+        let silence = self.config.idle_timeout.unwrap_or(usual.silence);
+        let progress = self.config.progress_timeout.unwrap_or(usual.progress.max(silence));
+        Timeouts { silence, progress, ..usual }
     }
 
     /// The limits are the provider's wherever it is called.
@@ -386,6 +387,7 @@ impl ProviderConfig {
             models: BTreeMap::new(),
             headers: Vec::new(),
             idle_timeout: None,
+            progress_timeout: None,
             limits: RateLimits::default(),
         }
     }

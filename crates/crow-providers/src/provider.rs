@@ -126,7 +126,8 @@ pub(crate) struct Link {
 impl HttpProvider {
     /// Makes a provider with the usual patience.
     pub fn new(endpoint: Endpoint, client: HttpClient) -> Result<Self, EndpointError> {
-        Self::with_patience(endpoint, client, RetryPolicy::default(), Timeouts::default())
+        let timeouts = Timeouts::at(&endpoint.base_url);
+        Self::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
     }
 
     /// Makes a provider. Sends nothing.

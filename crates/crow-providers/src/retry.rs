@@ -6,9 +6,6 @@ use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use crow_core::model::{ProviderError, ProviderErrorKind, Retry};
 use tokio::time::Instant;
 
-/// How often a provider that does not say anything is asked at most.
-const SILENT_ATTEMPTS: u32 = 3;
-
 /// How often and how patiently a request is sent again.
 ///
 /// Only errors that may pass are retried. A provider that asks for a longer wait than is left is not waited for: the
@@ -101,8 +98,8 @@ impl Schedule {
         if !error.kind.is_transient() || self.retries + 1 >= self.policy.attempts {
             return None;
         }
-        // Each of these attempts took as long as the timeouts allow.
-        if error.kind == ProviderErrorKind::Timeout && self.retries + 1 >= SILENT_ATTEMPTS {
+        // Such an attempt took as long as the timeouts allow. A reply that had begun is asked for once more.
+        if error.kind == ProviderErrorKind::Timeout && (self.retries > 0 || !error.mid_stream) {
             return None;
         }
         let left = match reach {
@@ -195,10 +192,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_provider_is_asked_three_times() {
-        let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
-        let failure = failure(ProviderErrorKind::Timeout, Reach::Answered);
-        assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), 2);
+    async fn a_silent_provider_is_asked_once_and_one_that_had_begun_twice() {
+        for (mid_stream, retries) in [(false, 0), (true, 1)] {
+            let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
+            let mut failure = failure(ProviderErrorKind::Timeout, Reach::Answered);
+            failure.error.mid_stream = mid_stream;
+            assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), retries);
+        }
     }
 
     #[tokio::test]

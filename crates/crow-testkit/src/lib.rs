@@ -33,6 +33,7 @@
     reason = "a test kit fails loudly"
 )]
 
+mod clock;
 pub mod harness;
 pub mod host;
 mod named_pipe;
@@ -40,6 +41,7 @@ pub mod scripted;
 pub mod server;
 pub mod wire;
 
+pub use clock::TokioClock;
 pub use named_pipe::NamedPipe;
 pub use server::check::{Checks, PrefixCheck, Rule, Violation, Violations, check_body};
 pub use server::{

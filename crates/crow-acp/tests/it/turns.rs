@@ -97,6 +97,7 @@ async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
 }
 
 /// How often a cancel follows its prompt in one write. `CROW_RACE_ROUNDS` sets another number.
+#[expect(clippy::disallowed_methods, reason = "how long a test takes is said from outside")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }

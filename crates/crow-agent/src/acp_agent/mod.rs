@@ -5,6 +5,7 @@
 
 mod agent;
 mod coagents;
+mod deadline;
 mod end_tools;
 mod error;
 mod result;

@@ -8,7 +8,7 @@ use crow_core::{
     ids::SnapshotId,
     message::Block,
     tool::{Patch, ToolRegistry},
-    turn::{Spent, TurnEnd},
+    turn::{LimitKind, Spent, TurnEnd},
 };
 use crow_runtime::{AgentError, ChildSpec, Reach};
 use futures_util::future::join_all;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AcpAgent, AcpSession, RunResult,
     coagents::{Looked, look},
+    deadline::{Timing, enforce},
 };
 use crate::{AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene};
 
@@ -44,6 +45,8 @@ impl RunInput {
 impl AcpAgent {
     /// Works on an input until the control flow ends the run, a bound is reached, or `cancel` is cancelled.
     ///
+    /// The bound on time is a deadline: it cancels the call and the request that are under way.
+    ///
     /// Fails where the primary cannot go on: its provider, its session. A coagent that cannot look does not approve.
     pub async fn run(
         &self,
@@ -59,10 +62,12 @@ impl AcpAgent {
         );
         session.written = None;
         session.internals.set_budget(self.limits.into());
+        let left = session.internals.time_left();
+        let token = cancel.child_token();
         let mut run = Run {
             agent: self,
             session,
-            cancel,
+            cancel: &token,
             machine,
             task: Block::text_of(&input.content),
             files_changed: Vec::new(),
@@ -72,8 +77,16 @@ impl AcpAgent {
             verified: false,
             completed_by: None,
         };
-        run.before = run.track().await;
-        run.drive(input).await
+        // A run is large: it is kept off the stack.
+        let work = Box::pin(async move {
+            run.before = run.track().await;
+            run.drive(input).await
+        });
+        let (worked, timing) = enforce(left, &token, work).await;
+        if timing == Timing::InTime || cancel.is_cancelled() {
+            return worked;
+        }
+        overdue(worked)
     }
 }
 
@@ -395,4 +408,13 @@ impl Run<'_> {
             rounds: self.begun,
         }
     }
+}
+
+/// Says of a run that its deadline cancelled that its time was over, not that somebody cancelled it.
+fn overdue(worked: Result<RunResult, AgentError>) -> Result<RunResult, AgentError> {
+    let mut result = worked?;
+    if result.finish == RunFinish::Cancelled {
+        result.finish = RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time });
+    }
+    Ok(result)
 }

@@ -9,6 +9,7 @@
 
 mod checks;
 mod compositions;
+mod deadlines;
 mod fallbacks;
 mod liars;
 mod sourced;

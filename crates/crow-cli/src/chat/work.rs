@@ -26,7 +26,7 @@ use crate::{
     CliError,
     output::{ExitCode, ReportBuilder},
     render::{Calls, LiveInput, is_root, one_line},
-    run::{Answered, Effect, Question, TICK, Typed, Wish, is_end, learn_prices},
+    run::{Answered, Effect, Pumped, Question, TICK, Typed, Wish, is_end, learn_prices},
 };
 
 /// How long after a run the agent may take to begin with words that it has not read.
@@ -99,8 +99,9 @@ impl Conversation {
                     Some(event) => self.take(event),
                     None => return Err(failure(&*self.handle.ended().await)),
                 },
-                pumped = self.screen.pump() => if pumped.is_err() {
-                    return Err(unwritable());
+                pumped = self.screen.pump() => match pumped {
+                    Pumped::Room => {}
+                    Pumped::Failed => return Err(unwritable()),
                 },
                 end = self.handle.ended(), if has_room => return Err(failure(&end)),
                 _ = ticks.tick() => self.screen.tick(Timestamp::now()),

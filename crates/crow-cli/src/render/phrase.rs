@@ -154,7 +154,7 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
         ProviderErrorKind::Overloaded => "overloaded",
         ProviderErrorKind::Server => "server error",
         ProviderErrorKind::Network => "the connection failed",
-        ProviderErrorKind::Timeout => "stopped sending",
+        ProviderErrorKind::Timeout => "no answer in time",
         ProviderErrorKind::Truncated => "reply broke off",
         ProviderErrorKind::Refusal => "model refused",
         ProviderErrorKind::Decode => "reply not understood",

@@ -14,7 +14,8 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Answered, Audience, Effect, Keyboard, Launched, Questions, Screen, Show, Signals, Typed, Typing,
+    Answered, Audience, Effect, Keyboard, Launched, Pumped, Questions, Screen, Show, Signals,
+    Typed, Typing,
 };
 use crate::{
     CliError,
@@ -130,10 +131,13 @@ impl Driver {
                     Some(event) => self.take(event),
                     None => return Some(()),
                 },
-                // A reader that went away ends the run: nobody would see its end.
-                pumped = self.screen.pump() => if pumped.is_err() {
-                    self.failed = true;
-                    handle.interrupt();
+                pumped = self.screen.pump() => match pumped {
+                    Pumped::Room => {}
+                    // A reader that went away ends the run: nobody would see its end.
+                    Pumped::Failed => {
+                        self.failed = true;
+                        handle.interrupt();
+                    }
                 },
                 typed = answers(self.keyboard.as_ref()), if self.questions.is_open() => self.take_typed(typed),
                 _ = ticks.tick() => {

@@ -18,7 +18,7 @@ pub(crate) use keyboard::Keyboard;
 pub(crate) use launch::{Audience, HostLaunch, Launch, Launched, host, launch};
 pub(crate) use questions::{Answered, Effect, Question, Questions};
 pub(crate) use request::{AgentRequest, RunRequest};
-pub(crate) use screen::Screen;
+pub(crate) use screen::{Pumped, Screen};
 pub(crate) use signals::{Signals, Wish};
 pub use sink::console_style;
 pub(crate) use sink::{Show, Sink};

@@ -34,6 +34,15 @@ const GATHER: Duration = Duration::from_millis(4);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScreenGone;
 
+/// Why [`Screen::pump`] returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pumped {
+    /// There was no room for events, and now there is.
+    Room,
+    /// The output cannot be written any more. Told once.
+    Failed,
+}
+
 /// What the thread is to do.
 enum Order {
     Events(Vec<Arc<Envelope>>),
@@ -132,18 +141,14 @@ impl Screen {
     pub(crate) async fn shown(&mut self) -> Result<(), ScreenGone> {
         let (done, mut shown) = oneshot::channel();
         self.pending.push_back(Order::Shown(done));
-        tokio::select! {
-            biased;
-            shown = &mut shown => shown.map_err(|_| ScreenGone),
-            gone = self.pump_on() => Err(gone),
-        }
-    }
-
-    /// Hands pending orders to the thread until the output cannot be written any more.
-    async fn pump_on(&mut self) -> ScreenGone {
         loop {
-            if let Err(gone) = self.pump().await {
-                return gone;
+            tokio::select! {
+                biased;
+                shown = &mut shown => return shown.map_err(|_| ScreenGone),
+                pumped = self.pump() => match pumped {
+                    Pumped::Room => {}
+                    Pumped::Failed => return Err(ScreenGone),
+                },
             }
         }
     }
@@ -166,9 +171,9 @@ impl Screen {
         drop(self.orders.try_send(Order::Tick(now)));
     }
 
-    /// Hands pending orders to the thread. Returns when there is room again where there was none, so that whoever waited for
-    /// room goes on at once, and once with an error when the output cannot be written any more. May be dropped at any time.
-    pub(crate) async fn pump(&mut self) -> Result<(), ScreenGone> {
+    /// Hands pending orders to the thread until there is room again, where there was none, or the output cannot be written
+    /// any more. May be dropped at any time.
+    pub(crate) async fn pump(&mut self) -> Pumped {
         let had_room = self.has_room();
         if had_room && !self.pending.is_empty() {
             tokio::time::sleep_until(self.due).await;
@@ -178,7 +183,7 @@ impl Screen {
                 failed = self.failed.wait_for(|failed| *failed), if !self.told => {
                     self.told = true;
                     if failed.is_ok() {
-                        return Err(ScreenGone);
+                        return Pumped::Failed;
                     }
                 }
                 permit = self.orders.reserve(), if !self.pending.is_empty() => match (permit, self.pending.pop_front()) {
@@ -188,8 +193,9 @@ impl Screen {
                 },
                 else => std::future::pending().await,
             }
+            // Whoever waits to push more is woken: else its next tick would set the pace.
             if !had_room && self.has_room() {
-                return Ok(());
+                return Pumped::Room;
             }
         }
     }
@@ -253,17 +259,35 @@ fn prompt(text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::sample::Story;
+
+    /// A screen whose thread takes nothing.
+    fn idle_screen() -> (Screen, mpsc::Receiver<Order>, watch::Sender<bool>) {
+        let (orders, taken) = mpsc::channel(ORDERS);
+        let (failure, failed) = watch::channel(false);
+        let thread = tokio::task::spawn_blocking(|| Ok(()));
+        let (pending, due) = (VecDeque::new(), Instant::now());
+        (Screen { orders, pending, due, failed, told: false, thread }, taken, failure)
+    }
 
     #[tokio::test]
-    async fn whoever_waits_for_room_goes_on_as_soon_as_there_is_some() {
-        let (orders, mut taken) = mpsc::channel(ORDERS);
-        let (_failure, failed) = watch::channel(false);
-        let thread = tokio::task::spawn(async { Ok(()) });
-        let pending = (0..MOST_PENDING).map(|_| Order::Prompt(String::new())).collect();
-        let due = Instant::now();
-        let mut screen = Screen { orders, pending, due, failed, told: false, thread };
+    async fn a_full_batch_that_is_handed_on_makes_room_at_once() {
+        let (mut screen, mut taken, _failure) = idle_screen();
+        let event = Arc::new(Story::session().events.remove(0));
+        (0..BATCH).for_each(|_| screen.push(Arc::clone(&event)));
         assert!(!screen.has_room());
-        assert_eq!(tokio::time::timeout(Duration::from_secs(10), screen.pump()).await, Ok(Ok(())));
-        assert!(screen.has_room() && taken.try_recv().is_ok());
+        let pumped = tokio::time::timeout(Duration::from_secs(20), screen.pump()).await;
+        assert_eq!(pumped, Ok(Pumped::Room), "nobody woke who waited for room");
+        assert!(screen.has_room());
+        assert!(matches!(taken.try_recv(), Ok(Order::Events(events)) if events.len() == BATCH));
+    }
+
+    #[tokio::test]
+    async fn output_that_cannot_be_written_is_told_once() {
+        let (mut screen, _taken, failure) = idle_screen();
+        failure.send_replace(true);
+        assert_eq!(screen.pump().await, Pumped::Failed);
+        let again = std::pin::pin!(screen.pump());
+        assert!(futures_util::poll!(again).is_pending());
     }
 }

@@ -142,6 +142,10 @@ impl ControlMachine {
         if let (TurnEnd::MaxSteps { .. }, ControlFlow::Hitl) = (&turn.end, &self.flow) {
             return self.finish(RunFinish::Stopped(turn.end.clone()));
         }
+        if self.limits.max_time.is_some_and(|most| spent.time >= most) {
+            // What came after the deadline came too late, whatever it says.
+            return self.finish(RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time }));
+        }
         if let (TurnEnd::TaskComplete { summary }, OwnerOfTheEnd::Primary) =
             (&turn.end, self.flow.owner_of_the_end())
         {

@@ -67,6 +67,21 @@ fn a_user_in_the_loop_has_the_next_word() {
 }
 
 #[test]
+fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
+    for flow in [ControlFlow::Hitl, ControlFlow::Loop { max_rounds: None }] {
+        for end in [TurnEnd::Text, complete()] {
+            let limits =
+                RunLimits { max_time: Some(Duration::from_secs(2)), ..RunLimits::default() };
+            let mut machine = ControlMachine::new(flow.clone(), limits, false, Consensus::All);
+            let spent = Spent { time: Duration::from_secs(5), ..Spent::default() };
+            machine.on_primary_turn(&turn(end, "late"), spent);
+            let stopped = RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time });
+            assert_eq!(machine.next_action(), NextAction::Finish(stopped), "{flow:?}");
+        }
+    }
+}
+
+#[test]
 fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     machine.on_primary_turn(&turn(TurnEnd::Text, "half"), Spent::default());

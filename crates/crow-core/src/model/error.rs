@@ -29,7 +29,7 @@ pub enum ProviderErrorKind {
     Server,
     /// The provider could not be reached, or the connection broke.
     Network,
-    /// The provider stopped sending.
+    /// The provider did not answer, or stopped sending.
     Timeout,
     /// The reply ended without its end mark.
     Truncated,
@@ -144,7 +144,8 @@ impl fmt::Display for ProviderError {
             ProviderErrorKind::Overloaded => "the provider is overloaded",
             ProviderErrorKind::Server => "the provider failed",
             ProviderErrorKind::Network => "the connection to the provider failed",
-            ProviderErrorKind::Timeout => "the provider stopped sending",
+            ProviderErrorKind::Timeout if self.mid_stream => "the provider stopped sending",
+            ProviderErrorKind::Timeout => "the provider did not answer",
             ProviderErrorKind::Truncated => "the reply broke off",
             ProviderErrorKind::Refusal => "the model refused",
             ProviderErrorKind::Decode => "the reply could not be understood",

@@ -34,7 +34,8 @@ use crate::{Dialect, ExtraHeader, RateLimits};
 /// x-team = "crow"
 ///
 /// [timeouts]                          # optional
-/// idle_seconds = 60
+/// idle_seconds = 120                  # without a byte; 1800 where the server is on this machine
+/// progress_seconds = 600              # with keep-alives, but without a part of the reply; 1800 on this machine
 ///
 /// [limits]                            # optional, shared by all agents of the process
 /// concurrency = 4                     # requests in flight
@@ -59,8 +60,10 @@ pub struct ProviderConfig {
     pub(crate) models: BTreeMap<String, ModelSettings>,
     /// Headers that are sent with every request.
     pub(crate) headers: Vec<ExtraHeader>,
-    /// How long the provider may send nothing within a reply.
+    /// How long the provider may send nothing.
     pub(crate) idle_timeout: Option<Duration>,
+    /// How long the provider may send no part of a reply.
+    pub(crate) progress_timeout: Option<Duration>,
     /// How much may be asked of it.
     pub(crate) limits: RateLimits,
 }

@@ -75,6 +75,7 @@ fn everything_that_can_be_said_is_read() {
         X-Team = "crow"
         [timeouts]
         idle_seconds = 300
+        progress_seconds = 900
         [limits]
         concurrency = 2
         requests_per_minute = 30
@@ -103,6 +104,7 @@ fn everything_that_can_be_said_is_read() {
         models: BTreeMap::from([("deepseek-ai/DeepSeek-V3.2".to_owned(), settings)]),
         headers: vec![ExtraHeader { name: "X-Team".to_owned(), value: "crow".to_owned() }],
         idle_timeout: Some(Duration::from_mins(5)),
+        progress_timeout: Some(Duration::from_mins(15)),
         limits: RateLimits {
             concurrency: NonZeroU32::new(2),
             requests_per_minute: NonZeroU32::new(30),

@@ -110,6 +110,7 @@ pub(super) struct RawPrice {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
     pub(super) idle_seconds: Option<Spanned<u64>>,
+    pub(super) progress_seconds: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

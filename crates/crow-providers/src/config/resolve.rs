@@ -46,6 +46,8 @@ pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderCo
         headers,
         idle_timeout: positive(raw.timeouts.idle_seconds.as_ref(), source)?
             .map(Duration::from_secs),
+        progress_timeout: positive(raw.timeouts.progress_seconds.as_ref(), source)?
+            .map(Duration::from_secs),
         limits: limits(&raw.limits, source)?,
     })
 }

@@ -1,12 +1,14 @@
 //! One request and its reply, with retries.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use reqwest::Response;
 
 use super::{
     outgoing::Outgoing,
+    patience::{Expired, Patience},
     reading::{Read, Reading},
 };
 use crate::{
@@ -23,7 +25,8 @@ pub(crate) fn exchange(
     policy: RetryPolicy,
 ) -> ModelStream {
     let exchange = Exchange {
-        outgoing,
+        patience: Patience::new(outgoing.timeouts),
+        outgoing: Arc::new(outgoing),
         decoders,
         policy,
         schedule: None,
@@ -40,7 +43,9 @@ pub(crate) fn exchange(
 }
 
 struct Exchange {
-    outgoing: Outgoing,
+    outgoing: Arc<Outgoing>,
+    /// How long the attempt under way has been waited for.
+    patience: Patience,
     decoders: Vec<Box<dyn Decoder>>,
     policy: RetryPolicy,
     /// Begins with the first attempt.
@@ -52,9 +57,14 @@ struct Exchange {
     ready: VecDeque<ModelEvent>,
 }
 
+/// The head of an answer, once it is there.
+type Answer = BoxFuture<'static, Result<Response, Failure>>;
+
 enum Phase {
     /// Sends the request after a wait.
     Waiting(Duration),
+    /// Waits for the head of the answer.
+    Sending(Answer, Box<dyn Decoder>),
     /// Reads the reply.
     Reading(Box<Reading>),
     /// Gives out the error.
@@ -73,6 +83,7 @@ impl Exchange {
                 Phase::Over => return None,
                 Phase::Failed(error) => return Some(Err(error)),
                 Phase::Waiting(wait) => self.send(wait).await,
+                Phase::Sending(answer, decoder) => self.await_answer(answer, decoder).await,
                 Phase::Reading(reading) => self.read(reading).await,
             }
         }
@@ -84,21 +95,42 @@ impl Exchange {
         }
         self.schedule.get_or_insert_with(|| Schedule::new(self.policy.clone()));
         let Some(decoder) = self.decoders.pop() else { return };
-        match self.outgoing.send().await {
-            Ok(response) => {
+        self.patience = Patience::new(self.outgoing.timeouts);
+        let outgoing = Arc::clone(&self.outgoing);
+        self.phase = Phase::Sending(async move { outgoing.send().await }.boxed(), decoder);
+    }
+
+    async fn await_answer(&mut self, mut answer: Answer, decoder: Box<dyn Decoder>) {
+        match tokio::time::timeout_at(self.patience.next(), &mut answer).await {
+            Ok(Ok(response)) => {
+                self.patience.on_bytes();
                 self.phase = Phase::Reading(Box::new(Reading::new(response, decoder)));
             }
-            Err(failure) => self.on_failure(failure),
+            Ok(Err(failure)) => self.on_failure(failure),
+            Err(_) => match self.patience.expired() {
+                Expired::Notice(wait) => {
+                    self.ready.push_back(ModelEvent::Waiting(wait));
+                    self.phase = Phase::Sending(answer, decoder);
+                }
+                Expired::Nothing => self.phase = Phase::Sending(answer, decoder),
+                Expired::TimedOut(error) => {
+                    self.on_failure(Failure { error, reach: Reach::Answered });
+                }
+            },
         }
     }
 
     async fn read(&mut self, mut reading: Box<Reading>) {
-        let outcome = reading.read(self.outgoing.timeouts.idle, &mut self.fresh).await;
+        let outcome = reading.read(&mut self.patience, &mut self.fresh).await;
         for event in self.fresh.drain(..) {
             push(&mut self.ready, event);
         }
         match outcome {
             Ok(Read::More) => self.phase = Phase::Reading(reading),
+            Ok(Read::Silent(wait)) => {
+                self.ready.push_back(ModelEvent::Waiting(wait));
+                self.phase = Phase::Reading(reading);
+            }
             Ok(Read::Complete(reply)) => {
                 let_connection_return().await;
                 self.ready.push_back(ModelEvent::Completed(*reply));
@@ -110,10 +142,12 @@ impl Exchange {
     fn on_failure(&mut self, failure: Failure) {
         let error = self.outgoing.complete(failure.error);
         let failure = Failure { error, reach: failure.reach };
-        let retry = self.schedule.as_mut().and_then(|schedule| schedule.next_retry(&failure));
-        self.phase = match retry {
-            Some(retry) if !self.decoders.is_empty() => self.on_retry(retry),
-            Some(_) | None => Phase::Failed(failure.error),
+        // A server that was waited for to the end is not waited for once more.
+        let may_retry = !self.decoders.is_empty() && !self.patience.is_used_up();
+        let schedule = self.schedule.as_mut().filter(|_| may_retry);
+        self.phase = match schedule.and_then(|schedule| schedule.next_retry(&failure)) {
+            Some(retry) => self.on_retry(retry),
+            None => Phase::Failed(failure.error),
         };
     }
 

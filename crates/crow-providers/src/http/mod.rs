@@ -5,6 +5,7 @@
 mod client;
 mod exchange;
 mod outgoing;
+mod patience;
 mod proxy;
 mod reading;
 mod requests;

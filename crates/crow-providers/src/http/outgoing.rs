@@ -33,7 +33,8 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends the request and returns the answer once its head is there, if it promises an event stream.
+    /// Sends the request and returns the answer once its head is there, if it promises an event stream. How long that may
+    /// take is for the caller to say.
     pub(super) async fn send(&self) -> Result<Response, Failure> {
         let client = self.client.for_url(&self.url).await.map_err(|error| Failure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
@@ -44,18 +45,9 @@ impl Outgoing {
             .headers(self.headers.clone())
             .body(self.body.clone())
             .send();
-        let first_byte = self.timeouts.first_byte;
-        let response = match tokio::time::timeout(first_byte, request).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                return Err(not_sent(&error, &self.host(), self.client.connect_timeout()));
-            }
-            Err(_) => {
-                let message = format!("no answer within {} s", first_byte.as_secs_f32());
-                let error = ProviderError::new(ProviderErrorKind::Timeout, message);
-                return Err(Failure { error, reach: Reach::Answered });
-            }
-        };
+        let response = request
+            .await
+            .map_err(|error| not_sent(&error, &self.host(), self.client.connect_timeout()))?;
         if is_stream(&response) {
             return Ok(response);
         }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind};
+use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, Wait};
 use reqwest::Response;
 use tokio::time::Instant;
 
-use super::outgoing::Outgoing;
+use super::{
+    outgoing::Outgoing,
+    patience::{Expired, Patience},
+};
 use crate::{classify::broken_reply, codec::Decoder, sse::EventReader};
 
 /// How long after its end mark the end of a body is waited for. Then the connection is not worth it.
@@ -24,12 +27,16 @@ pub(super) struct Reading {
     deadline: Option<Instant>,
     size: usize,
     has_begun: bool,
+    /// An event that says the same again and brings nothing keeps the connection alive, no more.
+    last_event: String,
 }
 
 /// What a read brought.
 pub(super) enum Read {
     /// The reply goes on.
     More,
+    /// Nothing of the reply has come for a while.
+    Silent(Wait),
     /// The reply is complete.
     Complete(Box<ModelReply>),
 }
@@ -38,17 +45,18 @@ impl Reading {
     pub(super) fn new(response: Response, decoder: Box<dyn Decoder>) -> Self {
         let request_id = Outgoing::request_id(&response);
         let (reader, deadline, size, has_begun) = (EventReader::new(), None, 0, false);
-        Self { response, decoder, reader, request_id, deadline, size, has_begun }
+        let last_event = String::new();
+        Self { response, decoder, reader, request_id, deadline, size, has_begun, last_event }
     }
 
     /// Waits for the next bytes and pushes what they mean.
     pub(super) async fn read(
         &mut self,
-        idle: Duration,
+        patience: &mut Patience,
         out: &mut Vec<ModelEvent>,
     ) -> Result<Read, ProviderError> {
         let before = out.len();
-        let outcome = self.read_chunk(idle, out).await;
+        let outcome = self.read_chunk(patience, out).await;
         self.has_begun |= out.len() > before;
         outcome.map_err(|mut error| {
             error.mid_stream = self.has_begun;
@@ -59,17 +67,18 @@ impl Reading {
 
     async fn read_chunk(
         &mut self,
-        idle: Duration,
+        patience: &mut Patience,
         out: &mut Vec<ModelEvent>,
     ) -> Result<Read, ProviderError> {
-        let limit = self.deadline.unwrap_or_else(|| Instant::now() + idle);
+        let limit = self.deadline.unwrap_or_else(|| patience.next());
         let chunk = tokio::time::timeout_at(limit, self.response.chunk()).await;
         // After the end mark nothing can spoil the reply.
         let is_complete = self.deadline.is_some();
         match chunk {
             Ok(Ok(Some(bytes))) => {
                 self.size += bytes.len();
-                match self.take_in(&bytes, out) {
+                patience.on_bytes();
+                match self.take_in(&bytes, patience, out) {
                     Err(error) if !is_complete => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
@@ -81,20 +90,35 @@ impl Reading {
             Ok(Ok(None)) => self.end(out),
             Ok(Err(_)) | Err(_) if is_complete => self.finish(),
             Ok(Err(error)) => Err(broken_reply(&error)),
-            Err(_) => {
-                let message = format!("nothing came for {} s", idle.as_secs_f32());
-                Err(ProviderError::new(ProviderErrorKind::Timeout, message))
-            }
+            Err(_) => match patience.expired() {
+                Expired::Notice(wait) => Ok(Read::Silent(wait)),
+                Expired::Nothing => Ok(Read::More),
+                Expired::TimedOut(error) => Err(error),
+            },
         }
     }
 
-    fn take_in(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    fn take_in(
+        &mut self,
+        bytes: &[u8],
+        patience: &mut Patience,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
         if self.size > MAX_REPLY {
             let message = format!("the reply has more than {MAX_REPLY} bytes");
             return Err(ProviderError::new(ProviderErrorKind::Decode, message));
         }
         let decoder = &mut self.decoder;
-        self.reader.feed(bytes, &mut |name, data| decoder.on_event(name, data, out))
+        let last_event = &mut self.last_event;
+        self.reader.feed(bytes, &mut |name, data| {
+            let before = out.len();
+            let outcome = decoder.on_event(name, data, out);
+            if out.len() > before || (!is_keep_alive(name, data) && last_event != data) {
+                patience.on_part();
+            }
+            data.clone_into(last_event);
+            outcome
+        })
     }
 
     fn finish(&mut self) -> Result<Read, ProviderError> {
@@ -111,4 +135,14 @@ impl Reading {
             Ok(()) | Err(_) => self.finish(),
         }
     }
+}
+
+/// Returns whether an event only keeps the connection alive.
+fn is_keep_alive(name: &str, data: &str) -> bool {
+    let is_ping = |word: &str| ["ping", "keepalive", "keep-alive"].contains(&word);
+    let kind = data.trim_start_matches(['{', ' ']).strip_prefix("\"type\"");
+    let kind = kind.map(|rest| rest.trim_start_matches([':', ' ', '"']));
+    is_ping(name)
+        || matches!(data.trim(), "" | "{}")
+        || kind.and_then(|kind| kind.split('"').next()).is_some_and(is_ping)
 }

@@ -47,7 +47,8 @@ impl Configured {
             key: None,
             headers: chosen.headers.clone(),
         };
-        let made = HttpProvider::with_secret_headers(endpoint, client.clone(), self.timeouts());
+        let timeouts = self.timeouts(&chosen.base_url);
+        let made = HttpProvider::with_secret_headers(endpoint, client.clone(), timeouts);
         let made = made.map_err(|error| match error {
             EndpointError::InvalidHeader { name } => {
                 RouteError::Header { name, reason: "no header is like that" }

@@ -1,14 +1,18 @@
 //! Streams that are cut, slowed or spoiled.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
-use crow_core::model::{ModelRequest, ProviderErrorKind};
+use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind, Retry};
 use crow_providers::{RetryPolicy, Timeouts};
 use crow_testkit::{
     AnswerState, Ending, Fault, Gate, LineEnd, ModelServer, Reply, Step, VendorError,
 };
 use futures_util::StreamExt as _;
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use crate::support::{DIALECTS, Talk};
 
@@ -136,8 +140,7 @@ async fn a_stalled_stream_times_out() {
         let gate = Gate::new();
         let stalled = long_reply().with(Fault::StallAfter { events: 12, gate: gate.clone() });
         let server = ModelServer::start([stalled]).await;
-        let timeouts =
-            Timeouts { first_byte: Duration::from_secs(5), idle: Duration::from_millis(50) };
+        let timeouts = Timeouts { silence: Duration::from_millis(500), ..Timeouts::default() };
         let base_url = server.base_url(dialect.1);
         let mut talk = Talk::at(&base_url, dialect.0, RetryPolicy::never(), timeouts);
         let error = talk.ask().await.error();
@@ -151,12 +154,81 @@ async fn a_stalled_stream_times_out() {
 async fn a_silent_server_times_out() {
     let silence = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
     let server = ModelServer::start([silence]).await;
-    let timeouts = Timeouts { first_byte: Duration::from_millis(50), ..Timeouts::default() };
+    let timeouts = Timeouts { silence: Duration::from_millis(50), ..Timeouts::default() };
     let base_url = server.base_url(DIALECTS[0].1);
     let mut talk = Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::never(), timeouts);
     let error = talk.ask().await.error();
     assert_eq!((error.kind, error.mid_stream), (ProviderErrorKind::Timeout, false));
+    assert!(error.to_string().contains("did not answer"), "{error}");
+    assert!(error.message.starts_with("the server sent nothing for"), "{error}");
     server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_silent_server_is_told_of_and_asked_once() {
+    let silence = || Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let server = ModelServer::start([silence(), silence(), silence()]).await;
+    let timeouts = Timeouts {
+        silence: Duration::from_millis(50),
+        notice: Duration::from_millis(10),
+        ..Timeouts::default()
+    };
+    let base_url = server.base_url(DIALECTS[0].1);
+    let mut talk = Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::without_waits(3), timeouts);
+    let outcome = talk.ask().await;
+    assert_eq!(waits(&outcome.events), ["the server sent nothing for 0.01 s"]);
+    assert_eq!(outcome.retries(), Vec::<&Retry>::new());
+    assert_eq!(outcome.error().kind, ProviderErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn keep_alives_alone_are_told_of_and_end_the_request() {
+    let timeouts = Timeouts {
+        silence: Duration::from_secs(20),
+        progress: Duration::from_millis(300),
+        notice: Duration::from_millis(100),
+    };
+    for ping in [": ping\n\n", "event: ping\ndata: {\"type\": \"ping\"}\n\n"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let retry = RetryPolicy::without_waits(3);
+        let mut talk = Talk::at(&base_url, DIALECTS[0].0, retry, timeouts);
+        let outcome = tokio::select! {
+            outcome = talk.ask() => outcome,
+            never = send_only(ping, &listener) => match never {},
+        };
+        let kept = "the server sent keep-alives, but no part of a reply for";
+        assert_eq!(waits(&outcome.events), [format!("{kept} 0.1 s")], "{ping}");
+        assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{ping}");
+        let error = outcome.error();
+        assert_eq!(
+            (error.kind, error.message),
+            (ProviderErrorKind::Timeout, format!("{kept} 0.3 s"))
+        );
+    }
+}
+
+fn waits(events: &[ModelEvent]) -> Vec<String> {
+    let reason = |event: &ModelEvent| match event {
+        ModelEvent::Waiting(wait) => Some(wait.reason.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(reason).collect()
+}
+
+/// Serves connections that never bring anything but this, until the client leaves.
+async fn send_only(ping: &'static str, listener: &TcpListener) -> Infallible {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        while stream.write_all(ping.as_bytes()).await.is_ok() {
+            ticks.tick().await;
+        }
+    }
 }
 
 #[tokio::test]

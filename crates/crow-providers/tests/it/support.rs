@@ -51,7 +51,7 @@ impl Talk {
     /// Retries without waiting, and waits for a server for two seconds.
     pub(crate) fn with(server: &ModelServer, dialect: (Dialect, crow_testkit::Dialect)) -> Self {
         let patience = Duration::from_secs(2);
-        let timeouts = Timeouts { first_byte: patience, idle: patience };
+        let timeouts = Timeouts { silence: patience, ..Timeouts::default() };
         Self::at(&server.base_url(dialect.1), dialect.0, RetryPolicy::without_waits(3), timeouts)
     }
 

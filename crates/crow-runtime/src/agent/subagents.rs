@@ -1,6 +1,6 @@
 //! What an agent function does about the children that are started by name, and what it may use.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     capability::{BackgroundChild, BackgroundState, ChildEnd, Children as _},
@@ -43,6 +43,11 @@ impl AgentInternals {
     /// Returns the bound that is reached, if one is: no model is to be asked any more.
     pub fn over_budget(&self) -> Option<LimitKind> {
         self.shared.budget().reached(self.config.clock.monotonic())
+    }
+
+    /// Returns how much time is left, where time is bounded.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.shared.budget().remaining(self.config.clock.monotonic()).time
     }
 
     /// Returns the price of a model, where money is bounded: nothing else needs it.

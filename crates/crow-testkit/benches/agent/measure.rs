@@ -19,6 +19,8 @@ const FILES: usize = 1000;
 const MANY_STEPS: usize = 1000;
 /// Deltas of the long reply.
 const DELTAS: usize = 20_000;
+/// How often the long reply is measured.
+const STREAMS: usize = 5;
 /// Files of agents.
 const AGENTS: usize = 200;
 /// Sessions in the list.
@@ -80,6 +82,13 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
         "≤ 0.10 s",
         seconds(deltas(crow).await),
         seconds(deltas(bare).await),
+    ));
+    let (ours, theirs) = (fast_stream(crow).await, fast_stream(bare).await);
+    rows.push(pair(
+        "wall time of a run with 20,000 text deltas at once",
+        "≤ 1.5× the bare loop",
+        format!("{} ({:.2}×)", seconds(ours), ours.as_secs_f64() / theirs.as_secs_f64()),
+        seconds(theirs),
     ));
     crow.add_agents(AGENTS);
     rows.push(alone(
@@ -206,6 +215,22 @@ async fn deltas(client: &Client) -> Duration {
     started.child.wait().unwrap();
     server.finish().await.unwrap();
     cpu
+}
+
+/// The time from the first byte of the request to the end of the program, which reads as fast as it can.
+async fn fast_stream(client: &Client) -> Duration {
+    let text = "word ".repeat(DELTAS);
+    let mut times = Vec::new();
+    for _ in 0..STREAMS {
+        let reply = Reply::new().text(&text);
+        let server = ModelServer::start_with([reply], options(Delivery::Each)).await;
+        let mut started = client.start(&server);
+        let begun = server.wait_for_request(0).await.first_byte_at;
+        tokio::task::spawn_blocking(move || started.child.wait().unwrap()).await.unwrap();
+        times.push(begun.elapsed());
+        server.finish().await.unwrap();
+    }
+    median(times)
 }
 
 /// Makes sessions by copying the headers of one that a run left behind.
