@@ -211,7 +211,11 @@ async fn keep_alives_alone_are_told_of_and_end_the_request() {
 fn waits(events: &[ModelEvent]) -> Vec<String> {
     let reason = |event: &ModelEvent| match event {
         ModelEvent::Waiting(wait) => Some(wait.reason.clone()),
-        _ => None,
+        ModelEvent::TextDelta(_)
+        | ModelEvent::ThinkingDelta(_)
+        | ModelEvent::CallStarted { .. }
+        | ModelEvent::Retrying(_)
+        | ModelEvent::Completed(_) => None,
     };
     events.iter().filter_map(reason).collect()
 }
