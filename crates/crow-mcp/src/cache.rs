@@ -123,7 +123,7 @@ mod tests {
             description: "d".to_owned(),
             schema: json!({"type": "object"}),
         };
-        Listed { tools: vec![tool], left_out: 0 }
+        Listed { tools: vec![tool], ..Listed::default() }
     }
 
     #[test]

@@ -34,6 +34,7 @@ use crate::{
     client::Client,
     failure::{CallError, ConnectError, last_words},
     listed::Listed,
+    page::ToolPage,
     settings::{McpSettings, Outside},
     text,
     transport::{self, BROKEN, CallSlot, Guarded, LineTransport, LinkTransport, Wire},
@@ -173,24 +174,26 @@ impl Connection {
             return Ok(Listed::default());
         }
         let pages = async {
-            let (mut tools, mut cursor) = (Vec::new(), None);
+            let (mut tools, mut invalid, mut cursor) = (Vec::new(), Vec::new(), None);
             for _ in 0..MOST_PAGES {
                 let params = PaginatedRequestParams::default().with_cursor(cursor);
                 let request = ListToolsRequest::with_param(params);
                 // Not the list that the library keeps: it may be an old one.
                 let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
                 let answer = answer.map_err(|error| told(&error))?;
-                let ServerResult::ListToolsResult(page) = answer else {
+                let Some(page) = ToolPage::from_result(answer) else {
                     return Err("it answered with what is no list of tools".to_owned());
                 };
-                let room = MOST_LISTED.saturating_sub(tools.len());
+                let room = MOST_LISTED.saturating_sub(tools.len() + invalid.len());
                 tools.extend(page.tools.into_iter().take(room));
+                let room = MOST_LISTED.saturating_sub(tools.len() + invalid.len());
+                invalid.extend(page.invalid.into_iter().take(room));
                 cursor = page.next_cursor;
-                if cursor.is_none() || tools.len() == MOST_LISTED {
+                if cursor.is_none() || tools.len() + invalid.len() == MOST_LISTED {
                     break;
                 }
             }
-            Ok(Listed::new(tools, wanted))
+            Ok(Listed::new(tools, &invalid, wanted))
         };
         tokio::select! {
             biased;

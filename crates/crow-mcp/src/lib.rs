@@ -14,6 +14,7 @@ mod connection;
 mod failure;
 mod listed;
 mod name;
+mod page;
 mod probe;
 mod result;
 mod schema;

@@ -16,6 +16,8 @@ const MOST_BYTES: usize = 256 * 1024;
 const LONGEST_DESCRIPTION: usize = 2 * 1024;
 /// The longest name that a server may have for a tool.
 const LONGEST_NAME: usize = 256;
+/// The longest name of a tool as people are shown it.
+const LONGEST_SHOWN: usize = 40;
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,17 +38,23 @@ pub(crate) struct Listed {
     pub tools: Vec<ListedTool>,
     /// How many more there are that have no room.
     pub left_out: usize,
+    /// The names of those whose definition is invalid, as people are shown them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub invalid: BTreeSet<String>,
 }
 
 impl Listed {
     /// Takes what a server lists, as far as `wanted` names it and there is room.
-    pub(crate) fn new(tools: Vec<Tool>, wanted: Option<&[String]>) -> Self {
-        let mut listed = Self::default();
+    pub(crate) fn new(tools: Vec<Tool>, invalid: &[String], wanted: Option<&[String]>) -> Self {
+        let is_wanted =
+            |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|other| other == name));
+        let invalid = invalid.iter().filter(|name| is_wanted(name));
+        let invalid = invalid.map(|name| text::one_line(name, LONGEST_SHOWN)).collect();
+        let mut listed = Self { invalid, ..Self::default() };
         let (mut names, mut bytes) = (BTreeSet::new(), 0_usize);
         for tool in tools {
             let name = tool.name.as_ref();
-            let is_wanted = wanted.is_none_or(|wanted| wanted.iter().any(|other| other == name));
-            if !is_wanted || name.len() > LONGEST_NAME || !names.insert(name.to_owned()) {
+            if !is_wanted(name) || name.len() > LONGEST_NAME || !names.insert(name.to_owned()) {
                 continue;
             }
             let tool = ListedTool::new(&tool);
@@ -62,6 +70,24 @@ impl Listed {
         listed
     }
 
+    /// Says which tools are left out, and why; nothing if none are.
+    pub(crate) fn omissions(&self) -> String {
+        let mut said = String::new();
+        if self.left_out > 0 {
+            said = format!(
+                "; {} more have no room, `tools` of its configuration says which to take",
+                self.left_out
+            );
+        }
+        if !self.invalid.is_empty() {
+            let names: Vec<String> = self.invalid.iter().cloned().collect();
+            let (count, names) = (names.len(), some(&names));
+            let are = if count == 1 { "is" } else { "are" };
+            said = format!("{said}; {count} with an invalid definition {are} left out: {names}");
+        }
+        said
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&ListedTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
@@ -73,7 +99,7 @@ impl Listed {
                 .tools
                 .iter()
                 .filter(|tool| kept(tool))
-                .map(|tool| text::one_line(&tool.name, 40))
+                .map(|tool| text::one_line(&tool.name, LONGEST_SHOWN))
                 .collect();
             names
         };
@@ -130,29 +156,29 @@ mod tests {
     #[test]
     fn each_name_is_taken_once_and_in_order_as_far_as_it_is_wanted() {
         let tools = || vec![tool("b", "first"), tool("a", ""), tool("b", "second")];
-        let listed = Listed::new(tools(), None);
+        let listed = Listed::new(tools(), &[], None);
         let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!((names, listed.tools[1].description.as_str()), (vec!["a", "b"], "first"));
-        assert_eq!(Listed::new(tools(), Some(&["a".to_owned()])).tools.len(), 1);
+        assert_eq!(Listed::new(tools(), &[], Some(&["a".to_owned()])).tools.len(), 1);
     }
 
     #[test]
     fn more_than_there_is_room_for_is_counted() {
         let many = (0..500).map(|number| tool(&format!("t{number}"), "d")).collect();
-        let listed = Listed::new(many, None);
+        let listed = Listed::new(many, &[], None);
         assert_eq!((listed.tools.len(), listed.left_out), (MOST_TOOLS, 400));
         let large: Vec<Tool> = (0..90)
             .map(|number| tool(&format!("{number}{}", "x".repeat(200)), &"d".repeat(1 << 20)))
             .collect();
-        let listed = Listed::new(large, None);
+        let listed = Listed::new(large, &[], None);
         assert!(listed.tools.iter().map(ListedTool::size).sum::<usize>() <= MOST_BYTES);
         assert!(listed.tools.iter().all(|tool| tool.description.len() <= LONGEST_DESCRIPTION));
     }
 
     #[test]
     fn what_changed_is_told() {
-        let before = Listed::new(vec![tool("a", "1"), tool("b", "1")], None);
-        let after = Listed::new(vec![tool("b", "2"), tool("c", "1")], None);
+        let before = Listed::new(vec![tool("a", "1"), tool("b", "1")], &[], None);
+        let after = Listed::new(vec![tool("b", "2"), tool("c", "1")], &[], None);
         assert_eq!(after.difference(&before).unwrap(), "new: c; gone: a; changed: b");
         assert_eq!(after.difference(&after), None);
     }

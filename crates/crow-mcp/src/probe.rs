@@ -9,7 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     cache::SchemaCache,
     connection::{Connection, Lifetime},
-    listed::ListedTool,
+    listed::Listed,
     name::{server_names, tool_names},
     settings::{McpSettings, Outside},
 };
@@ -26,6 +26,8 @@ pub struct ProbedServer {
     pub tools: Vec<ProbedTool>,
     /// How many more there are that have no room.
     pub left_out: usize,
+    /// The names of those that are left out because their definition is invalid.
+    pub invalid: Vec<String>,
 }
 
 /// A tool of a server.
@@ -67,7 +69,7 @@ pub async fn probe(
                 let store = move || cache.store(&server, &kept);
                 drop(lifetime.tasks.spawn_blocking(store).await);
             }
-            Ok(probed(&settings.server, &listed.tools, listed.left_out, took))
+            Ok(probed(&settings.server, &listed, took))
         }
         Err(error) => Err(ProbeFailure { why: error.to_string() }),
     };
@@ -81,23 +83,23 @@ impl SchemaCache {
     /// Returns what a server listed the last time, if that is known. Blocks.
     pub fn known(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
         let listed = self.load(server)?;
-        Some(probed(server, &listed.tools, 0, Duration::ZERO).tools)
+        Some(probed(server, &listed, Duration::ZERO).tools)
     }
 }
 
-fn probed(
-    server: &McpServerConfig,
-    tools: &[ListedTool],
-    left_out: usize,
-    took: Duration,
-) -> ProbedServer {
+fn probed(server: &McpServerConfig, listed: &Listed, took: Duration) -> ProbedServer {
     let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
-    let own: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);
-    let probed = names.into_iter().zip(tools).map(|(name, tool)| ProbedTool {
+    let probed = names.into_iter().zip(&listed.tools).map(|(name, tool)| ProbedTool {
         name,
         own_name: crate::text::one_line(&tool.name, 100),
         description: tool.description.clone(),
     });
-    ProbedServer { took, tools: probed.collect(), left_out }
+    ProbedServer {
+        took,
+        tools: probed.collect(),
+        left_out: listed.left_out,
+        invalid: listed.invalid.iter().cloned().collect(),
+    }
 }

@@ -322,12 +322,7 @@ impl Server {
             return;
         }
         self.bump();
-        let more = match listed.left_out {
-            0 => String::new(),
-            more => format!(
-                "; {more} more have no room, `tools` of its configuration says which to take"
-            ),
-        };
+        let more = listed.omissions();
         let count = listed.tools.len();
         match before.map(|before| listed.difference(&before)) {
             Some(Some(difference)) => {
@@ -336,7 +331,7 @@ impl Server {
             None if was_late => {
                 self.tell(NoticeLevel::Info, &format!("is there now, with {count} tools{more}"));
             }
-            None if listed.left_out > 0 => {
+            None if !more.is_empty() => {
                 self.tell(NoticeLevel::Warning, &format!("has {count} tools{more}"));
             }
             Some(None) | None => {}

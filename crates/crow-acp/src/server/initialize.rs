@@ -30,7 +30,9 @@ pub(super) fn initialize(
     request: &InitializeRequest,
 ) -> InitializeResponse {
     let info = Implementation::new(&identity.name, &identity.version).title(identity.title.clone());
-    let meta = json!({ "steering": { "supported": true }, "crow": { "promptQueueing": true } });
+    // Files are read and written on the disk, where commands and the sandbox see them.
+    let crow = json!({ "promptQueueing": true, "readsUnsavedText": false });
+    let meta = json!({ "steering": { "supported": true }, "crow": crow });
     InitializeResponse::new(ProtocolVersion::V1)
         .agent_info(info)
         .agent_capabilities(capabilities())
@@ -95,4 +97,17 @@ fn terminal(login: &TerminalLogin) -> AuthMethod {
         .env(HashMap::new())
         .meta(meta.as_object().cloned());
     AuthMethod::Terminal(method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_says_that_unsaved_text_is_not_read() {
+        let request = InitializeRequest::new(ProtocolVersion::V1);
+        let answer = initialize(&AcpIdentity::default(), &request);
+        let answer = serde_json::to_value(answer).unwrap();
+        assert_eq!(answer["_meta"]["crow"]["readsUnsavedText"], false);
+    }
 }

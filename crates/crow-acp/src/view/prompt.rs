@@ -61,6 +61,12 @@ pub(crate) enum PromptFault {
     /// The data of a picture is not base64, or there is none.
     #[error("the data of a picture is not base64")]
     ImageData,
+    /// The data of a picture is in no format that models take.
+    #[error("a picture that is labelled {media_type} is neither PNG, JPEG, GIF nor WebP")]
+    ImageContent {
+        /// The media type that it is labelled with.
+        media_type: String,
+    },
     /// An embedded file that is neither text nor a picture.
     #[error("{uri} is embedded as bytes{}: embed text or a picture, or send a link", .media_type.as_ref().map(|it| format!(" of type {it}")).unwrap_or_default())]
     Bytes {
@@ -203,7 +209,22 @@ fn image(media_type: String, data: String) -> Result<Block, PromptFault> {
     if bytes.is_empty() {
         return Err(PromptFault::ImageData);
     }
-    Ok(Block::Image(Image { media_type, data }))
+    // Providers refuse a request whose label does not fit its picture, and the picture stays in the history.
+    let Some(found) = found_type(&bytes) else {
+        return Err(PromptFault::ImageContent { media_type });
+    };
+    Ok(Block::Image(Image { media_type: found.to_owned(), data }))
+}
+
+/// Returns the media type of a picture by its first bytes, if models take its format.
+fn found_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
 }
 
 /// Names a link: the path of a file, as the tools take it, or the address.

@@ -190,6 +190,7 @@ fn works(name: &str, server: &ProbedServer, output: OutputForm) -> String {
             "took_ms": u64::try_from(took).unwrap_or(u64::MAX),
             "tools": tools_json(&server.tools),
             "left_out": server.left_out,
+            "invalid": server.invalid,
         });
         return format!("{line}\n");
     }
@@ -203,6 +204,9 @@ fn works(name: &str, server: &ProbedServer, output: OutputForm) -> String {
             "  and {} more that have no room; `tools` says which to take",
             server.left_out
         );
+    }
+    for name in &server.invalid {
+        let _ = writeln!(text, "  {name} is left out: its definition is invalid");
     }
     neutralise(&text)
 }

@@ -147,6 +147,30 @@ async fn tools_are_bounded_cleaned_and_each_is_there_once() {
 }
 
 #[tokio::test]
+async fn a_tool_without_a_schema_is_left_out_by_name_and_the_others_stay() {
+    let tools = json!([
+        tool("good"),
+        {"name": "bare", "description": "Has no schema."},
+        {"name": "odd", "inputSchema": "none"},
+        {"description": "Has no name."},
+        tool("fine"),
+    ]);
+    let servers = Servers::of("mixed", move |_, mut io| {
+        let tools = tools.clone();
+        async move {
+            io.offer(&tools).await;
+            io.echo().await;
+        }
+    });
+    let session = timeout(LONG, servers.start()).await.unwrap();
+    for name in ["mcp__mixed__good", "mcp__mixed__fine"] {
+        assert_eq!(session.call(name, json!({})).await.output, "{}");
+    }
+    let expected = "the MCP server mixed has 2 tools; 3 with an invalid definition are left out: (tool 4), bare, odd";
+    assert_eq!(session.news(), [expected]);
+}
+
+#[tokio::test]
 async fn too_many_tools_are_left_out_and_said_so() {
     let servers = Servers::of("huge", |_, mut io| async move {
         io.greet().await;

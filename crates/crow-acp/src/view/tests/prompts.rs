@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::view::{PromptFault, as_command, prompt_blocks, prompt_error};
 
+/// The first bytes of a PNG file.
+const PNG: &str = "iVBORw0KGgo=";
+
 fn prompt(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
 }
@@ -71,11 +74,36 @@ fn a_huge_embedded_text_is_cut_in_the_middle() {
 
 #[test]
 fn pictures_are_taken_also_when_they_are_embedded() {
-    let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
-    let resource = json!({"uri": "file:///a.png", "mimeType": "image/png", "blob": "aGk="});
+    let image = json!({"type": "image", "mimeType": "image/png", "data": PNG});
+    let resource = json!({"uri": "file:///a.png", "mimeType": "image/png", "blob": PNG});
     let blocks = read(json!([image, {"type": "resource", "resource": resource}])).unwrap();
     let images = blocks.iter().filter(|block| matches!(block, Block::Image(_)));
     assert_eq!((images.count(), blocks.len()), (2, 3));
+}
+
+#[test]
+fn a_picture_is_labelled_by_its_content_and_not_by_its_client() {
+    let table = [
+        (PNG, "image/png"),
+        ("/9j/4A==", "image/jpeg"),
+        ("R0lGODlh", "image/gif"),
+        ("UklGRgAAAABXRUJQ", "image/webp"),
+    ];
+    for (data, expected) in table {
+        for label in ["image/png", "image/jpeg", "image/gif", "image/webp"] {
+            let image = json!({"type": "image", "mimeType": label, "data": data});
+            let blob = json!({"uri": "file:///a", "mimeType": label, "blob": data});
+            let blocks = read(json!([image, {"type": "resource", "resource": blob}])).unwrap();
+            let labels: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| match block {
+                    Block::Image(image) => Some(image.media_type.as_str()),
+                    Block::Text { .. } => None,
+                })
+                .collect();
+            assert_eq!(labels, [expected, expected]);
+        }
+    }
 }
 
 #[test]
@@ -91,6 +119,7 @@ fn what_cannot_be_taken_is_refused_with_the_reason() {
         (json!([image("image/svg+xml", "aGk=")]), "image/svg+xml are not supported"),
         (json!([image("image/png", "not base64")]), "is not base64"),
         (json!([image("image/png", "")]), "is not base64"),
+        (json!([image("image/png", "aGk=")]), "labelled image/png is neither PNG"),
         (json!([image("image/png", &"A".repeat(12_000_000))]), "12000000 bytes as base64"),
         (json!([{"type": "text", "text": "x".repeat(5_000_000)}]), "5000000 bytes of text"),
         (

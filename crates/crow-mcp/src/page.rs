@@ -1,0 +1,42 @@
+//! A page of a server's list of tools, read tool by tool.
+
+use rmcp::model::{Cursor, CustomResult, JsonObject, ServerResult, Tool};
+use serde_json::Value;
+
+/// A page of the list of tools. A tool whose definition is invalid takes no other one with it.
+#[derive(Debug)]
+pub(crate) struct ToolPage {
+    pub tools: Vec<Tool>,
+    /// What names the tools whose definition is invalid.
+    pub invalid: Vec<String>,
+    pub next_cursor: Option<Cursor>,
+}
+
+impl ToolPage {
+    /// Reads a page; nothing where the answer is no list of tools.
+    pub(crate) fn from_result(result: ServerResult) -> Option<Self> {
+        if let ServerResult::ListToolsResult(page) = result {
+            let next_cursor = page.next_cursor;
+            return Some(Self { tools: page.tools, invalid: Vec::new(), next_cursor });
+        }
+        // The library reads a list in which one tool is invalid as a result of a kind that it does not know.
+        let ServerResult::CustomResult(CustomResult(Value::Object(page))) = result else {
+            return None;
+        };
+        Self::from_object(page)
+    }
+
+    fn from_object(mut page: JsonObject) -> Option<Self> {
+        let Some(Value::Array(listed)) = page.remove("tools") else { return None };
+        let (mut tools, mut invalid) = (Vec::new(), Vec::new());
+        for (index, tool) in listed.into_iter().enumerate() {
+            let name = tool.get("name").and_then(Value::as_str).map(str::to_owned);
+            match serde_json::from_value(tool) {
+                Ok(tool) => tools.push(tool),
+                Err(_) => invalid.push(name.unwrap_or_else(|| format!("(tool {})", index + 1))),
+            }
+        }
+        let next_cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        Some(Self { tools, invalid, next_cursor })
+    }
+}
