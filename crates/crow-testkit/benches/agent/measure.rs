@@ -77,19 +77,7 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
         mb(many_ours.pss),
         mb(many_theirs.pss),
     ));
-    rows.push(pair(
-        "CPU for 20,000 text deltas",
-        "≤ 0.10 s",
-        seconds(deltas(crow).await),
-        seconds(deltas(bare).await),
-    ));
-    let (ours, theirs) = (fast_stream(crow).await, fast_stream(bare).await);
-    rows.push(pair(
-        "wall time of a run with 20,000 text deltas at once",
-        "≤ 1.5× the bare loop",
-        format!("{} ({:.2}×)", seconds(ours), ours.as_secs_f64() / theirs.as_secs_f64()),
-        seconds(theirs),
-    ));
+    rows.extend(streams(crow, bare).await);
     crow.add_agents(AGENTS);
     rows.push(alone(
         "first request after start with 200 agent files more",
@@ -106,6 +94,24 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
         ms(median((0..5).map(|_| crow.time(&["sessions", "list"])))),
     ));
     rows
+}
+
+/// Measures replies that come in many small parts.
+async fn streams(crow: &Client, bare: &Client) -> [Row; 2] {
+    let cpu = pair(
+        "CPU for 20,000 text deltas",
+        "≤ 0.10 s",
+        seconds(deltas(crow).await),
+        seconds(deltas(bare).await),
+    );
+    let (ours, theirs) = (fast_stream(crow).await, fast_stream(bare).await);
+    let wall = pair(
+        "wall time of a run with 20,000 text deltas at once",
+        "≤ 1.5× the bare loop",
+        format!("{} ({:.2}×)", seconds(ours), ours.as_secs_f64() / theirs.as_secs_f64()),
+        seconds(theirs),
+    );
+    [cpu, wall]
 }
 
 fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> Row {
