@@ -112,7 +112,7 @@ pub(crate) struct AgentOptions {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The task; `-` reads it from standard input
+    /// The task; `-` reads it from standard input, and what is piped beside a task is added to it
     pub prompt: Option<String>,
     #[command(flatten)]
     pub options: RunOptions,

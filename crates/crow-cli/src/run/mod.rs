@@ -5,6 +5,7 @@ mod answerer;
 mod drive;
 mod keyboard;
 mod launch;
+mod piped;
 mod questions;
 mod request;
 mod screen;

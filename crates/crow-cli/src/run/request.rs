@@ -1,12 +1,10 @@
 //! What a run is asked for.
 
-use std::{
-    io::{self, Read as _},
-    path::PathBuf,
-};
+use std::{path::PathBuf, time::Duration};
 
 use crow_runtime::SessionStore;
 
+use super::piped::{read_piped, read_prompt, with_piped};
 use crate::{
     CliError, Environment,
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
@@ -14,8 +12,8 @@ use crate::{
     sandbox::SandboxOptions,
 };
 
-/// The longest prompt that is taken from standard input, in bytes.
-const LONGEST_PROMPT: u64 = 10 * 1024 * 1024;
+/// How long a pipe on standard input is waited for beside a prompt: many that start programs leave one open and write nothing.
+const FIRST_BYTE: Duration = Duration::from_secs(3);
 
 /// What a run is asked for.
 #[derive(Debug)]
@@ -113,13 +111,15 @@ impl RunRequest {
         environment: &Environment,
     ) -> Result<Self, CliError> {
         let prompt = match prompt {
-            Some(text) if text == "-" => read_stdin()?,
-            Some(text) => text,
+            Some(text) if text == "-" => read_prompt()?,
+            Some(text) if environment.stdin_is_terminal => text,
+            // `cat log | crow-agent run "explain"`
+            Some(text) => with_piped(text, read_piped(FIRST_BYTE)?.as_deref()),
             None if environment.stdin_is_terminal => {
                 return Err(CliError::usage("there is no prompt")
                     .hint("crow-agent run \"what to do\", or `-` to read it from standard input"));
             }
-            None => read_stdin()?,
+            None => read_prompt()?,
         };
         if prompt.trim().is_empty() {
             return Err(
@@ -130,20 +130,4 @@ impl RunRequest {
         let limits = AgentLimits { max_steps, max_rounds };
         Ok(Self { prompt, output, agent: AgentRequest { limits, ..AgentRequest::new(agent) } })
     }
-}
-
-fn read_stdin() -> Result<String, CliError> {
-    let mut text = String::new();
-    let read = io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_string(&mut text);
-    read.map_err(|error| {
-        CliError::usage(format!("the prompt on standard input cannot be read: {error}"))
-    })?;
-    if text.len() as u64 > LONGEST_PROMPT {
-        return Err(CliError::usage(format!(
-            "the prompt on standard input is longer than {} MiB",
-            LONGEST_PROMPT >> 20
-        ))
-        .hint("put it into a file and name the file in the prompt"));
-    }
-    Ok(text)
 }

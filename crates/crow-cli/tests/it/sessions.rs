@@ -5,7 +5,7 @@ use std::{fs, process::Stdio};
 use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
 use serde_json::json;
 
-use crate::program::{Place, finish};
+use crate::program::{Place, feed, finish};
 
 const MODEL: &str = "anthropic/claude-test";
 
@@ -114,6 +114,29 @@ async fn a_prompt_may_come_from_standard_input() {
     let ran = place.run_with_input(&["run", "-", "-m", MODEL], "from a pipe").await;
     assert_eq!(ran.exited(0).out, "read\n");
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("from a pipe"));
+}
+
+#[tokio::test]
+async fn what_is_piped_beside_a_prompt_is_added_to_it() {
+    let server = ModelServer::start([Reply::new().text("read"), Reply::new().text("read")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let ran = feed(place.command(&["run", "explain", "-m", MODEL]), "line one\n").await;
+    assert_eq!(ran.exited(0).out, "read\n");
+    // Who starts programs often leaves a pipe open and writes nothing.
+    let mut silent = place.command(&["run", "go on", "-m", MODEL]);
+    let mut child = silent.stdin(Stdio::piped()).spawn().unwrap();
+    let pipe = child.stdin.take().unwrap();
+    let ran = finish(child).await;
+    drop(pipe);
+    assert!(ran.exited(0).err.contains("nothing comes on standard input"), "{}", ran.err);
+    let requests = server.finish().await.unwrap();
+    let said = |number: usize| requests[number].body["messages"].to_string();
+    assert!(
+        said(0).contains(r#"explain\n\n<stdin author=\"the user\">\nline one\n</stdin>"#),
+        "{}",
+        said(0)
+    );
+    assert!(!said(1).contains("stdin"), "{}", said(1));
 }
 
 #[tokio::test]
