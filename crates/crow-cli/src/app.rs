@@ -6,7 +6,7 @@ use std::{
     process,
 };
 
-use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use clap::{CommandFactory as _, error::ErrorKind};
 use crow_core::redact::Redactor;
 use crow_runtime::adopt_orphans;
 
@@ -16,7 +16,9 @@ use crate::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
         PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
     },
-    chat, command, config, credentials,
+    chat, command,
+    command_line::parse,
+    config, credentials,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
     mcp,
@@ -34,7 +36,7 @@ pub fn main(
     // Where the system has nothing of the kind, commands are ended with their group alone.
     drop(adopt_orphans());
     let args: Vec<OsString> = args.into_iter().collect();
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match parse(&args) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &args).into(),
     };

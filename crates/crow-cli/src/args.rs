@@ -24,6 +24,7 @@ Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 no credentials �
             5 a limit ended it · 6 a call was refused by policy · 130 interrupted
 
 Without a command and at a terminal it opens a chat; the options above are for it.
+A task of several words needs no command: crow-agent \"fix the test\" is crow-agent run \"fix the test\".
 Try it without a model: crow-agent demo";
 
 /// What to do.

@@ -6,6 +6,7 @@ mod args;
 mod chat;
 mod child_environment;
 mod command;
+mod command_line;
 mod config;
 mod confirm;
 mod credentials;

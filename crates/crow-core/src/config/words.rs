@@ -17,8 +17,15 @@ pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
 /// Returns the known word that is most like the given one, if any is much like it.
 pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LEAST: f64 = 0.8;
+    /// Of a short word: two letters that are exchanged make it much unlike itself.
+    const ONE_SLIP: f64 = 0.8;
+    const SHORTEST: usize = 3;
+    let likeness = |word: &str| {
+        let is_slip = given.len() >= SHORTEST && strsim::osa_distance(given, word) == 1;
+        strsim::jaro_winkler(given, word).max(if is_slip { ONE_SLIP } else { 0.0 })
+    };
     known
-        .map(|word| (strsim::jaro_winkler(given, word), word))
+        .map(|word| (likeness(word), word))
         .filter(|(likeness, _)| *likeness >= LEAST)
         .max_by(|one, other| one.0.total_cmp(&other.0))
         .map(|(_, word)| word)
