@@ -18,10 +18,13 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
-    let meant = match error.kind() {
-        ErrorKind::ArgumentConflict => with_command_first(args).or_else(|| as_task(&error, args)),
-        ErrorKind::InvalidSubcommand => as_task(&error, args),
-        _ => None,
+    let kind = error.kind();
+    let meant = if kind == ErrorKind::ArgumentConflict {
+        with_command_first(args).or_else(|| as_task(&error, args))
+    } else if kind == ErrorKind::InvalidSubcommand {
+        as_task(&error, args)
+    } else {
+        None
     };
     match meant.map(Cli::try_parse_from) {
         Some(Ok(cli)) => Ok(cli),
@@ -41,12 +44,12 @@ fn with_command_first(args: &[OsString]) -> Option<Vec<OsString>> {
 
 /// Takes several words for a task: `crow-agent "fix the test"`. One word is more likely a command that is misspelt.
 fn as_task(error: &clap::Error, args: &[OsString]) -> Option<Vec<OsString>> {
-    let is_task = error.context().any(|(_, value)| match value {
-        ContextValue::String(unknown) => {
-            unknown.trim().contains(char::is_whitespace) && args.iter().any(|arg| arg == &**unknown)
-        }
-        _ => false,
-    });
+    let is_task_in = |value: &ContextValue| {
+        let ContextValue::String(unknown) = value else { return false };
+        unknown.trim().contains(char::is_whitespace)
+            && args.iter().any(|arg| arg.to_str() == Some(unknown))
+    };
+    let is_task = error.context().any(|(_, value)| is_task_in(value));
     let mut meant = args.to_vec();
     meant.insert(1, RUN.into());
     is_task.then_some(meant)

@@ -16,6 +16,7 @@ use super::{
     changed::{changed, is_summed_up},
     diff::diff,
     one_line, phrase,
+    printed::printed,
     question::user_question,
     waiting::Waiting,
 };
@@ -62,6 +63,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         };
         let who = phrase::who(&self.style, envelope);
         let mut lines = call_lines(&self.style, &who, (tool, title), result, denial);
+        if denial.is_none() {
+            lines.push_str(&printed(&self.style, tool, result));
+        }
         let shown = previewed || is_summed_up(tool, result);
         if let (Some(patch), false) = (&result.metadata.diff, shown) {
             lines.push_str(&diff(&self.style, patch));

@@ -15,6 +15,7 @@ mod open_calls;
 mod paint;
 mod patch_text;
 mod phrase;
+mod printed;
 mod question;
 mod reply;
 mod rule;

@@ -1,0 +1,108 @@
+//! What commands printed: of those that failed the end, of the others the beginning.
+
+use crow_core::tool::{ToolResult, ToolStatus};
+
+use super::{ConsoleStyle, changed::SHELL, exact, paint::Paint, wrap::shorten_end};
+
+/// How many lines of a command that went well are shown.
+const FIRST: usize = 5;
+/// How many lines of one that failed.
+const LAST: usize = 12;
+const INDENT: &str = "  ";
+const NOTHING: &str = "(no output)";
+
+/// Writes what a command printed, as far as it is shown.
+pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
+    if tool != SHELL {
+        return String::new();
+    }
+    let lines = lines_of(&result.output);
+    let (shown, left_out, paint) = match result.status {
+        ToolStatus::Success => {
+            let (first, rest) = lines.split_at(lines.len().min(FIRST));
+            (first, rest.len(), Paint::Dim)
+        }
+        ToolStatus::Error | ToolStatus::Cancelled => {
+            let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
+            (last, before.len(), Paint::Plain)
+        }
+    };
+    let count = |place: &str| {
+        let noun = if left_out == 1 { "line" } else { "lines" };
+        format!("{} {left_out} {noun} {place}", style.glyphs.pick("…", "..."))
+    };
+    let mut text = String::new();
+    if left_out > 0 && result.status != ToolStatus::Success {
+        line(style, Paint::Dim, &count("before"), &mut text);
+    }
+    for shown in shown {
+        line(style, paint, shown, &mut text);
+    }
+    if left_out > 0 && result.status == ToolStatus::Success {
+        line(style, Paint::Dim, &count("more"), &mut text);
+    }
+    text
+}
+
+/// The lines of an output, without the notes at its end, which say what the line of the call says.
+fn lines_of(output: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = output.lines().collect();
+    let is_note = |line: &str| line.is_empty() || line.starts_with('[') && line.ends_with(']');
+    while lines.last().is_some_and(|line| is_note(line)) {
+        lines.pop();
+    }
+    if lines == [NOTHING] {
+        lines.clear();
+    }
+    lines
+}
+
+fn line(style: &ConsoleStyle, paint: Paint, content: &str, text: &mut String) {
+    let room = style.width.saturating_sub(INDENT.len() + 1);
+    text.push_str(INDENT);
+    paint.write(style, &shorten_end(&exact(content), room, style.glyphs), text);
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(count: usize, end: &str) -> String {
+        let lines: Vec<_> = (1..=count).map(|number| format!("line {number}")).collect();
+        format!("{}\n[{end}]", lines.join("\n"))
+    }
+
+    fn failed(output: String) -> ToolResult {
+        ToolResult { status: ToolStatus::Error, ..ToolResult::success(output) }
+    }
+
+    #[test]
+    fn of_a_command_that_went_well_the_beginning_is_shown() {
+        let style = ConsoleStyle::plain(80);
+        let shown =
+            |count| printed(&style, SHELL, &ToolResult::success(numbered(count, "exit code 0")));
+        assert_eq!(shown(2), "  line 1\n  line 2\n");
+        assert_eq!(shown(6), "  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  … 1 line more\n");
+        assert!(shown(40).ends_with("  line 5\n  … 35 lines more\n"));
+        assert_eq!(printed(&style, SHELL, &ToolResult::success("(no output)\n[exit code 0]")), "");
+        assert_eq!(printed(&style, "grep", &ToolResult::success("a\nb")), "");
+    }
+
+    #[test]
+    fn of_one_that_failed_the_end_is_shown() {
+        let style = ConsoleStyle::plain(80);
+        let text = printed(&style, SHELL, &failed(numbered(40, "exit code 1")));
+        assert!(text.starts_with("  … 28 lines before\n  line 29\n"), "{text}");
+        assert!(text.ends_with("  line 40\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_printed_acts_on_no_terminal_and_stays_in_its_line() {
+        let style = ConsoleStyle::plain(20);
+        let text =
+            printed(&style, SHELL, &failed(format!("\u{1b}[2J{}\n[exit code 1]", "x".repeat(40))));
+        assert!(!text.contains('\u{1b}') && text.lines().count() == 1, "{text}");
+        assert!(super::super::wrap::width(text.trim_end()) <= 19, "{text}");
+    }
+}
