@@ -122,6 +122,22 @@ async fn the_step_limit_exits_with_five() {
 }
 
 #[tokio::test]
+async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
+    let read = |number: usize| {
+        let call =
+            Reply::new().call(&format!("call-{number}"), "read_file", &json!({"path": "a.txt"}));
+        Step::from(call)
+    };
+    let server = ModelServer::start((0..40).map(read).collect::<Vec<_>>()).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    fs::write(place.project("a.txt"), "one\ntwo\n").unwrap();
+    let ran = place.run(&["run", "look", "-m", MODEL, "-o", "json"]).await;
+    let steps = ran.exited(5).lines().iter().filter(|line| line["type"] == "step_complete").count();
+    assert!(steps <= 10, "{steps} steps");
+    assert!(ran.result()["error"].to_string().contains("in turn"), "{}", ran.result());
+}
+
+#[tokio::test]
 async fn a_data_folder_that_cannot_be_written_is_named() {
     let server = ModelServer::start(Vec::<Reply>::new()).await;
     let mut place = nowhere().with_server(&server, Dialect::AnthropicMessages);

@@ -280,10 +280,10 @@ fn unchanged_since(view: &FileView, ctx: &ToolContext) -> Option<ToolResult> {
     if (&earlier.hash, earlier.lines) != (&view.hash, view.lines) {
         return None;
     }
+    // The same text each time: a model that reads on and on is stopped by what tells that calls go round in a circle.
     let output = format!(
-        "Unchanged: lines {first}-{last} of {} are as the earlier call {} showed them. If that is out of sight, read again.",
+        "Unchanged: lines {first}-{last} of {} are as an earlier call showed them. If that is out of sight, read again.",
         shown(&view.path, ctx),
-        earlier.call_id
     );
     Some(with_view(ToolResult::success(output), FileView { lines: None, ..earlier }, ctx))
 }
