@@ -17,8 +17,9 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
+    serve::ListenerExt as _,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -84,6 +85,13 @@ struct Hall {
     ended: CancellationToken,
 }
 
+/// Messages are small and come one by one: held back to be joined with others, each would wait for 40 ms.
+fn send_at_once(stream: &mut TcpStream) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "messages may come late");
+    }
+}
+
 impl AcpServer {
     /// Serves clients over HTTP at `/acp` until `stop` is there. Whoever shows no `token` is refused; without one, only a
     /// listener on a loopback address is served, and only to programs of this machine: pages of a browser are refused.
@@ -108,7 +116,7 @@ impl AcpServer {
             ending: ending.clone(),
             ended: ended.clone(),
         });
-        let served = axum::serve(listener, router);
+        let served = axum::serve(listener.tap_io(send_at_once), router);
         let result = tokio::select! {
             result = served => result.map_err(|error| AcpError::new(error.to_string())),
             () = stop => Ok(()),
@@ -234,6 +242,16 @@ mod tests {
 
     fn headers(list: &[(header::HeaderName, &str)]) -> HeaderMap {
         list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[tokio::test]
+    async fn messages_are_sent_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let _client = TcpStream::connect(address).await.unwrap();
+        let mut listener = listener.tap_io(send_at_once);
+        let (stream, _) = axum::serve::Listener::accept(&mut listener).await;
+        assert!(stream.nodelay().unwrap());
     }
 
     #[test]

@@ -125,7 +125,7 @@ async fn the_step_limit_exits_with_five() {
 async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
     let read = |number: usize| {
         let call =
-            Reply::new().call(&format!("call-{number}"), "read_file", &json!({"path": "a.txt"}));
+            Reply::new().call(format!("call-{number}"), "read_file", &json!({"path": "a.txt"}));
         Step::from(call)
     };
     let server = ModelServer::start((0..40).map(read).collect::<Vec<_>>()).await;

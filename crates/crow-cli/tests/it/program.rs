@@ -97,7 +97,7 @@ impl Place {
     }
 
     fn command_of(&self, program: &Path, args: &[&str]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = with_default_signals(program);
         command
             .args(args)
             .current_dir(self.project(""))
@@ -127,6 +127,22 @@ impl Place {
     pub(crate) fn check(&self) -> Output {
         Command::new("sh").arg("check.sh").current_dir(self.project("")).output().unwrap()
     }
+}
+
+/// Returns a command that ignores no signal at its start: under `nohup` and in some CI systems tests do, and programs that
+/// they start would.
+fn with_default_signals(program: &Path) -> Command {
+    /// SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+    const OF_USERS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if ignored & OF_USERS == 0 {
+        return Command::new(program);
+    }
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program);
+    command
 }
 
 /// Runs a command to its end with a text on standard input.
