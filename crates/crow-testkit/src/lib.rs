@@ -39,6 +39,7 @@ pub mod host;
 mod named_pipe;
 pub mod scripted;
 pub mod server;
+mod wait;
 pub mod wire;
 
 pub use clock::TokioClock;
@@ -48,4 +49,5 @@ pub use server::{
     Answer, AnswerState, Chunk, Delivery, Ending, Fault, Gate, LineEnd, ModelServer,
     RecordedRequest, Script, ServerOptions, Step, UsageSource, refused_base_url,
 };
+pub use wait::wait_until;
 pub use wire::{ChatFlavour, Dialect, Pieces, Reply, ReplyBlock, ReplyUsage, Stop, VendorError};

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use crow_acp::AccessToken;
 use crow_core::ids::SessionId;
 use crow_runtime::AgentHost as _;
-use crow_testkit::scripted::{Play, call, reply, text};
+use crow_testkit::{
+    scripted::{Play, call, reply, text},
+    wait_until,
+};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::{
@@ -121,7 +124,8 @@ const MANY: usize = 90;
 fn many_steps() -> impl Iterator<Item = Play> {
     let step = |n: usize| {
         let word = text(&format!("step {n};"));
-        let arguments = json!({ "path": "a.txt" });
+        // No call is like another: a model that repeats itself is stopped.
+        let arguments = json!({ "path": "a.txt", "limit": n });
         if n == MANY {
             reply([word])
         } else {
@@ -137,9 +141,7 @@ fn all_words() -> String {
 
 /// Lets the whole turn happen while nothing is read.
 async fn played(product: &Product) {
-    while product.model.requests().len() < MANY {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| product.model.requests().len() >= MANY).await;
 }
 
 /// Sends a message over a WebSocket.

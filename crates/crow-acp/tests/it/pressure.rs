@@ -1,6 +1,9 @@
 //! A client that does not read.
 
-use crow_testkit::scripted::{call, reply, text};
+use crow_testkit::{
+    scripted::{call, reply, text},
+    wait_until,
+};
 use serde_json::json;
 
 use crate::client::Product;
@@ -14,15 +17,11 @@ async fn a_client_that_does_not_read_holds_up_no_cancel() {
     let session = client.session().await;
     let prompt = client.begin_prompt(&session, "flood").await;
     let pid = product.cwd().join("pid");
-    while std::fs::read_to_string(&pid).unwrap_or_default().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| !std::fs::read_to_string(&pid).unwrap_or_default().is_empty()).await;
     client.notify("session/cancel", json!({ "sessionId": session })).await;
     let pid = std::fs::read_to_string(&pid).unwrap();
     let process = std::path::Path::new("/proc").join(pid.trim());
-    while process.exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| !process.exists()).await;
     // Only now does it read on.
     assert_eq!(client.answer(prompt).await["result"]["stopReason"], "cancelled");
 }

@@ -1,6 +1,9 @@
 //! Turns.
 
-use crow_testkit::scripted::{call, reply, text, thinking};
+use crow_testkit::{
+    scripted::{call, reply, text, thinking},
+    wait_until,
+};
 use serde_json::json;
 
 use crate::client::{Product, said};
@@ -82,9 +85,7 @@ async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
     let session = client.session().await;
     let prompt = client.begin_prompt(&session, "sleep").await;
     let pid = product.cwd().join("pid");
-    while std::fs::read_to_string(&pid).unwrap_or_default().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| !std::fs::read_to_string(&pid).unwrap_or_default().is_empty()).await;
     client.notify("session/cancel", json!({ "sessionId": session })).await;
     let end = client.answer(prompt).await;
     assert_eq!(end["result"]["stopReason"], "cancelled");

@@ -1,7 +1,10 @@
 //! Version 2 of the protocol.
 
 use agent_client_protocol::v2::schema as v2;
-use crow_testkit::scripted::{call, reply, text};
+use crow_testkit::{
+    scripted::{call, reply, text},
+    wait_until,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -82,9 +85,7 @@ async fn a_second_prompt_waits_and_a_cancel_answers_what_was_not_read() {
     let session = client.session().await;
     client.prompt(&session, "sleep").await;
     let second = client.begin_prompt(&session, "and then").await;
-    while !product.cwd().join("begun").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| product.cwd().join("begun").exists()).await;
     client.until(|message| state(message, "running")).await;
     client.seen.clear();
     client.notify("session/cancel", json!({ "sessionId": session })).await;

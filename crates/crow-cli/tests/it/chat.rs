@@ -2,7 +2,9 @@
 
 use std::{fs, process::Command};
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Script, Step, VendorError};
+use crow_testkit::{
+    Dialect, Fault, Gate, ModelServer, Reply, Script, Step, VendorError, wait_until,
+};
 use serde_json::json;
 
 use crate::{program::Place, terminal::Terminal};
@@ -196,9 +198,7 @@ async fn a_second_interrupt_while_the_agent_stops_leaves_with_130() {
     let mut terminal = Terminal::start(&place, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
     terminal.prompts("").await;
     terminal.keys("wait\r");
-    while !place.project("started").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("started").exists()).await;
     terminal.keys("\u{3}");
     terminal.shows("ctrl-c again leaves").await;
     terminal.keys("\u{3}");

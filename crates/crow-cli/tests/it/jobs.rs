@@ -17,6 +17,7 @@ use crow_testkit::{
     Dialect, Fault, Gate, ModelServer, NamedPipe, Reply,
     harness::{AgentHarness, HarnessOptions},
     scripted::{ScriptedModel, call, reply, text},
+    wait_until,
 };
 use serde_json::json;
 
@@ -158,9 +159,7 @@ async fn no_job_outlives_a_program_that_is_ended() {
         .await;
         let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
         let child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
-        while !place.project("started").exists() {
-            tokio::task::yield_now().await;
-        }
+        wait_until(|| place.project("started").exists()).await;
         signal(name, child.id());
         finish(child).await.exited(130);
         assert!(!is_at_work(&place));
@@ -180,9 +179,7 @@ async fn a_program_that_is_killed_takes_its_jobs_and_commands_with_it() {
     .await;
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
     let mut child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
-    while !(place.project("command").exists() && place.project("started").exists()) {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("command").exists() && place.project("started").exists()).await;
     assert!(is_at_work(&place));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -5,11 +5,16 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 use crow_testkit::{Dialect, ModelServer};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// How long a program may take.
+const DEADLINE: Duration = Duration::from_mins(5);
 
 /// A home and a project.
 pub(crate) struct Place {
@@ -152,8 +157,21 @@ pub(crate) async fn feed(mut command: Command, input: &str) -> Ran {
     finish(child).await
 }
 
+/// Waits for the end of a program. One that goes on for minutes is killed, and the test fails.
 pub(crate) async fn finish(child: Child) -> Ran {
-    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    let pid = child.id().cast_signed();
+    let ended = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap());
+    tokio::pin!(ended);
+    let in_time = tokio::time::timeout(DEADLINE, &mut ended).await;
+    let is_late = in_time.is_err();
+    let output = if let Ok(output) = in_time {
+        output
+    } else {
+        rustix::process::kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        ended.await
+    };
+    let output = output.unwrap();
+    assert!(!is_late, "the program did not end within {DEADLINE:?}: {output:?}");
     Ran {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).unwrap(),

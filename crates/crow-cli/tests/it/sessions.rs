@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step, wait_until};
 use serde_json::json;
 
 use crate::program::{Place, feed, finish};
@@ -51,9 +51,7 @@ async fn a_killed_run_is_continued_with_its_open_call_answered() {
     .await;
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
     let mut child = place.start(&["run", "wait long", "-m", MODEL, "-p", "full-auto"]);
-    while !place.project("started").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("started").exists()).await;
     child.kill().unwrap();
     child.wait().unwrap();
     let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step};
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -147,9 +147,7 @@ async fn an_interrupt_during_a_review_ends_with_130_and_leaves_no_process() {
     ])
     .await;
     let child = place.start(&args("BUILD-SMART", "do it"));
-    while !place.project("started").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("started").exists()).await;
     signal("-INT", child.id());
     let ran = finish(child).await;
     assert_eq!(ran.exited(130).result()["outcome"], "cancelled");

@@ -2,7 +2,7 @@
 
 use std::{io::BufRead as _, process::Command};
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply};
+use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, wait_until};
 use serde_json::json;
 
 use crate::{
@@ -43,9 +43,7 @@ async fn an_interrupt_ends_a_running_command_and_its_children() {
     .await;
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
     let child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
-    while !place.project("started").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("started").exists()).await;
     signal("-INT", child.id());
     finish(child).await.exited(130);
     assert!(!is_at_work(&place));

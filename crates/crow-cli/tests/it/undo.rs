@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command,
 };
 
-use crow_testkit::{Fault, Gate, Reply};
+use crow_testkit::{Fault, Gate, Reply, wait_until};
 use serde_json::json;
 
 use crate::{
@@ -465,9 +465,7 @@ async fn what_a_killed_command_did_is_undone_by_force() {
     fs::write(place.project("keep.txt"), "keep\n").unwrap();
     let whole = tree(&place.project(""));
     let mut child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
-    while !place.project("started").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| place.project("started").exists()).await;
     child.kill().unwrap();
     child.wait().unwrap();
     insta::assert_snapshot!("cut_off", said(&place, &["undo"], 1).await);

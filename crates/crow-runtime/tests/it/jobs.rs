@@ -21,7 +21,10 @@ use crow_runtime::{
     AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, AllowedHosts, ModelCall,
     Network, RuntimeConfig, SandboxConfig, SessionSpec,
 };
-use crow_testkit::scripted::{ScriptedModel, call, reply, text};
+use crow_testkit::{
+    scripted::{ScriptedModel, call, reply, text},
+    wait_until,
+};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -268,9 +271,7 @@ async fn two_calls_with_one_id_do_not_write_into_one_file() {
     let place = folder.path().to_owned();
     let first = ProcessSpec { cwd: place.clone(), output: limits(), ..spec(&script) };
     let first = jobs.start(first, String::new(), &CancellationToken::new()).await.unwrap();
-    while !path("first").exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| path("first").exists()).await;
     let script = "head -c 3000 /dev/zero | tr '\\0' c";
     let second = ProcessSpec { cwd: place, output: limits(), ..spec(script) };
     let second = jobs.start(second, String::new(), &CancellationToken::new()).await.unwrap();
@@ -345,9 +346,7 @@ async fn a_session_that_goes_on_is_told_once_which_of_its_jobs_are_gone() {
         let job = start(&jobs, "exit 3").await;
         assert_eq!(job.as_str(), "job-3");
         ask(&mut internals, &asked, &[json!({"job_id": job})]).await?;
-        while jobs.list()[0].state.is_running() {
-            tokio::task::yield_now().await;
-        }
+        wait_until(|| !jobs.list()[0].state.is_running()).await;
         ask(&mut internals, &asked, &[]).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));

@@ -1,5 +1,6 @@
 //! What starts commands, and what becomes of them when it is killed.
 
+use crow_testkit::wait_until;
 use std::{
     collections::HashSet,
     fs,
@@ -58,9 +59,7 @@ async fn kill_keeper(stage: &Stage) -> Pid {
 }
 
 async fn until_there_is(path: &Path) {
-    while !path.exists() {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| path.exists()).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What commands can do to processes, and how they end.
 
+use crow_testkit::wait_until;
 use std::{
     fs,
     net::TcpListener,
@@ -93,9 +94,7 @@ async fn a_call_that_is_dropped_ends_its_processes() {
         CancellationToken::new(),
     );
     let started = async {
-        while !ready.exists() {
-            tokio::task::yield_now().await;
-        }
+        wait_until(|| ready.exists()).await;
     };
     tokio::select! {
         outcome = run => panic!("{outcome:?}"),
@@ -149,9 +148,7 @@ async fn a_cancelled_command_is_asked_and_then_ended() {
     let run = stage.runner.run(stage.spec(script), cancel.clone());
     let ready = stage.project().join("ready");
     let stop = async {
-        while !ready.exists() {
-            tokio::task::yield_now().await;
-        }
+        wait_until(|| ready.exists()).await;
         cancel.cancel();
     };
     tokio::pin!(run);
