@@ -50,6 +50,7 @@ mod clock;
 mod config;
 mod directory_stamp;
 mod events;
+mod file_lock;
 mod host;
 mod ids;
 mod outside;
@@ -101,6 +102,6 @@ pub use snapshot::{
     SnapshotStoreError, Undone, WhyNotCovered,
 };
 pub use undo::{
-    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoError, UndoJournal,
-    UndoOptions, UndoRecord, UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoError,
+    UndoJournal, UndoOptions, UndoRecord, UndoReport, UndoTarget,
 };

@@ -343,6 +343,9 @@ mod tests {
             notice: None,
             last_kept: None,
             last_seen: None,
+            exceptions: Vec::new(),
+            left: Vec::new(),
+            intent: None,
             stays: None,
         }
     }

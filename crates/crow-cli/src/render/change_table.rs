@@ -248,6 +248,9 @@ mod tests {
             notice: None,
             last_kept: (action == UndoAction::Undo).then_some(3),
             last_seen: None,
+            exceptions: Vec::new(),
+            left: Vec::new(),
+            intent: None,
             stays: None,
         };
         let records = [

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -80,13 +80,29 @@ impl JobWatch {
         self.state().begun += store.roots().len() as u64;
     }
 
-    /// A call or an undo left paths in these states.
-    pub(crate) fn touch(&self, changes: Vec<Change>) {
+    /// A call or an undo changed paths. What they were right before is the work of a job, where that is not what was seen
+    /// last.
+    pub(crate) fn touch(
+        &self,
+        store: &SnapshotStore,
+        changes: Vec<Change>,
+    ) -> Result<(), SnapshotStoreError> {
         let mut state = self.state();
-        if !state.jobs.is_empty() {
-            let states = changes.into_iter().map(|change| (change.path, change.after));
-            state.touched.extend(states);
+        if state.jobs.is_empty() {
+            return Ok(());
         }
+        let mut by_job = Vec::new();
+        for Change { path, before: after, .. } in &changes {
+            let before = state.last_seen(store, path)?.filter(|_| is_known(after));
+            if let Some(before) = before.filter(|before| before != after) {
+                by_job.push(Change { path: path.clone(), before, after: after.clone() });
+            }
+        }
+        let found = state.describe(store, &by_job)?;
+        state.found.extend(found);
+        let states = changes.into_iter().map(|change| (change.path, change.after));
+        state.touched.extend(states);
+        Ok(())
     }
 
     /// A call ended, and left the roots in this state.
@@ -153,13 +169,13 @@ impl State {
         self.begun = store.begun().unwrap_or(0);
     }
 
-    /// Makes what changed since the roots were last seen the work of the job that began last.
+    /// Finds what jobs changed since the roots were last seen.
     fn find(
         &self,
         store: &SnapshotStore,
         now: &SnapshotId,
     ) -> Result<Option<Found>, SnapshotStoreError> {
-        let (Some(known), Some(job)) = (&self.known, self.jobs.last()) else { return Ok(None) };
+        let Some(known) = &self.known else { return Ok(None) };
         let mut changes = store.changes(known, now)?;
         changes.retain(|change| !self.touched.contains_key(&change.path));
         for (path, before) in &self.touched {
@@ -168,11 +184,31 @@ impl State {
                 changes.push(Change { path: path.clone(), before: before.clone(), after });
             }
         }
-        if changes.is_empty() {
-            return Ok(None);
+        self.describe(store, &changes)
+    }
+
+    /// Returns what a path was when it was seen last, by a scan or by a call that wrote it.
+    fn last_seen(
+        &self,
+        store: &SnapshotStore,
+        path: &Path,
+    ) -> Result<Option<Entry>, SnapshotStoreError> {
+        match (self.touched.get(path), &self.known) {
+            (Some(entry), _) => Ok(Some(entry.clone())),
+            (None, Some(known)) => Ok(store.entry(known, path)?.filter(is_known)),
+            (None, None) => Ok(None),
         }
-        let (before, after) = store.record(&job.root, &changes)?;
-        let Described { files, counts, .. } = describe(store, &changes);
+    }
+
+    /// Makes changes the work of the job that began last.
+    fn describe(
+        &self,
+        store: &SnapshotStore,
+        changes: &[Change],
+    ) -> Result<Option<Found>, SnapshotStoreError> {
+        let Some(job) = self.jobs.last().filter(|_| !changes.is_empty()) else { return Ok(None) };
+        let (before, after) = store.record(&job.root, changes)?;
+        let Described { files, counts, .. } = describe(store, changes);
         let is_mixed = self.mixed
             || self.jobs.iter().any(|other| other.root != job.root)
             || !store.begun().is_ok_and(|begun| begun == self.begun)

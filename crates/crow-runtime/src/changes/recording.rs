@@ -140,7 +140,7 @@ impl Recording {
             None => true,
         };
         match &what {
-            Captured::Paths(_) => watch.touch(changes.clone()),
+            Captured::Paths(_) => watch.touch(&store, changes.clone())?,
             Captured::Roots(roots) if roots == store.roots() => {
                 watch.know(&store, &after, shared);
             }

@@ -10,6 +10,7 @@ use std::{
 use crow_core::capability::PutAside;
 
 use super::autorun::{is_recoverable, recover};
+use crate::file_lock::FileLock;
 
 const LOCK: &str = "lock";
 const HELD: &str = "held";
@@ -21,7 +22,7 @@ const LEFTOVERS: usize = 8;
 pub(super) struct PrivateFolder {
     path: PathBuf,
     /// Tells others that it is in use.
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl PrivateFolder {
@@ -36,10 +37,8 @@ impl PrivateFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => other?,
         }
-        let lock = File::create(path.join(LOCK))?;
-        if lock.try_lock().is_err() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
+        let lock = FileLock::try_exclusive(File::create(path.join(LOCK))?)?
+            .map_err(|_| io::Error::from(io::ErrorKind::AddrInUse))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -66,8 +65,7 @@ pub(super) fn recover_leftovers(base: &Path) -> Vec<PutAside> {
     for entry in entries.flatten() {
         let folder = entry.path();
         if is_recoverable(&folder)
-            && let Ok(lock) = File::open(folder.join(LOCK))
-            && lock.try_lock().is_ok()
+            && let Ok(Ok(_lock)) = File::open(folder.join(LOCK)).and_then(FileLock::try_exclusive)
         {
             found.extend(recover(&folder));
         }
@@ -83,8 +81,8 @@ fn remove_leftovers(base: &Path) {
             continue;
         }
         // One without a lock is about to be made.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
-        if lock.try_lock().is_ok() {
+        let lock = File::open(entry.path().join(LOCK)).and_then(FileLock::try_exclusive);
+        if let Ok(Ok(_lock)) = lock {
             remove(&entry.path());
             removed += 1;
         }

@@ -18,6 +18,7 @@ use super::{
     undo_file,
 };
 use crate::UndoRecord;
+use crate::file_lock::FileLock;
 
 const METADATA: &str = "metadata.json";
 const HISTORY: &str = "history.jsonl";
@@ -38,7 +39,7 @@ pub struct FileStore {
 struct FileLog {
     folder: PathBuf,
     log: LogFile,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl FileStore {
@@ -187,7 +188,8 @@ impl SessionStore for FileStore {
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
         let path = self.existing(id)?.join(LOCK);
         match File::open(&path) {
-            Ok(file) => Ok(matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock))),
+            Ok(file) => FileLock::is_held_by_other(file)
+                .map_err(|source| SessionError::Read { path, source }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(SessionError::Read { path, source }),
         }
@@ -276,10 +278,10 @@ fn private_dir() -> DirBuilder {
 }
 
 /// Takes the session's lock, or says who has it.
-fn lock(folder: &Path, id: &SessionId) -> Result<File, SessionError> {
+fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionError> {
     let path = folder.join(LOCK);
     let write_error = |source| SessionError::Write { path: path.clone(), source };
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
@@ -287,18 +289,18 @@ fn lock(folder: &Path, id: &SessionId) -> Result<File, SessionError> {
         .mode(0o600)
         .open(&path)
         .map_err(write_error)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
+    let lock = match FileLock::try_exclusive(file).map_err(write_error)? {
+        Ok(lock) => lock,
+        Err(mut file) => {
             let mut pid = String::new();
             let read = file.read_to_string(&mut pid);
             let pid = read.ok().and_then(|_| pid.trim().parse().ok());
             return Err(SessionError::Locked { id: id.clone(), pid });
         }
-        Err(fs::TryLockError::Error(source)) => return Err(write_error(source)),
-    }
+    };
+    let mut file = lock.file();
     file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(write_error)?;
-    Ok(file)
+    Ok(lock)
 }
 
 fn read_metadata(folder: &Path) -> Result<SessionMetadata, SessionError> {

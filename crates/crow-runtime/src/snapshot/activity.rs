@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -13,6 +13,7 @@ use crow_core::ids::SessionId;
 
 use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_folder};
 use crate::directory_stamp::DirectoryStamp;
+use crate::file_lock::FileLock;
 
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
@@ -67,7 +68,7 @@ pub struct JobActivity {
 
 /// Locked as long as something lasts; the kernel unlocks them when the process is killed.
 #[derive(Debug)]
-struct Locks(Vec<File>);
+struct Locks(Vec<FileLock>);
 
 impl Ground {
     fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
@@ -159,8 +160,8 @@ impl Activities {
         for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
             let begun = private_folder(&folder).and_then(|()| take(&folder));
             let named = begun.and_then(|(file, _)| {
-                file.set_len(0)?;
-                file.write_all_at(session.as_str().as_bytes(), 0)?;
+                file.file().set_len(0)?;
+                file.file().write_all_at(session.as_str().as_bytes(), 0)?;
                 Ok(file)
             });
             locks.0.push(named.map_err(at(folder))?);
@@ -245,42 +246,28 @@ fn is_any_held(folder: &Path, fits: impl Fn(&Path) -> bool) -> io::Result<bool> 
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         };
-        match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) if fits(&path) => return Ok(true),
-            Ok(()) | Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error),
+        if FileLock::is_held_by_other(file)? && fits(&path) {
+            return Ok(true);
         }
     }
     Ok(false)
 }
 
 /// Locks the first file in a folder that is free, and tells whether another is not.
-fn take(folder: &Path) -> io::Result<(File, bool)> {
+fn take(folder: &Path) -> io::Result<(FileLock, bool)> {
     let (mut own, mut others) = (None, false);
     for number in 0_u64.. {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600).create(own.is_none()).truncate(false);
         match options.open(folder.join(number.to_string())) {
-            Ok(file) => match file.try_lock() {
-                Ok(()) if own.is_none() => own = Some(file),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => others = true,
-                Err(TryLockError::Error(error)) => return Err(error),
+            Ok(file) => match FileLock::try_exclusive(file)? {
+                Ok(lock) if own.is_none() => own = Some(lock),
+                Ok(_) => {}
+                Err(_) => others = true,
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         }
     }
     own.map(|own| (own, others)).ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-impl Drop for Locks {
-    fn drop(&mut self) {
-        for file in &self.0 {
-            // Not only closed: a process that is being started may have it open a moment longer.
-            if let Err(error) = file.unlock() {
-                tracing::debug!(%error, "an activity ends when its file is closed");
-            }
-        }
-    }
 }

@@ -57,7 +57,7 @@ impl Counter {
         self.change(|_| Ok((number, ())))
     }
 
-    /// Adds one and returns the number. What `work` does, nobody does who counts at the same time.
+    /// Adds one and returns the number. Runs `work` while the counter is locked.
     pub(super) fn next<T>(
         &self,
         work: impl FnOnce() -> io::Result<T>,

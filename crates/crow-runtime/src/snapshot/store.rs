@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
-    fs::{File, TryLockError},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,6 +30,7 @@ use super::{
     version,
     view::View,
 };
+use crate::file_lock::FileLock;
 
 const LOCK: &str = "lock";
 const UNDO_LOCK: &str = "undo.lock";
@@ -261,14 +261,13 @@ impl SnapshotStore {
 
     /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until
     /// what is returned is dropped.
-    pub fn undo_alone(&self) -> Result<Vec<File>, SnapshotStoreError> {
+    pub(crate) fn undo_alone(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
         // In one order for all, so that nobody waits in a circle.
         let stores: BTreeSet<&Path> = self.activities.stores().collect();
         let lock = |store: &Path| {
             let path = store.join(UNDO_LOCK);
             let lock = open_common(&path).map_err(at(&path))?;
-            lock.lock().map_err(at(&path))?;
-            Ok(lock)
+            FileLock::exclusive(lock).map_err(at(path))
         };
         stores.into_iter().map(lock).collect()
     }
@@ -418,21 +417,16 @@ impl SnapshotStore {
     }
 
     /// Waits while the store is collected or checked.
-    pub(super) fn shared(&self) -> Result<File, SnapshotStoreError> {
+    pub(super) fn shared(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_common(&path).map_err(at(&path))?;
-        lock.lock_shared().map_err(at(&path))?;
-        Ok(lock)
+        FileLock::shared(lock).map_err(at(path))
     }
 
-    pub(super) fn alone(&self) -> Result<File, SnapshotStoreError> {
+    pub(super) fn alone(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_common(&path).map_err(at(&path))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(lock),
-            Err(TryLockError::WouldBlock) => Err(SnapshotStoreError::Busy),
-            Err(TryLockError::Error(error)) => Err(at(path)(error)),
-        }
+        FileLock::try_exclusive(lock).map_err(at(path))?.map_err(|_| SnapshotStoreError::Busy)
     }
 
     pub(super) fn budget(&self) -> Result<Budget, SnapshotStoreError> {

@@ -16,6 +16,8 @@ use std::{
 use crow_fs::EntryName;
 use uuid::Uuid;
 
+use crate::file_lock::FileLock;
+
 use super::{
     SnapshotLimits, SnapshotStoreError,
     error::at,
@@ -36,7 +38,7 @@ pub(super) fn is_own(name: &OsStr) -> bool {
 pub(super) struct Undoing {
     folder: PathBuf,
     /// Made with the first name.
-    record: Mutex<Option<(PathBuf, File)>>,
+    record: Mutex<Option<(PathBuf, FileLock)>>,
 }
 
 impl Undoing {
@@ -49,26 +51,26 @@ impl Undoing {
         let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7())).map_err(at(folder))?;
         let own = folder.join(name.as_os_str());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let (path, file) = match &mut *record {
+        let (path, lock) = match &mut *record {
             Some(record) => record,
             none => none.insert(self.start()?),
         };
         // The end of a name is written with it: one that was cut was never used.
-        file.write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
+        lock.file().write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
         Ok(name)
     }
 
-    fn start(&self) -> Result<(PathBuf, File), SnapshotStoreError> {
+    fn start(&self) -> Result<(PathBuf, FileLock), SnapshotStoreError> {
         super::objects::private_folder(&self.folder).map_err(at(&self.folder))?;
         loop {
             let path = self.folder.join(Uuid::now_v7().to_string());
             let mut options = OpenOptions::new();
             let file = options.append(true).create_new(true).mode(0o600).open(&path);
             let file = file.map_err(at(&path))?;
-            file.lock().map_err(at(&path))?;
+            let lock = FileLock::exclusive(file).map_err(at(&path))?;
             // Another undo may have taken it for one that was left.
             if path.exists() {
-                return Ok((path, file));
+                return Ok((path, lock));
             }
         }
     }
@@ -83,18 +85,16 @@ impl Undoing {
         let mut left = Vec::new();
         for record in records.flatten() {
             let path = record.path();
-            let Ok(mut file) = File::open(&path) else { continue };
-            if file.try_lock().is_err() {
-                continue;
-            }
+            let lock = File::open(&path).and_then(FileLock::try_exclusive);
+            let Ok(Ok(lock)) = lock else { continue };
             // It may have ended and be gone by now; what it wrote down is gone, too, then.
             let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(at(&path))?;
+            lock.file().read_to_end(&mut bytes).map_err(at(&path))?;
             let names = bytes.split_inclusive(|byte| *byte == 0).filter_map(|name| {
                 let name = OsString::from_vec(name.strip_suffix(b"\0")?.to_vec());
                 Some(PathBuf::from(name)).filter(|path| path.file_name().is_some_and(is_own))
             });
-            left.push(Left { names: names.collect(), record: path, _lock: file });
+            left.push(Left { names: names.collect(), record: path, _lock: lock });
         }
         Ok(left)
     }
@@ -116,7 +116,7 @@ impl Drop for Undoing {
 pub(super) struct Left {
     pub(super) names: Vec<PathBuf>,
     record: PathBuf,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl Left {

@@ -10,7 +10,10 @@ use crow_core::{
     tool::FileChange,
 };
 
-use super::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoError, compose::Reversal};
+use super::{
+    ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoError,
+    compose::{Reversal, StepAuthor},
+};
 use crate::{
     Change, Content, Entry, PutBack, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
 };
@@ -20,6 +23,8 @@ use crate::{
 pub(super) struct Request {
     pub(super) action: UndoAction,
     pub(super) reversals: Vec<Reversal>,
+    /// Whose changes an undo is about.
+    pub(super) authors: Vec<StepAuthor>,
     /// The places of the calls that are undone or redone.
     pub(super) calls: Vec<usize>,
     pub(super) reverses: Option<UndoId>,
@@ -27,14 +32,34 @@ pub(super) struct Request {
     pub(super) last_kept: Option<(u32, u64)>,
 }
 
+/// How far a path was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// Not at all.
+    Left,
+    /// As far as the changes join.
+    Joined,
+    /// To what it was before the first of the changes.
+    First,
+}
+
+/// What is known before anything is touched.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) before: SnapshotId,
+    /// What the paths are to become.
+    pub(super) intent: SnapshotId,
+    /// How far each path is to be taken back.
+    pub(super) reached: BTreeMap<PathBuf, Reached>,
+}
+
 /// What was done.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) paths: Vec<RestoredPath>,
-    /// The calls of which something could not be undone but may be later.
-    pub(super) left: BTreeSet<usize>,
-    /// Whether nothing is left that may be put back later.
-    pub(super) is_whole: bool,
+    pub(super) reached: BTreeMap<PathBuf, Reached>,
+    /// What was to be done was said before.
+    pub(super) is_announced: bool,
     pub(super) before: SnapshotId,
     pub(super) after: SnapshotId,
 }
@@ -75,25 +100,36 @@ impl Act<'_> {
         Ok(tidy(outcomes))
     }
 
-    /// Puts paths back. What was there before is captured first, so that it can be taken back.
-    pub(super) fn carry_out(&self, request: &Request) -> Result<Done, UndoError> {
+    /// Puts paths back. What was there before is captured first, so that it can be taken back. `announce` is told what is to
+    /// become of the paths before the first of them is touched; if it fails, nothing is.
+    pub(super) fn carry_out(
+        &self,
+        request: &Request,
+        announce: &dyn Fn(&Prepared) -> Result<(), UndoError>,
+    ) -> Result<Done, UndoError> {
         // Calls of other processes that look at the files meanwhile learn that others were at work.
         let _activity = self.store.begin()?;
         let Sorted { mut changes, reversals, refused } = self.sort(request);
-        let all: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
+        let all = self.with_missing_folders(&changes)?;
         let before = self.store.capture_exactly(self.session, &all)?;
-        let mut left: BTreeSet<PathBuf> = refused.iter().map(|path| path.path.clone()).collect();
         let mut outcomes = refused;
         if request.action == UndoAction::Restore && !self.force {
             // What nobody knows is overwritten only if it can be brought back.
-            for lost in self.not_kept(&before, &mut changes)? {
-                left.insert(lost.path.clone());
-                outcomes.push(lost);
-            }
+            outcomes.extend(self.not_kept(&before, &mut changes)?);
+        }
+        let mut reached: BTreeMap<PathBuf, Reached> =
+            outcomes.iter().map(|path| (path.path.clone(), Reached::Left)).collect();
+        let goal = if self.force { Reached::First } else { Reached::Joined };
+        reached.extend(changes.iter().map(|change| (change.path.clone(), goal)));
+        let is_announced = !changes.is_empty();
+        if is_announced {
+            let intent = self.store.record(self.session, &changes)?.0;
+            announce(&Prepared { before: before.clone(), intent, reached: reached.clone() })?;
         }
         let mut copies = self.keep_doubtful(request, &changes, &reversals)?;
         for undone in self.store.undo(&changes)? {
             let reversal = reversals.get(undone.path.as_path()).copied();
+            let is_put = matches!(undone.result, Ok(PutBack::Done | PutBack::Unchanged));
             let mut outcome = match reversal {
                 Some(reversal) if self.is_forcible(&undone)? => {
                     self.force(&reversal.change, &reversal.first)
@@ -103,29 +139,55 @@ impl Act<'_> {
             if let PathOutcome::Restored { copy, .. } = &mut outcome {
                 *copy = copy.take().or_else(|| copies.remove(&undone.path));
             }
-            if stays(&outcome) && !matches!(undone.result, Ok(PutBack::NotEmpty)) {
-                left.insert(undone.path.clone());
+            let is_left = stays(&outcome) && !matches!(undone.result, Ok(PutBack::NotEmpty));
+            // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
+            if is_left && !is_put {
+                reached.insert(undone.path.clone(), Reached::Left);
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
         let after = self.store.capture_exactly(self.session, &all)?;
-        let is_whole = left.is_empty();
-        let stay = request.reversals.iter().filter(|reversal| left.contains(&reversal.change.path));
-        let left = stay.flat_map(|reversal| reversal.calls.iter().copied()).collect();
-        Ok(Done { paths: tidy(outcomes), left, is_whole, before, after })
+        Ok(Done { paths: tidy(outcomes), reached, is_announced, before, after })
+    }
+
+    /// Returns the paths that change, with the folders on the way that will be made: taking it back removes them again.
+    fn with_missing_folders(&self, changes: &[Change]) -> Result<Vec<PathBuf>, UndoError> {
+        let mut all: BTreeSet<PathBuf> = BTreeSet::new();
+        for change in changes {
+            all.insert(change.path.clone());
+            if change.before == Entry::Absent {
+                continue;
+            }
+            for folder in change.path.ancestors().skip(1) {
+                if all.contains(folder)
+                    || self.store.look_at(folder, &Entry::Absent)? != Entry::Absent
+                {
+                    break;
+                }
+                all.insert(folder.to_path_buf());
+            }
+        }
+        Ok(all.into_iter().collect())
     }
 
     /// Parts what may be put back from what is refused because others may have made it.
     fn sort<'r>(&self, request: &'r Request) -> Sorted<'r> {
         let mut sorted = Sorted::default();
         for reversal in &request.reversals {
+            if request.action == UndoAction::Undo && reversal.is_nothing() {
+                // What was changed and changed back is as it was.
+                continue;
+            }
             let mut change = reversal.change.clone();
             if self.force {
                 change.before = reversal.first.clone();
             }
-            let refusal = self.of_gone_root(&change.path).or_else(|| {
-                (!self.force).then(|| self.refusal(request.action, reversal)).flatten()
-            });
+            let refusal = self
+                .of_gone_root(&change.path)
+                .or_else(|| reversal.later.map(|author| self.later_reason(author)))
+                .or_else(|| {
+                    (!self.force).then(|| self.refusal(request.action, reversal)).flatten()
+                });
             if let Some(reason) = refusal {
                 let outcome = PathOutcome::Conflict { reason };
                 sorted.refused.push(RestoredPath { path: change.path, outcome });
@@ -140,6 +202,19 @@ impl Act<'_> {
     fn of_gone_root(&self, path: &Path) -> Option<String> {
         let root = self.gone.iter().find(|root| path.starts_with(root))?;
         Some(format!("{} is gone: was it moved?", root.display()))
+    }
+
+    fn later_reason(&self, author: StepAuthor) -> String {
+        format!("{} changed it since: undo that first", self.name(author))
+    }
+
+    fn name(&self, author: StepAuthor) -> String {
+        match author {
+            StepAuthor::Call(call) => {
+                self.calls.get(call).map_or_else(|| "a call".to_owned(), words)
+            }
+            StepAuthor::Restore(_) => "a restore".to_owned(),
+        }
     }
 
     fn refusal(&self, action: UndoAction, reversal: &Reversal) -> Option<String> {
@@ -230,10 +305,10 @@ impl Act<'_> {
     fn outcome(&self, undone: &Undone, reversal: Option<&Reversal>) -> PathOutcome {
         match &undone.result {
             Ok(PutBack::Done | PutBack::Unchanged)
-                if let Some(call) = reversal.and_then(|reversal| reversal.broken_after)
+                if let Some(author) = reversal.and_then(|reversal| reversal.broken_after)
                     && !self.force =>
             {
-                let by = self.calls.get(call).map(words).unwrap_or_default();
+                let by = self.name(author);
                 let reason = format!(
                     "somebody changed it after {by}: it is as they left it, and what {by} did stays"
                 );
@@ -285,7 +360,7 @@ fn change_of(reversal: Option<&Reversal>) -> FileChange {
     })
 }
 
-fn change_between(is: &Entry, becomes: &Entry) -> FileChange {
+pub(super) fn change_between(is: &Entry, becomes: &Entry) -> FileChange {
     match (is, becomes) {
         (Entry::Absent, _) => FileChange::Created,
         (_, Entry::Absent) => FileChange::Deleted,

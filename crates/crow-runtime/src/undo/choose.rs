@@ -2,6 +2,7 @@
 
 use super::{
     ChangedCall, Point, UndoError, UndoTarget,
+    compose::StepAuthor,
     read::{Told, Turn},
 };
 
@@ -10,8 +11,18 @@ use super::{
 pub(super) struct Chosen {
     /// Their places, in the order in which they were made.
     pub(super) calls: Vec<usize>,
+    /// A restore of the user, by its place among the records: then there are no calls.
+    pub(super) restore: Option<usize>,
     /// The first turn that they belong to.
     pub(super) turn: Option<Turn>,
+}
+
+impl Chosen {
+    /// Returns whose changes are to be undone.
+    pub(super) fn authors(&self) -> Vec<StepAuthor> {
+        let calls = self.calls.iter().map(|at| StepAuthor::Call(*at));
+        calls.chain(self.restore.map(StepAuthor::Restore)).collect()
+    }
 }
 
 impl Told {
@@ -66,14 +77,14 @@ impl Told {
                 return Err(UndoError::ChatNeedsAll { turn: turn.number });
             }
         }
-        Ok(Chosen { calls, turn })
+        Ok(Chosen { calls, restore: None, turn })
     }
 
     /// Chooses calls by their places.
     pub(super) fn chosen(&self, calls: Vec<usize>) -> Chosen {
         let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
         let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
-        Chosen { calls, turn }
+        Chosen { calls, restore: None, turn }
     }
 
     fn of_turns(

@@ -1,8 +1,7 @@
 //! The journal of a session: what its calls changed, and what was undone of it.
 
 use std::{
-    collections::BTreeSet,
-    fs::File,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,14 +16,17 @@ use crow_core::{
 use super::{
     CallKey, ChangedCall, Point, UndoAction, UndoError, UndoOptions, UndoRecord, UndoReport,
     UndoTarget,
-    act::{Act, Done, Request},
-    compose::Reversal,
+    act::{Act, Done, Prepared, Reached, Request},
+    choose::Chosen,
+    compose::{Reversal, Step, StepAuthor},
     notice::{notice, stays},
-    read::{Told, last_standing, last_undo},
+    read::Told,
+    undone_steps::UndoneSteps,
 };
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
     changes::{JobWatch, Lease, Leases, describe_all},
+    file_lock::FileLock,
 };
 
 /// How long an undo waits for a call that changes files.
@@ -35,17 +37,20 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// All methods block.
 #[derive(Debug)]
 pub struct UndoJournal {
-    sessions: Arc<dyn SessionStore>,
+    pub(super) sessions: Arc<dyn SessionStore>,
     pub(super) store: Arc<SnapshotStore>,
     watch: Arc<JobWatch>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     pub(super) id: SessionId,
     pub(super) root: PathBuf,
     /// The folders in which the agents of the session work.
     roots: Vec<PathBuf>,
     pub(super) told: Told,
-    records: Vec<UndoRecord>,
+    pub(super) records: Vec<UndoRecord>,
+    /// What undos began that were killed, or are under way.
+    pub(super) killed: Vec<UndoRecord>,
+    pub(super) undone: UndoneSteps,
     /// The agent of the session, if it runs in this process.
     agent: Option<(AgentHandle, Arc<Leases>)>,
 }
@@ -67,6 +72,8 @@ impl UndoJournal {
             roots: workspace.roots().to_vec(),
             told: Told::default(),
             records: Vec::new(),
+            killed: Vec::new(),
+            undone: UndoneSteps::default(),
             agent: None,
         };
         journal.reload()?;
@@ -117,16 +124,7 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        if *target == UndoTarget::LastTurn
-            && !options.chat
-            && let Some(restore) = self.last_restore()
-        {
-            return self.reverse(&restore.clone(), UndoAction::Undo, options);
-        }
-        let chosen = match self.last_redo().filter(|_| *target == UndoTarget::LastTurn) {
-            Some(calls) if !options.chat => self.told.chosen(calls),
-            _ => self.told.choose(target, options.chat).map_err(|error| self.why(error))?,
-        };
+        let chosen = self.chosen(target, options)?;
         let last_kept = match chosen.turn.filter(|_| options.chat) {
             Some(turn) => {
                 self.refuse_if_at_work()?;
@@ -134,14 +132,31 @@ impl UndoJournal {
             }
             None => None,
         };
+        let restore = chosen.restore.and_then(|at| self.records.get(at));
         let request = Request {
             action: UndoAction::Undo,
-            reversals: self.reversals(&chosen.calls)?,
+            reversals: self.reversals(&chosen.authors())?,
+            reverses: restore.map(|restore| restore.id.clone()),
+            authors: chosen.authors(),
             calls: chosen.calls,
-            reverses: None,
             last_kept,
         };
         self.act(&request, options)
+    }
+
+    /// Finds what is to be undone. Without a target, what the user did last comes first: a restore, a redo, an undo that left
+    /// something and is now forced.
+    fn chosen(&self, target: &UndoTarget, options: UndoOptions) -> Result<Chosen, UndoError> {
+        if *target == UndoTarget::LastTurn && !options.chat {
+            if let Some(restore) = self.last_restore()? {
+                return Ok(Chosen { calls: Vec::new(), restore: Some(restore), turn: None });
+            }
+            let again = self.last_redo().or_else(|| options.force.then(|| self.left_by_undo())?);
+            if let Some(calls) = again {
+                return Ok(self.told.chosen(calls));
+            }
+        }
+        self.told.choose(target, options.chat).map_err(|error| self.why(error))
     }
 
     /// Says why there is nothing to undo, where nothing is captured.
@@ -152,11 +167,30 @@ impl UndoJournal {
         }
     }
 
-    /// Takes the last undo back.
+    /// Takes the last undo back: each path becomes what it was before that undo, and nothing else is touched.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let undo = last_undo(&self.records).ok_or(UndoError::Nothing { what: "redo" })?.clone();
-        self.reverse(&undo, UndoAction::Redo, options)
+        let at = self.undone.last_undo().ok_or(UndoError::Nothing { what: "redo" })?;
+        let undo = self.records.get(at).ok_or(UndoError::Nothing { what: "redo" })?.clone();
+        let mut changes = self.store.changes(&undo.before, &undo.after)?;
+        if let Some(left) = self.undone.left_by_redo(at) {
+            changes.retain(|change| left.contains(&change.path));
+        }
+        let mut later = self.last_authors_after(at)?;
+        let reversals = changes.into_iter().map(|change| {
+            let later = later.remove(&change.path);
+            Reversal { later, ..Reversal::of(change) }
+        });
+        let calls = self.places_of(&undo.calls);
+        let request = Request {
+            action: UndoAction::Redo,
+            reversals: reversals.collect(),
+            authors: Vec::new(),
+            calls,
+            reverses: Some(undo.id),
+            last_kept: None,
+        };
+        self.act(&request, options)
     }
 
     /// Puts a path into the state that it had at a point; of a folder, everything in it that calls changed.
@@ -183,6 +217,7 @@ impl UndoJournal {
         let request = Request {
             action: UndoAction::Restore,
             reversals,
+            authors: Vec::new(),
             calls: Vec::new(),
             reverses: None,
             last_kept: None,
@@ -194,11 +229,13 @@ impl UndoJournal {
     pub fn diff(&self, from: &Point, to: &Point) -> Result<Patch, UndoError> {
         let (first, end) = (self.told.place(from)?, self.told.place(to)?);
         let all = (from, to) == (&Point::Start, &Point::End);
-        let is_meant =
-            |at: &usize| !all || self.told.calls.get(*at).is_some_and(|call| !call.undone);
-        let calls: Vec<usize> = (first..end).filter(is_meant).collect();
+        let steps = if all {
+            self.open_steps(first)?
+        } else {
+            self.steps(&(first..end).collect::<Vec<usize>>())?
+        };
         let mut changes = Vec::new();
-        for (path, steps) in self.steps(&calls)? {
+        for (path, steps) in steps {
             let (Some(before), Some(after)) = (steps.first(), steps.last()) else { continue };
             if before.before != after.after {
                 let (before, after) = (before.before.clone(), after.after.clone());
@@ -208,20 +245,24 @@ impl UndoJournal {
         Ok(describe_all(&self.store, &changes))
     }
 
-    fn reload(&mut self) -> Result<(), UndoError> {
-        self.records = self.sessions.undos(&self.id)?;
+    pub(super) fn reload(&mut self) -> Result<(), UndoError> {
+        let records = UndoRecord::settled(self.sessions.undos(&self.id)?);
+        (self.killed, self.records) =
+            records.into_iter().partition(|record| record.intent.is_some());
+        self.undone = UndoneSteps::new(&self.records);
         let stored: StoredSession = self.sessions.read(&self.id)?;
         let is_at_work = match &self.agent {
             Some((handle, _)) => !handle.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
         self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
+        self.mark_undone();
         Ok(())
     }
 
     /// Waits for the turn to change files, and reads what happened until then. Who only looks may do so where nothing can be
     /// written.
-    fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Vec<File>), UndoError> {
+    fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Vec<FileLock>), UndoError> {
         let roots = &self.roots;
         let lease = match &self.agent {
             None => None,
@@ -232,6 +273,9 @@ impl UndoJournal {
             alone => alone?,
         };
         self.reload()?;
+        if !options.dry_run {
+            self.finish_killed()?;
+        }
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         let removed = last
             .and_then(|call| call.after.as_ref())
@@ -250,65 +294,78 @@ impl UndoJournal {
         if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
     }
 
-    /// Returns the last restore, if nothing was changed by a call since.
-    fn last_restore(&self) -> Option<&UndoRecord> {
-        let restore = last_standing(&self.records, UndoAction::Restore)?;
-        let last = self.told.calls.iter().rev().find(|call| !call.undone);
-        last.is_none_or(|call| call.time < restore.time).then_some(restore)
+    /// Returns the last restore of which something is not undone, unless a call changed something since.
+    fn last_restore(&self) -> Result<Option<usize>, UndoError> {
+        let last_call = (0..self.told.calls.len())
+            .rev()
+            .find(|at| self.told.calls.get(*at).is_some_and(|call| !call.undone));
+        for (at, record) in self.records.iter().enumerate().rev() {
+            if record.action != UndoAction::Restore {
+                continue;
+            }
+            if last_call.is_some_and(|call| call >= self.place_of_record(at)) {
+                break;
+            }
+            if !self.steps_of_restore(at)?.is_empty() {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the calls of the last redo, if nothing was changed and nothing else was done since.
     fn last_redo(&self) -> Option<Vec<usize>> {
-        let redo = self.records.last().filter(|record| record.action == UndoAction::Redo)?;
-        let calls = self.told.calls.iter().enumerate();
-        if self.told.calls.last().is_some_and(|call| call.time > redo.time) {
-            return None;
-        }
-        let is_meant = |call: &ChangedCall| {
-            !call.undone
-                && redo.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
-        };
-        let places: Vec<usize> =
-            calls.filter(|(_, call)| is_meant(call)).map(|(at, _)| at).collect();
-        (!places.is_empty()).then_some(places)
+        let redo = self.last_record_since_calls(UndoAction::Redo)?;
+        let undo = self.records.iter().find(|record| Some(&record.id) == redo.reverses.as_ref());
+        Some(self.open_places_of(&undo?.calls)).filter(|calls| !calls.is_empty())
     }
 
-    /// Takes a record back.
-    fn reverse(
-        &mut self,
-        record: &UndoRecord,
-        action: UndoAction,
-        options: UndoOptions,
-    ) -> Result<UndoReport, UndoError> {
-        let mut changes = self.store.changes(&record.before, &record.after)?;
-        let is_meant = |call: &ChangedCall| {
-            record.calls.iter().any(|key| key.seq == call.seq && key.call_id == call.call_id)
+    /// Returns the calls of which the last undo left something, if nothing was changed and nothing else was done since.
+    fn left_by_undo(&self) -> Option<Vec<usize>> {
+        let undo = self.last_record_since_calls(UndoAction::Undo)?;
+        Some(self.open_places_of(&undo.calls)).filter(|calls| !calls.is_empty())
+    }
+
+    fn last_record_since_calls(&self, action: UndoAction) -> Option<&UndoRecord> {
+        let at = self.records.len().checked_sub(1)?;
+        let is_last = self.place_of_record(at) == self.told.calls.len();
+        self.records.get(at).filter(|record| is_last && record.action == action)
+    }
+
+    /// Returns the places of calls.
+    fn places_of(&self, keys: &[CallKey]) -> Vec<usize> {
+        let keys: BTreeSet<&CallKey> = keys.iter().collect();
+        let calls = self.told.calls.iter().enumerate();
+        calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
+    }
+
+    /// Returns the places of those calls of which something is not undone.
+    fn open_places_of(&self, keys: &[CallKey]) -> Vec<usize> {
+        let is_open = |at: &usize| self.told.calls.get(*at).is_some_and(|call| !call.undone);
+        self.places_of(keys).into_iter().filter(is_open).collect()
+    }
+
+    /// Returns who changed each path last since a record was made.
+    fn last_authors_after(&self, at: usize) -> Result<BTreeMap<PathBuf, StepAuthor>, UndoError> {
+        let is_later = |step: &&Step| match step.author {
+            StepAuthor::Call(_) => true,
+            StepAuthor::Restore(restore) => restore > at,
         };
-        let calls = self.told.calls.iter().enumerate().filter(|(_, call)| is_meant(call));
-        let calls: Vec<usize> = calls.map(|(at, _)| at).collect();
-        if action == UndoAction::Redo {
-            // An undo that was killed left no record of what it had put back; the calls say what there was.
-            let seen: BTreeSet<PathBuf> =
-                changes.iter().map(|change| change.path.clone()).collect();
-            let missed = self.reversals(&calls)?.into_iter().map(|reversal| reversal.change);
-            let missed = missed.filter(|change| !seen.contains(&change.path));
-            changes.extend(missed.map(Change::reversed));
-        }
-        let request = Request {
-            action,
-            calls,
-            reversals: changes.into_iter().map(Reversal::of).collect(),
-            reverses: Some(record.id.clone()),
-            last_kept: None,
-        };
-        self.act(&request, options)
+        let steps = self.open_steps(self.place_of_record(at))?.into_iter();
+        let last = |steps: &[Step]| steps.iter().rev().find(is_later).map(|step| step.author);
+        Ok(steps.filter_map(|(path, steps)| Some((path, last(&steps)?))).collect())
     }
 
     /// Puts paths back. Jobs, and commands that run beside it, are not to blame.
-    fn carry_out(&self, act: &Act<'_>, request: &Request) -> Result<Done, UndoError> {
+    fn carry_out(
+        &self,
+        act: &Act<'_>,
+        request: &Request,
+        announce: &dyn Fn(&Prepared) -> Result<(), UndoError>,
+    ) -> Result<Done, UndoError> {
         self.watch.began(&self.store);
         let carry_out = || -> Result<(Done, Vec<Change>), UndoError> {
-            let done = act.carry_out(request)?;
+            let done = act.carry_out(request, announce)?;
             let changes = self.store.changes(&done.before, &done.after)?;
             Ok((done, changes))
         };
@@ -322,7 +379,7 @@ impl UndoJournal {
             Some(sandbox) => sandbox.while_user_changes(carry_out, paths),
             None => carry_out(),
         }?;
-        self.watch.touch(changes);
+        self.watch.touch(&self.store, changes)?;
         Ok(done)
     }
 
@@ -344,33 +401,35 @@ impl UndoJournal {
             report.paths = act.foresee(request)?;
             return Ok(report);
         }
-        let done = self.carry_out(&act, request)?;
-        report.paths = done.paths;
-        // A record is taken back as a whole: until then it stands.
-        let reverses = request.reverses.clone().filter(|_| done.is_whole);
-        let is_done = |at: &&usize| {
-            !done.left.contains(*at) && (reverses.is_some() || request.reverses.is_none())
+        let id = UndoId::new(self.ids.next_id());
+        let begun = |prepared: &Prepared| -> Result<(), UndoError> {
+            let reached = prepared.reached.clone();
+            let (before, after) = (prepared.before.clone(), prepared.before.clone());
+            let record = self.record(id.clone(), request, &reached, (before, after));
+            let record = UndoRecord { intent: Some(prepared.intent.clone()), ..record };
+            Ok(self.sessions.add_undo(&self.id, &record)?)
         };
-        let finished =
-            request.calls.iter().filter(is_done).filter_map(|at| self.told.calls.get(*at));
-        let key = |call: &ChangedCall| CallKey { seq: call.seq, call_id: call.call_id.clone() };
+        let done = self.carry_out(&act, request, &begun)?;
+        report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, &self.root);
         let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
+        let is_left =
+            |reversal: &Reversal| done.reached.get(&reversal.change.path) == Some(&Reached::Left);
+        let reversals = &request.reversals;
+        let did_nothing = done.before == done.after
+            && request.last_kept.is_none()
+            && (request.action == UndoAction::Restore
+                || !reversals.is_empty() && reversals.iter().all(is_left));
         let record = UndoRecord {
-            id: UndoId::new(self.ids.next_id()),
-            time: self.clock.now(),
-            action: request.action,
-            calls: finished.map(key).collect(),
-            reverses: reverses.clone(),
-            before: done.before,
-            after: done.after,
             notice,
             stays,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),
-            last_seen: request.last_kept.map(|_| self.told.last_seq),
+            ..self.record(id, request, &done.reached, (done.before, done.after))
         };
-        let does_nothing = record.calls.is_empty() && record.reverses.is_none();
-        if record.before == record.after && does_nothing && record.last_kept.is_none() {
+        if did_nothing {
+            if done.is_announced {
+                self.sessions.add_undo(&self.id, &record.void())?;
+            }
             return Ok(report);
         }
         self.sessions.add_undo(&self.id, &record)?;

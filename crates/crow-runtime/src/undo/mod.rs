@@ -11,13 +11,15 @@ mod error;
 mod journal;
 mod notice;
 mod read;
+mod record;
 mod steps;
 mod types;
+mod undone_steps;
 
 pub use error::UndoError;
 pub use journal::UndoJournal;
 pub(crate) use read::snapshots_of;
 pub use types::{
-    CallKey, ChangedCall, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions, UndoRecord,
-    UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions,
+    UndoRecord, UndoReport, UndoTarget,
 };

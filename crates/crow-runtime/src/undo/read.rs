@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crow_core::{
     event::{AgentEvent, Envelope},
-    ids::{CallId, SessionId, SnapshotId, UndoId},
+    ids::{CallId, SessionId, SnapshotId},
     tool::ToolResult,
 };
 
-use super::{ChangedCall, UndoAction, UndoRecord};
+use super::{ChangedCall, UndoRecord};
 use crate::{SessionStore, StoredSession};
 
 /// What the logs say.
@@ -40,7 +40,7 @@ struct Begun<'a> {
 }
 
 impl Told {
-    /// Reads the logs. `is_at_work` says that calls without an end are under way, not cut off. Blocks.
+    /// Reads the logs. What is undone of the calls is not told by them. `is_at_work` says that calls without an end are under way, not cut off. Blocks.
     pub(super) fn read(
         store: &dyn SessionStore,
         root: &StoredSession,
@@ -67,11 +67,9 @@ impl Told {
             }
         }
         told.calls.sort_by_key(|call| call.seq);
-        let undone = undone(records);
         for call in &mut told.calls {
             let before = began.partition_point(|(seq, _)| *seq < call.seq);
             call.turn = before.checked_sub(1).and_then(|at| began.get(at)).map_or(0, |turn| turn.1);
-            call.undone = undone.contains(&(call.seq, call.call_id.clone()));
         }
         told
     }
@@ -185,6 +183,7 @@ pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<S
     }
     for record in records {
         found.extend([record.before.clone(), record.after.clone()]);
+        found.extend(record.intent.clone());
     }
     found.into_iter().collect()
 }
@@ -223,51 +222,4 @@ fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<Turn> {
         }
     }
     turns
-}
-
-/// Returns the calls that are undone now.
-fn undone(records: &[UndoRecord]) -> BTreeSet<(u64, CallId)> {
-    let mut undone = BTreeSet::new();
-    for record in records {
-        let calls = record.calls.iter().map(|call| (call.seq, call.call_id.clone()));
-        match record.action {
-            UndoAction::Undo => undone.extend(calls),
-            UndoAction::Redo => calls.for_each(|call| {
-                undone.remove(&call);
-            }),
-            UndoAction::Restore => {}
-        }
-    }
-    undone
-}
-
-/// Returns the last record of a kind that no later one takes back.
-pub(super) fn last_standing(records: &[UndoRecord], action: UndoAction) -> Option<&UndoRecord> {
-    let standing = standing(records);
-    records.iter().rev().find(|record| record.action == action && standing.contains(&record.id))
-}
-
-/// Returns the undo that a redo takes back: the last one that stands and after which nothing was restored.
-pub(super) fn last_undo(records: &[UndoRecord]) -> Option<&UndoRecord> {
-    let undo = last_standing(records, UndoAction::Undo)?;
-    let at = records.iter().position(|record| record.id == undo.id)?;
-    let standing = standing(records);
-    let is_overtaken =
-        |record: &UndoRecord| record.action == UndoAction::Restore && standing.contains(&record.id);
-    let later = records.get(at + 1..).unwrap_or_default();
-    (!later.iter().any(is_overtaken)).then_some(undo)
-}
-
-/// Returns the records whose effect was not taken back.
-fn standing(records: &[UndoRecord]) -> BTreeSet<UndoId> {
-    let mut standing: BTreeSet<UndoId> = BTreeSet::new();
-    for record in records {
-        standing.insert(record.id.clone());
-        let Some(reversed) = &record.reverses else { continue };
-        standing.remove(reversed);
-        // What is taken back twice is there again.
-        let twice = records.iter().find(|other| other.id == *reversed);
-        standing.extend(twice.and_then(|other| other.reverses.clone()));
-    }
-    standing
 }

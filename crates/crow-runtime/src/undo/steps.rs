@@ -8,37 +8,157 @@ use std::{
 use crow_core::ids::SnapshotId;
 
 use super::{
-    UndoError, UndoJournal,
-    compose::{Reversal, Step, reversals},
+    CallKey, ChangedCall, UndoAction, UndoError, UndoJournal, UndoRecord,
+    compose::{Reversal, Step, StepAuthor, order_jobs, reversal},
+    undone_steps::Author,
 };
 use crate::{Change, Entry, WhyNotCovered};
 
 impl UndoJournal {
-    pub(super) fn reversals(&self, calls: &[usize]) -> Result<Vec<Reversal>, UndoError> {
-        Ok(reversals(self.steps(calls)?))
+    /// Returns what takes back the changes of chosen calls and restores, path by path.
+    pub(super) fn reversals(&self, chosen: &[StepAuthor]) -> Result<Vec<Reversal>, UndoError> {
+        let calls = chosen.iter().map(|author| match author {
+            StepAuthor::Call(at) => *at,
+            StepAuthor::Restore(at) => self.place_of_record(*at),
+        });
+        let Some(first) = calls.min() else { return Ok(Vec::new()) };
+        let chosen: BTreeSet<StepAuthor> = chosen.iter().copied().collect();
+        let steps = self.open_steps(first)?.into_iter();
+        Ok(steps
+            .filter_map(|(path, steps)| reversal(path, &steps, |author| chosen.contains(&author)))
+            .collect())
     }
 
-    /// Returns what calls did to each path.
-    pub(super) fn steps(&self, calls: &[usize]) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
-        let mut steps: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
-        for at in calls {
-            let Some(call) = self.told.calls.get(*at) else { continue };
-            let changes = match &call.after {
-                Some(after) => self.store.changes(&call.before, after)?,
-                None => self.changes_of_cut_off(*at, &call.before)?,
-            };
-            for Change { path, before, after } in changes {
-                if let (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) =
-                    (&before, &after)
-                {
-                    // What a repository keeps is never taken away.
-                    continue;
-                }
-                let step = Step { call: *at, before, after, shared: call.shared };
-                steps.entry(path).or_default().push(step);
+    /// Returns what is not undone of the changes that were made since a place among the calls: those of calls and, between
+    /// them, those of restores. The first one of each path comes first.
+    pub(super) fn open_steps(
+        &self,
+        from: usize,
+    ) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
+        let restores: Vec<(usize, usize)> = self
+            .records
+            .iter()
+            .enumerate()
+            .filter(|(_, record)| record.action == UndoAction::Restore)
+            .map(|(at, _)| (self.place_of_record(at), at))
+            .filter(|(place, _)| *place >= from)
+            .collect();
+        let mut open: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+        let mut add = |steps: Vec<(PathBuf, Step)>| {
+            for (path, step) in steps {
+                open.entry(path).or_default().push(step);
+            }
+        };
+        for place in from..=self.told.calls.len() {
+            for (_, at) in restores.iter().filter(|(own, _)| *own == place) {
+                add(self.steps_of_restore(*at)?);
+            }
+            if self.told.calls.get(place).is_some_and(|call| !call.undone) {
+                add(self.open_steps_of_call(place)?);
+            }
+        }
+        open.values_mut().for_each(order_jobs);
+        Ok(open)
+    }
+
+    /// Returns what a call changed and what is not undone.
+    fn open_steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+        let mut steps = self.steps_of_call(at)?;
+        if let Some(key) = self.told.calls.get(at).map(ChangedCall::key) {
+            let author = Author::Call(&key);
+            if self.undone.is_mentioned(author) {
+                steps.retain(|(path, _)| !self.undone.is_undone(author, path));
             }
         }
         Ok(steps)
+    }
+
+    /// Returns what a call changed, whether it is undone or not.
+    fn steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+        let Some(call) = self.told.calls.get(at) else { return Ok(Vec::new()) };
+        let changes = match &call.after {
+            Some(after) => self.store.changes(&call.before, after)?,
+            None => self.changes_of_cut_off(at, &call.before)?,
+        };
+        let is_repository = |change: &Change| {
+            // What a repository keeps is never taken away.
+            let left_out = Entry::LeftOut { why: WhyNotCovered::Repository };
+            change.before == Entry::Absent && change.after == left_out
+        };
+        let (author, shared) = (StepAuthor::Call(at), call.shared);
+        let by_job = call.seq != call.started;
+        let step =
+            |Change { path, before, after }| (path, Step { author, before, after, shared, by_job });
+        Ok(changes.into_iter().filter(|change| !is_repository(change)).map(step).collect())
+    }
+
+    /// Returns what a restore changed and what is not undone.
+    pub(super) fn steps_of_restore(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+        let Some(record) = self.records.get(at) else { return Ok(Vec::new()) };
+        let author = StepAuthor::Restore(at);
+        let is_open =
+            |change: &Change| !self.undone.is_undone(Author::Restore(&record.id), &change.path);
+        let step = |Change { path, before, after }| {
+            (path, Step { author, before, after, shared: false, by_job: false })
+        };
+        let changes = self.store.changes(&record.before, &record.after)?;
+        Ok(changes.into_iter().filter(is_open).map(step).collect())
+    }
+
+    /// Returns how many calls were made before the record at a place.
+    pub(super) fn place_of_record(&self, at: usize) -> usize {
+        self.records.get(at).map_or(self.told.calls.len(), |record| self.place_of(record))
+    }
+
+    /// Returns how many calls were made before a record.
+    pub(super) fn place_of(&self, record: &UndoRecord) -> usize {
+        match record.last_seen {
+            Some(seen) => self.told.calls.partition_point(|call| call.seq <= seen),
+            // Of an older version.
+            None => self.told.calls.partition_point(|call| call.time <= record.time),
+        }
+    }
+
+    /// Returns what calls did to each path, whether it is undone or not.
+    pub(super) fn steps(&self, calls: &[usize]) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
+        let mut steps: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+        for at in calls {
+            for (path, step) in self.steps_of_call(*at)? {
+                steps.entry(path).or_default().push(step);
+            }
+        }
+        steps.values_mut().for_each(order_jobs);
+        Ok(steps)
+    }
+
+    /// Marks the calls of which nothing is left that is not undone.
+    pub(super) fn mark_undone(&mut self) {
+        let is_undone = |at: usize, key: &CallKey| {
+            let author = Author::Call(key);
+            if !self.undone.is_mentioned(author) {
+                return false;
+            }
+            match self.steps_of_call(at) {
+                Ok(steps) if !steps.is_empty() => {
+                    steps.iter().all(|(path, _)| self.undone.is_undone(author, path))
+                }
+                Ok(_) => true,
+                Err(error) => {
+                    tracing::warn!(session = %self.id, %error, "whether a call is undone is not known");
+                    false
+                }
+            }
+        };
+        let undone: Vec<bool> = self
+            .told
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(at, call)| is_undone(at, &call.key()))
+            .collect();
+        for (call, undone) in self.told.calls.iter_mut().zip(undone) {
+            call.undone = undone;
+        }
     }
 
     /// Returns what calls did to each path, without those whose states are lost.
@@ -116,10 +236,15 @@ impl UndoJournal {
             if !changed.starts_with(path) {
                 continue;
             }
-            let before = steps.iter().rev().find(|step| step.call < place).map(|step| &step.after);
+            let is_before =
+                |step: &&Step| matches!(step.author, StepAuthor::Call(at) if at < place);
+            let before = steps.iter().rev().find(is_before).map(|step| &step.after);
             let state = before.or_else(|| steps.first().map(|step| &step.before));
-            let is_whole = |step: &Step| {
-                self.told.calls.get(step.call).is_some_and(|call| call.after.is_some())
+            let is_whole = |step: &Step| match step.author {
+                StepAuthor::Call(at) => {
+                    self.told.calls.get(at).is_some_and(|call| call.after.is_some())
+                }
+                StepAuthor::Restore(_) => true,
             };
             let is_certain = steps.iter().any(is_whole);
             states.extend(state.map(|state| (changed, state.clone(), is_certain)));

@@ -1,6 +1,10 @@
 //! What can be undone, what was, and what became of it.
 
-use std::path::PathBuf;
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::PathBuf,
+};
 
 use crow_core::{
     ids::{CallId, SessionId, SnapshotId, UndoId},
@@ -41,8 +45,15 @@ pub struct ChangedCall {
     pub files: Vec<PathBuf>,
     /// Others may have made some of the changes: they are undone by force alone.
     pub shared: bool,
-    /// It is undone now.
+    /// All that it changed is undone now.
     pub undone: bool,
+}
+
+impl ChangedCall {
+    /// Returns what names it.
+    pub(super) fn key(&self) -> CallKey {
+        CallKey { seq: self.seq, call_id: self.call_id.clone() }
+    }
 }
 
 /// Which calls to undo.
@@ -109,9 +120,19 @@ pub struct UndoRecord {
     pub time: Timestamp,
     /// What was done.
     pub action: UndoAction,
-    /// The calls that are undone by it, or redone.
+    /// The calls that are undone by it, or redone: what they changed at all paths, unless `exceptions` or `left` name one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallKey>,
+    /// Of an undo: the paths at which it undid something else than all that `calls` had changed there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exceptions: Vec<PathException>,
+    /// Of a redo: the paths at which the undo stands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_list")]
+    pub left: Vec<PathBuf>,
+    /// What the paths are to become. Only there until it is known what they became: if the process is killed before, the
+    /// next undo finds it and says what was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<SnapshotId>,
     /// The record that it takes back: for a redo the undo, for an undo the restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<UndoId>,
@@ -128,9 +149,23 @@ pub struct UndoRecord {
     /// The last event that the conversation keeps, if it is to go back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_kept: Option<u64>,
-    /// The last event that there was when that was decided: what was said since is not thrown away.
+    /// The last event that there was before it. What was said since is not thrown away when the conversation goes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<u64>,
+}
+
+/// What an undo undid at a path, where that is not all that its calls had changed there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathException {
+    /// The path, absolute.
+    #[serde(with = "path_text")]
+    pub path: PathBuf,
+    /// The calls whose changes of the path it undid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallKey>,
+    /// The restores of the path that it undid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restores: Vec<UndoId>,
 }
 
 /// Names a call among those of all agents of a root session.
@@ -204,4 +239,63 @@ pub enum PathOutcome {
         /// Why.
         error: String,
     },
+}
+
+/// A path as JSON: text, or its bytes where it is no text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredPath {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&PathBuf> for StoredPath {
+    fn from(path: &PathBuf) -> Self {
+        let bytes = || Self::Bytes(path.as_os_str().as_bytes().to_vec());
+        path.to_str().map_or_else(bytes, |text| Self::Text(text.to_owned()))
+    }
+}
+
+impl From<StoredPath> for PathBuf {
+    fn from(path: StoredPath) -> Self {
+        match path {
+            StoredPath::Text(text) => Self::from(text),
+            StoredPath::Bytes(bytes) => Self::from(OsString::from_vec(bytes)),
+        }
+    }
+}
+
+mod path_text {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::StoredPath;
+
+    pub(super) fn serialize<S: Serializer>(path: &PathBuf, to: S) -> Result<S::Ok, S::Error> {
+        StoredPath::from(path).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        StoredPath::deserialize(from).map(PathBuf::from)
+    }
+}
+
+mod path_list {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::StoredPath;
+
+    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(StoredPath::from))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let paths = Vec::<StoredPath>::deserialize(from)?;
+        Ok(paths.into_iter().map(PathBuf::from).collect())
+    }
 }

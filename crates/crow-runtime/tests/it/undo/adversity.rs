@@ -10,8 +10,8 @@ use std::{
 
 use crow_core::event::AgentEvent;
 use crow_runtime::{
-    Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoReport,
-    UndoTarget,
+    Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError, UndoJournal, UndoOptions,
+    UndoReport, UndoTarget,
 };
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
@@ -371,18 +371,41 @@ async fn a_repository_that_a_call_removed_is_named_as_lost() {
 }
 
 #[tokio::test]
-async fn an_undo_that_was_killed_before_it_was_written_down_can_be_redone_after_the_next() {
+async fn an_undo_that_was_killed_when_all_was_put_back_can_be_redone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "the agent's work")]).await;
-    let call = stage.journal().calls()[0].clone();
-    let store = stage.config.snapshots.as_ref().unwrap().of(&stage.root()).unwrap();
-    // The undo until the kill: the files are put back, undo.jsonl has no record.
-    let changes = store.changes(&call.before, call.after.as_ref().unwrap()).unwrap();
-    store.undo(&changes).unwrap();
-    assert!(!stage.exists("a"));
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.forget_end_of_undo();
+    assert!(!stage.exists("a"));
     let redone = stage.redo().await.unwrap();
     assert!(stage.exists("a"), "{redone:#?}");
+}
+
+#[tokio::test]
+async fn an_undo_that_was_killed_half_way_is_undone_to_its_end_and_redone_in_two_steps() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.forget_end_of_undo();
+    stage.write("b", "1");
+    let undone = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!((undone.paths.len(), stage.exists("b")), (1, false));
+    stage.redo().await.unwrap();
+    assert_eq!((stage.exists("a"), stage.exists("b")), (false, true));
+    stage.redo().await.unwrap();
+    assert_eq!((stage.exists("a"), stage.exists("b")), (true, true));
+    assert!(matches!(stage.redo().await, Err(UndoError::Nothing { what: "redo" })));
+}
+
+#[tokio::test]
+async fn what_somebody_wrote_after_an_undo_was_killed_is_not_taken_for_its_work() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    stage.forget_end_of_undo();
+    stage.write("b", "mine");
+    stage.redo().await.unwrap();
+    assert_eq!((stage.read("a"), stage.read("b")), ("1".to_owned(), "mine".to_owned()));
 }
 
 /// Loses the state before the first call, as a power cut does.

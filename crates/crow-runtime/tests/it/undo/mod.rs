@@ -3,11 +3,14 @@
 mod adversity;
 mod background;
 mod crashes;
+mod exact;
 mod journal;
 mod laws;
 mod own_tools;
+mod path_model;
 mod put_back;
 mod recording;
 mod roots;
+mod sequences;
 mod sessions;
 mod stage;

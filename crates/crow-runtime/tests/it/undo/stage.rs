@@ -247,6 +247,24 @@ impl Stage {
         handle.ended().await;
     }
 
+    /// Takes the last line of what was undone away, as if the process had been killed before it was written.
+    pub(crate) fn forget_end_of_undo(&self) {
+        let path = self.undo_file();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.rsplit_once('\n').unwrap().0).unwrap();
+    }
+
+    /// Returns how many lines there are of what was undone.
+    pub(crate) fn undo_lines(&self) -> usize {
+        let text = fs::read_to_string(self.undo_file()).unwrap_or_default();
+        text.lines().filter(|line| !line.is_empty()).count()
+    }
+
+    fn undo_file(&self) -> PathBuf {
+        let session = self.agent.handle.session_id().as_str();
+        find(&self.data.path().join("sessions"), session).join("undo.jsonl")
+    }
+
     /// Copies the session, and has the original forgotten. Returns the undo of the copy.
     pub(crate) fn journal_of_copy(&self) -> UndoJournal {
         let original = self.agent.handle.session_id().clone();
@@ -484,6 +502,21 @@ pub(super) fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     look(root, root, &mut found);
     found
+}
+
+/// Finds a folder by its name.
+fn find(folder: &Path, name: &str) -> PathBuf {
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_str().unwrap().contains(name) && path.is_dir() {
+                return path;
+            }
+            open.extend(path.is_dir().then_some(path));
+        }
+    }
+    panic!("there is no {name}");
 }
 
 fn look(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, String>) {

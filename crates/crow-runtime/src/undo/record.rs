@@ -1,0 +1,213 @@
+//! Writing down what an undo does: before it touches a file, and when it has.
+//!
+//! The first line says what each path is to become, the second one, with the same id, what was reached. If the process is
+//! killed in between, only the first is there: whoever undoes next compares it with the files and writes the second.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use crow_core::{
+    ids::{SnapshotId, UndoId},
+    tool::FileChange,
+};
+
+use super::{
+    ChangedCall, PathException, PathOutcome, RestoredPath, UndoAction, UndoError, UndoJournal,
+    UndoRecord,
+    act::{Reached, Request, change_between},
+    compose::StepAuthor,
+    notice::notice,
+};
+use crate::{Change, Entry};
+
+impl UndoRecord {
+    /// Keeps the last line of each record, and no record that did nothing.
+    pub(super) fn settled(lines: Vec<Self>) -> Vec<Self> {
+        let mut records: Vec<Self> = Vec::with_capacity(lines.len());
+        for line in lines {
+            match records.iter_mut().find(|record| record.id == line.id) {
+                Some(record) => *record = line,
+                None => records.push(line),
+            }
+        }
+        records.retain(|record| !record.did_nothing());
+        records
+    }
+
+    /// Makes it one that did nothing, which takes back what was written before it was tried.
+    pub(super) fn void(self) -> Self {
+        Self {
+            after: self.before.clone(),
+            calls: Vec::new(),
+            exceptions: Vec::new(),
+            left: Vec::new(),
+            intent: None,
+            reverses: None,
+            notice: None,
+            stays: None,
+            last_kept: None,
+            ..self
+        }
+    }
+
+    fn did_nothing(&self) -> bool {
+        self.calls.is_empty()
+            && self.exceptions.is_empty()
+            && self.reverses.is_none()
+            && self.intent.is_none()
+            && self.last_kept.is_none()
+            && self.before == self.after
+    }
+}
+
+impl UndoJournal {
+    /// Makes the record of what was done, by how far each path was taken back. A path that is not named there was to stay
+    /// as it is.
+    pub(super) fn record(
+        &self,
+        id: UndoId,
+        request: &Request,
+        reached: &BTreeMap<PathBuf, Reached>,
+        (before, after): (SnapshotId, SnapshotId),
+    ) -> UndoRecord {
+        let chosen: BTreeSet<StepAuthor> = request.authors.iter().copied().collect();
+        let (mut exceptions, mut left) = (Vec::new(), Vec::new());
+        for reversal in &request.reversals {
+            let path = &reversal.change.path;
+            let Some(reached) = reached.get(path) else { continue };
+            match request.action {
+                UndoAction::Undo => {
+                    let all: BTreeSet<StepAuthor> = reversal.all.iter().copied().collect();
+                    let undone: BTreeSet<StepAuthor> = match reached {
+                        Reached::Left => BTreeSet::new(),
+                        Reached::Joined => reversal.joined.iter().copied().collect(),
+                        Reached::First => all.clone(),
+                    };
+                    if undone != &all & &chosen {
+                        exceptions.push(self.exception(path.clone(), &undone));
+                    }
+                }
+                UndoAction::Redo if *reached == Reached::Left => left.push(path.clone()),
+                UndoAction::Redo | UndoAction::Restore => {}
+            }
+        }
+        let calls = request.calls.iter().filter_map(|at| self.told.calls.get(*at));
+        let last_call = self.told.calls.last().map_or(0, |call| call.seq);
+        UndoRecord {
+            id,
+            time: self.clock.now(),
+            action: request.action,
+            calls: calls.map(ChangedCall::key).collect(),
+            exceptions,
+            left,
+            intent: None,
+            reverses: request.reverses.clone(),
+            before,
+            after,
+            notice: None,
+            stays: None,
+            last_kept: None,
+            last_seen: Some(self.told.last_seq.max(last_call)),
+        }
+    }
+
+    fn exception(&self, path: PathBuf, undone: &BTreeSet<StepAuthor>) -> PathException {
+        let mut exception = PathException { path, calls: Vec::new(), restores: Vec::new() };
+        for author in undone {
+            match author {
+                StepAuthor::Call(at) => {
+                    exception.calls.extend(self.told.calls.get(*at).map(ChangedCall::key));
+                }
+                StepAuthor::Restore(at) => {
+                    let record = self.records.get(*at);
+                    exception.restores.extend(record.map(|record| record.id.clone()));
+                }
+            }
+        }
+        exception
+    }
+
+    /// Writes down what undos did that were killed: the paths that are as they were to become. What they left beside the
+    /// files is removed.
+    pub(super) fn finish_killed(&mut self) -> Result<(), UndoError> {
+        if self.killed.is_empty() {
+            return Ok(());
+        }
+        self.store.undo(&[])?;
+        for killed in std::mem::take(&mut self.killed) {
+            let record = self.finished(killed)?;
+            self.sessions.add_undo(&self.id, &record)?;
+        }
+        self.reload()
+    }
+
+    /// Returns what paths were when calls that were made since a record first changed them.
+    fn first_states_since(
+        &self,
+        record: &UndoRecord,
+    ) -> Result<BTreeMap<PathBuf, Entry>, UndoError> {
+        let first = self.place_of(record);
+        let calls: Vec<usize> = (first..self.told.calls.len()).collect();
+        let steps = self.steps(&calls)?.into_iter();
+        Ok(steps.filter_map(|(path, steps)| Some((path, steps.first()?.before.clone()))).collect())
+    }
+
+    /// Completes the record of an undo that was killed.
+    fn finished(&self, killed: UndoRecord) -> Result<UndoRecord, UndoError> {
+        let Some(intent) = &killed.intent else { return Ok(killed) };
+        let later = self.first_states_since(&killed)?;
+        let (mut changes, mut left, mut restored) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_any_reached = false;
+        for path in self.store.paths_of(&killed.before)?.unwrap_or_default() {
+            let before = self.store.entry(&killed.before, &path)?.unwrap_or(Entry::Absent);
+            // A folder that was made on the way is no goal of its own.
+            let wanted = self.store.entry(intent, &path)?;
+            let like = wanted.as_ref().unwrap_or(&before);
+            let found = match later.get(&path) {
+                Some(found) => found.clone(),
+                None => self.store.look_at(&path, like)?,
+            };
+            let is_reached = match &wanted {
+                Some(wanted) => found == *wanted,
+                None => matches!((&before, &found), (Entry::Absent, Entry::Folder { .. })),
+            };
+            is_any_reached |= is_reached && wanted.is_some();
+            if wanted.is_some() && !is_reached {
+                left.push(path.clone());
+            }
+            let after = if is_reached { found } else { before.clone() };
+            if before != after {
+                let how: FileChange = change_between(&before, &after);
+                let outcome = PathOutcome::Restored { how, copy: None };
+                restored.push(RestoredPath { path: path.clone(), outcome });
+            }
+            changes.push(Change { path, before, after });
+        }
+        if !is_any_reached && killed.last_kept.is_none() {
+            return Ok(killed.void());
+        }
+        let (before, after) = self.store.record(&self.id, &changes)?;
+        let mut exceptions = killed.exceptions;
+        if killed.action == UndoAction::Undo {
+            exceptions.retain(|exception| !left.contains(&exception.path));
+            let none = |path: &PathBuf| self.exception(path.clone(), &BTreeSet::new());
+            exceptions.extend(left.iter().map(none));
+            left.clear();
+        }
+        left.extend(killed.left.iter().cloned());
+        let calls: Vec<&ChangedCall> =
+            self.told.calls.iter().filter(|call| killed.calls.contains(&call.key())).collect();
+        Ok(UndoRecord {
+            exceptions,
+            left: if killed.action == UndoAction::Redo { left } else { Vec::new() },
+            intent: None,
+            before,
+            after,
+            notice: notice(killed.action, &calls, &restored, &self.root),
+            calls: killed.calls,
+            ..killed
+        })
+    }
+}

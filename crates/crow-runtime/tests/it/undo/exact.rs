@@ -1,0 +1,159 @@
+//! What is undone is a state of each path: nothing is done twice, and a redo is the inverse of its undo.
+
+use crow_core::tool::FileChange;
+use crow_runtime::{PathOutcome, Point, UndoError, UndoOptions, UndoReport, UndoTarget};
+
+use super::stage::{Call, Stage, picture};
+
+const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
+const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
+
+async fn restore(stage: &Stage, path: &'static str, at: Point) -> UndoReport {
+    let handle = stage.agent.handle.clone();
+    let work = move || handle.undo_journal().unwrap().restore(path.as_ref(), &at, PLAIN);
+    tokio::task::spawn_blocking(work).await.unwrap().unwrap()
+}
+
+fn reasons(report: &UndoReport) -> Vec<&str> {
+    let mut reasons = Vec::new();
+    for path in &report.paths {
+        if let PathOutcome::Conflict { reason } = &path.outcome {
+            reasons.push(reason.as_str());
+        }
+    }
+    reasons
+}
+
+#[tokio::test]
+async fn force_after_an_undo_to_the_start_that_left_a_file_goes_on_to_the_start() {
+    let mut stage = Stage::new();
+    stage.write("src.txt", "0\n");
+    stage.turn(&[Call::Sh("echo 1 > src.txt")]).await;
+    stage.turn(&[Call::Sh("echo 2 >> src.txt; echo n > notes.txt")]).await;
+    stage.write("notes.txt", "mine\n");
+    let report = stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
+    assert!(!report.is_complete());
+    assert_eq!(stage.read("src.txt"), "0\n");
+    let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(report.is_complete(), "{:#?}", report.paths);
+    assert_eq!(stage.read("src.txt"), "0\n", "what was undone is not done again");
+    assert!(!stage.exists("notes.txt"));
+    assert_eq!(stage.read("notes.txt.crow-kept"), "mine\n");
+    assert!(matches!(
+        stage.undo(UndoTarget::LastTurn, PLAIN).await,
+        Err(UndoError::Nothing { .. })
+    ));
+}
+
+#[tokio::test]
+async fn force_goes_on_through_all_turns_that_an_undo_left() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Put("b", "1"), Call::Put("c", "1")]).await;
+    stage.write("a", "mine");
+    stage.write("b", "mine");
+    stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
+    assert!(!stage.exists("c"));
+    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(!stage.exists("a") && !stage.exists("b"));
+}
+
+#[tokio::test]
+async fn what_force_put_over_a_later_call_is_not_undone_a_second_time() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    stage.turn(&[Call::Put("a", "2")]).await;
+    stage.undo(UndoTarget::Call("c1".into()), FORCE).await.unwrap();
+    assert_eq!(stage.read("a"), "0");
+    assert!(matches!(
+        stage.undo(UndoTarget::LastTurn, FORCE).await,
+        Err(UndoError::Nothing { .. })
+    ));
+    stage.redo().await.unwrap();
+    assert_eq!(stage.read("a"), "2");
+    stage.undo(UndoTarget::Turn(2), PLAIN).await.unwrap();
+    assert_eq!(stage.read("a"), "1");
+}
+
+#[tokio::test]
+async fn a_redo_touches_only_what_its_undo_changed() {
+    let mut stage = Stage::new();
+    stage.write("kept/a", "0");
+    stage.turn(&[Call::Sh("rm -r kept; mkdir made; echo 1 > made/b; echo 1 > c")]).await;
+    // The user has taken two of the changes back already.
+    std::fs::remove_dir_all(stage.root().join("made")).unwrap();
+    stage.write("c", "mine");
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(stage.read("kept/a"), "0");
+    stage.redo().await.unwrap();
+    assert!(!stage.exists("kept"));
+    assert!(!stage.exists("made"), "a folder that the undo did not find is not made");
+    assert_eq!(stage.read("c"), "mine");
+}
+
+#[tokio::test]
+async fn a_redo_leaves_what_a_later_call_wrote() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    stage.turn(&[Call::Put("a", "later")]).await;
+    let report = stage.redo().await.unwrap();
+    assert_eq!(reasons(&report), ["put `put a` changed it since: undo that first"]);
+    assert_eq!((stage.read("a"), stage.read("b")), ("later".to_owned(), "1".to_owned()));
+    // When that is undone, the rest of the redo is there to be done.
+    stage.undo(UndoTarget::Turn(2), PLAIN).await.unwrap();
+    assert!(!stage.exists("a"));
+    stage.redo().await.unwrap();
+    assert_eq!(stage.read("a"), "later", "the last undo is redone first");
+}
+
+#[tokio::test]
+async fn folders_that_a_restore_made_go_when_it_is_undone() {
+    let mut stage = Stage::new();
+    stage.write("d/e/f", "0");
+    stage.turn(&[Call::Sh("rm -r d")]).await;
+    let before = picture(&stage.root());
+    restore(&stage, "d/e/f", Point::Start).await;
+    assert_eq!(stage.read("d/e/f"), "0");
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(report.is_complete());
+    assert_eq!(picture(&stage.root()), before);
+}
+
+#[tokio::test]
+async fn an_undo_goes_back_over_a_restore_of_the_user() {
+    let mut stage = Stage::new();
+    stage.write("a", "0");
+    stage.turn(&[Call::Put("a", "1")]).await;
+    restore(&stage, "a", Point::Start).await;
+    stage.turn(&[Call::Put("a", "2")]).await;
+    let after = picture(&stage.root());
+    let report = stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
+    assert!(report.is_complete(), "{:#?}", report.paths);
+    assert_eq!(stage.read("a"), "0");
+    assert!(matches!(
+        stage.undo(UndoTarget::LastTurn, PLAIN).await,
+        Err(UndoError::Nothing { .. })
+    ));
+    stage.redo().await.unwrap();
+    assert_eq!(picture(&stage.root()), after);
+}
+
+#[tokio::test]
+async fn a_job_that_wrote_before_a_tool_is_undone_through_both() {
+    let mut stage = Stage::new();
+    stage.write("both", "0");
+    let line = stage.gated("g", "echo job > both") + "; exec sleep 1000";
+    let gate = stage.gate("g");
+    let calls = [Call::Job(&line), Call::Gate(&gate), Call::Put("both", "tool"), Call::Sh("true")];
+    stage.turn(&calls).await;
+    let report = stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();
+    assert!(report.is_complete(), "{:#?}", report.paths);
+    assert_eq!(report.paths.len(), 1);
+    assert!(matches!(
+        report.paths[0].outcome,
+        PathOutcome::Restored { how: FileChange::Modified, .. }
+    ));
+    assert_eq!(stage.read("both"), "0");
+}

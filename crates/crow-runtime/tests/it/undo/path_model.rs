@@ -1,0 +1,309 @@
+//! What each path should be after a sequence of calls, edits, undos, redos and restores.
+//!
+//! The model keeps, path by path, a plain list of changes with what undid each, and follows the rules as users know them:
+//! an undo goes back as far as the changes join and leaves what somebody else wrote; force goes to the state before the first
+//! of them; a redo takes back exactly what its undo did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files of which the model knows.
+pub(super) const NAMES: [&str; 3] = ["a", "b", "d/x"];
+
+/// The content of a file; nothing if it is not there.
+pub(super) type Content = Option<String>;
+
+/// What an undo is about; turns and calls are counted from the last one.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Aim {
+    Last,
+    Call(usize),
+    Turn(u32),
+    BackTo(u32),
+    ToStart,
+}
+
+/// Who changed a path, by the place in the list of calls or of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Author {
+    Call(usize),
+    Restore(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) author: Author,
+    before: Content,
+    after: Content,
+    undone_by: Option<usize>,
+}
+
+#[derive(Debug)]
+pub(super) enum Record {
+    Undo {
+        calls: Vec<usize>,
+        changed: BTreeMap<usize, (Content, Content)>,
+        left: Option<BTreeSet<usize>>,
+    },
+    Redo {
+        undo: usize,
+    },
+    Restore,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    pub(super) files: [Content; NAMES.len()],
+    pub(super) changes: [Vec<Change>; NAMES.len()],
+    /// The turn and the id of each call that changed something.
+    pub(super) calls: Vec<(u32, String)>,
+    /// The records, and how many calls there were before each.
+    pub(super) records: Vec<(Record, usize)>,
+    pub(super) turns: u32,
+    /// How many contents were made: each one is another.
+    contents: usize,
+}
+
+impl Model {
+    pub(super) fn new_content(&mut self) -> String {
+        self.contents += 1;
+        format!("{}\n", self.contents)
+    }
+
+    pub(super) fn change(&mut self, path: usize, author: Author, after: Content) {
+        let before = std::mem::replace(&mut self.files[path], after.clone());
+        if before != after {
+            self.changes[path].push(Change { author, before, after, undone_by: None });
+        }
+    }
+
+    fn is_open(&self, author: Author) -> bool {
+        let mut all = self.changes.iter().flatten();
+        all.any(|change| change.author == author && change.undone_by.is_none())
+    }
+
+    fn open_calls(&self, fits: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.calls.len()).filter(|at| fits(*at) && self.is_open(Author::Call(*at))).collect()
+    }
+
+    /// Finds what an undo is about. None: there is nothing of it to undo.
+    fn aimed_at(&self, aim: Aim, force: bool) -> Option<Vec<Author>> {
+        let calls = match aim {
+            Aim::Last => {
+                if let Some(restore) = self.last_restore() {
+                    return Some(vec![Author::Restore(restore)]);
+                }
+                let (record, calls) = match self.records.last() {
+                    Some((record, calls)) => (Some(record), *calls),
+                    None => (None, 0),
+                };
+                let again = match record {
+                    Some(Record::Redo { undo }) => match &self.records[*undo].0 {
+                        Record::Undo { calls, .. } => Some(calls),
+                        Record::Redo { .. } | Record::Restore => {
+                            unreachable!("only undos are redone")
+                        }
+                    },
+                    Some(Record::Undo { calls, .. }) if force => Some(calls),
+                    Some(Record::Undo { .. } | Record::Restore) | None => None,
+                };
+                let again = again.filter(|_| calls == self.calls.len());
+                let again = again.map(|calls| self.open_calls(|at| calls.contains(&at)));
+                if let Some(again) = again.filter(|calls| !calls.is_empty()) {
+                    again
+                } else {
+                    let last = *self.open_calls(|_| true).last()?;
+                    self.open_calls(|at| self.calls[at].0 == self.calls[last].0)
+                }
+            }
+            Aim::Call(back) => self.open_calls(|at| Some(at) == self.call(back)),
+            Aim::Turn(back) => self.open_calls(|at| Some(self.calls[at].0) == self.turn(back)),
+            Aim::BackTo(back) => {
+                self.open_calls(|at| self.turn(back).is_some_and(|turn| self.calls[at].0 >= turn))
+            }
+            Aim::ToStart => self.open_calls(|_| true),
+        };
+        Some(calls.into_iter().map(Author::Call).collect())
+            .filter(|calls: &Vec<_>| !calls.is_empty())
+    }
+
+    fn last_restore(&self) -> Option<usize> {
+        let last_call = self.open_calls(|_| true).last().copied();
+        for (at, (record, calls)) in self.records.iter().enumerate().rev() {
+            if matches!(record, Record::Restore) {
+                if last_call.is_some_and(|call| call >= *calls) {
+                    return None;
+                }
+                if self.is_open(Author::Restore(at)) {
+                    return Some(at);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn call(&self, back: usize) -> Option<usize> {
+        self.calls.len().checked_sub(back + 1)
+    }
+
+    pub(super) fn turn(&self, back: u32) -> Option<u32> {
+        self.turns.checked_sub(back).filter(|turn| *turn > 0)
+    }
+
+    /// Undoes, and returns whether anything was to be undone. `spared` are paths that the user overwrites when it is killed.
+    pub(super) fn undo(&mut self, aim: Aim, force: bool, spared: &BTreeSet<usize>) -> bool {
+        let Some(aimed) = self.aimed_at(aim, force) else { return false };
+        let record = self.records.len();
+        let mut changed = BTreeMap::new();
+        let mut did_something = false;
+        let ways: Vec<_> =
+            (0..NAMES.len()).map(|path| (path, self.way_back(path, &aimed, force))).collect();
+        // An undo that was killed before it had put anything back did nothing.
+        let mut goals = ways
+            .iter()
+            .filter(|(_, way)| way.as_ref().is_some_and(|way| way.0.is_some()))
+            .peekable();
+        let is_void = !spared.is_empty()
+            && goals.peek().is_some()
+            && goals.all(|(path, _)| spared.contains(path));
+        for (path, way) in ways.into_iter().filter(|_| !is_void) {
+            let Some((goal, from, to_end)) = way else { continue };
+            if spared.contains(&path) && goal.is_some() {
+                continue;
+            }
+            if let Some((goal, expected)) = goal {
+                let found = self.files[path].clone();
+                if found != goal {
+                    if found != expected && !force {
+                        continue;
+                    }
+                    changed.insert(path, (found, goal.clone()));
+                    self.files[path] = goal;
+                }
+            }
+            did_something = true;
+            for (at, change) in self.changes[path].iter_mut().enumerate() {
+                let is_meant = at >= from && (to_end || aimed.contains(&change.author));
+                if is_meant && change.undone_by.is_none() {
+                    change.undone_by = Some(record);
+                }
+            }
+        }
+        if did_something {
+            let call = |author: &Author| match author {
+                Author::Call(at) => Some(*at),
+                Author::Restore(_) => None,
+            };
+            let calls = aimed.iter().filter_map(call).collect();
+            self.records.push((Record::Undo { calls, changed, left: None }, self.calls.len()));
+        }
+        true
+    }
+
+    /// Returns what a path is to become and what it should be, from where on its changes are undone, and whether all later
+    /// ones are as well. None: it has nothing to do with it.
+    #[expect(clippy::type_complexity, reason = "said once")]
+    fn way_back(
+        &self,
+        path: usize,
+        aimed: &[Author],
+        force: bool,
+    ) -> Option<(Option<(Content, Content)>, usize, bool)> {
+        let open: Vec<usize> = (0..self.changes[path].len())
+            .filter(|at| self.changes[path][*at].undone_by.is_none())
+            .collect();
+        let change = |at: usize| &self.changes[path][at];
+        let meant: Vec<usize> =
+            open.iter().copied().filter(|at| aimed.contains(&change(*at).author)).collect();
+        let (first, last) = (*meant.first()?, *meant.last()?);
+        let (mut goal, mut from, mut is_broken) = (change(last).before.clone(), last, false);
+        for earlier in meant.iter().rev().skip(1) {
+            let between: Vec<usize> =
+                open.iter().copied().filter(|at| at > earlier && *at < from).collect();
+            let mut reached = change(*earlier).after.clone();
+            if reached != goal {
+                for at in between {
+                    let is_restore = matches!(change(at).author, Author::Restore(_));
+                    if is_restore && change(at).before == reached {
+                        reached.clone_from(&change(at).after);
+                    } else {
+                        reached = Some("no way".to_owned());
+                    }
+                }
+            }
+            if reached != goal {
+                is_broken = true;
+                break;
+            }
+            goal.clone_from(&change(*earlier).before);
+            from = *earlier;
+        }
+        let expected = change(last).after.clone();
+        if goal == expected && !is_broken {
+            return Some((None, first, false));
+        }
+        if force {
+            return Some((Some((change(first).before.clone(), expected)), first, true));
+        }
+        Some((Some((goal, expected)), from, true))
+    }
+
+    pub(super) fn redo(&mut self, force: bool) -> bool {
+        let is_left = |record: &Record| match record {
+            Record::Undo { left, .. } => left.as_ref().is_none_or(|left| !left.is_empty()),
+            Record::Redo { .. } | Record::Restore => false,
+        };
+        let Some(undo) = self.records.iter().rposition(|(record, _)| is_left(record)) else {
+            return false;
+        };
+        let Record::Undo { changed, left, .. } = &self.records[undo].0 else { unreachable!() };
+        let (changed, left) = (changed.clone(), left.clone());
+        let calls_then = self.records[undo].1;
+        let is_meant = |path: &usize| left.as_ref().is_none_or(|left| left.contains(path));
+        let is_later = |change: &&Change| match change.author {
+            _ if change.undone_by.is_some() => false,
+            Author::Call(at) => at >= calls_then,
+            Author::Restore(at) => at > undo,
+        };
+        let is_left = |(path, (before, after)): &(&usize, &(Content, Content))| {
+            let found = &self.files[**path];
+            self.changes[**path].iter().any(|change| is_later(&change))
+                || found != before && found != after && !force
+        };
+        let meant: Vec<_> = changed.iter().filter(|(path, _)| is_meant(path)).collect();
+        let still_left: BTreeSet<usize> =
+            meant.iter().filter(|change| is_left(change)).map(|(path, _)| **path).collect();
+        if !meant.is_empty() && still_left.len() == meant.len() {
+            // As if it had not been tried.
+            return true;
+        }
+        for path in (0..NAMES.len()).filter(|path| is_meant(path) && !still_left.contains(path)) {
+            if let Some((before, _)) = changed.get(&path) {
+                self.files[path].clone_from(before);
+            }
+            for change in &mut self.changes[path] {
+                change.undone_by = change.undone_by.filter(|by| *by != undo);
+            }
+        }
+        let Record::Undo { left, .. } = &mut self.records[undo].0 else { unreachable!() };
+        *left = Some(still_left);
+        self.records.push((Record::Redo { undo }, self.calls.len()));
+        true
+    }
+
+    pub(super) fn restore(&mut self, path: usize, turn: u32) {
+        let is_before = |change: &&Change| match change.author {
+            Author::Call(at) => self.calls[at].0 < turn,
+            Author::Restore(_) => false,
+        };
+        let by_call = |change: &&Change| matches!(change.author, Author::Call(_));
+        let changes = &self.changes[path];
+        let state = changes.iter().rev().find(is_before).map(|change| change.after.clone());
+        let first = || changes.iter().find(by_call).map(|change| change.before.clone());
+        let Some(wanted) = state.or_else(first) else { return };
+        if self.files[path] != wanted {
+            let record = self.records.len();
+            self.records.push((Record::Restore, self.calls.len()));
+            self.change(path, Author::Restore(record), wanted);
+        }
+    }
+}
