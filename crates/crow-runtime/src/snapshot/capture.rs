@@ -66,11 +66,11 @@ fn is_missing(path: &Path) -> bool {
 /// Tells whether the folders on the way to a path are folders, or missing: behind a link lies another path.
 pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreError> {
     let Some(folder) = path.parent() else { return Ok(true) };
-    match resolve(folder) {
-        Ok(resolved) => Ok(resolved == folder),
-        // Behind a link that leads to itself there is nothing.
-        Err(SnapshotStoreError::Link { .. }) => Ok(false),
-        Err(error) => Err(error),
+    match crow_fs::metadata(folder) {
+        Ok(metadata) => Ok(metadata.kind != EntryKind::Symlink),
+        Err(error) if is_absence(&error) => Ok(true),
+        Err(error) if crow_fs::is_link_error(&error) => Ok(false),
+        Err(error) => Err(at(folder)(error)),
     }
 }
 

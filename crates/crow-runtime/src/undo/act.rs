@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -110,7 +111,7 @@ impl Act<'_> {
         // Calls of other processes that look at the files meanwhile learn that others were at work.
         let _activity = self.store.begin()?;
         let Sorted { mut changes, reversals, refused } = self.sort(request);
-        let all = self.with_missing_folders(&changes)?;
+        let all = Self::with_missing_folders(&changes);
         let before = self.store.capture_exactly(self.session, &all)?;
         let mut outcomes = refused;
         if request.action == UndoAction::Restore && !self.force {
@@ -151,7 +152,7 @@ impl Act<'_> {
     }
 
     /// Returns the paths that change, with the folders on the way that will be made: taking it back removes them again.
-    fn with_missing_folders(&self, changes: &[Change]) -> Result<Vec<PathBuf>, UndoError> {
+    fn with_missing_folders(changes: &[Change]) -> Vec<PathBuf> {
         let mut all: BTreeSet<PathBuf> = BTreeSet::new();
         for change in changes {
             all.insert(change.path.clone());
@@ -159,15 +160,15 @@ impl Act<'_> {
                 continue;
             }
             for folder in change.path.ancestors().skip(1) {
-                if all.contains(folder)
-                    || self.store.look_at(folder, &Entry::Absent)? != Entry::Absent
-                {
+                let is_missing = crow_fs::metadata(folder)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+                if !is_missing || all.contains(folder) {
                     break;
                 }
                 all.insert(folder.to_path_buf());
             }
         }
-        Ok(all.into_iter().collect())
+        all.into_iter().collect()
     }
 
     /// Parts what may be put back from what is refused because others may have made it.

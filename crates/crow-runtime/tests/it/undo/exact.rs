@@ -157,3 +157,21 @@ async fn a_job_that_wrote_before_a_tool_is_undone_through_both() {
     ));
     assert_eq!(stage.read("both"), "0");
 }
+
+#[tokio::test]
+async fn a_folder_in_the_place_of_a_link_to_itself_is_undone_and_redone() {
+    let mut stage = Stage::new();
+    stage.write("d/a", "1\n");
+    let first = picture(&stage.root());
+    stage.turn(&[Call::Sh("rm d/a; ln -sfn ./d/a ./d/a")]).await;
+    let link = picture(&stage.root());
+    stage.turn(&[Call::Sh("rm -rf d/a; mkdir -p d/a/in")]).await;
+    let folder = picture(&stage.root());
+    stage.undo(UndoTarget::BackTo(2), PLAIN).await.unwrap();
+    assert_eq!(picture(&stage.root()), link);
+    stage.redo().await.unwrap();
+    assert_eq!(picture(&stage.root()), folder);
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(picture(&stage.root()), first);
+}
