@@ -124,6 +124,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
                 block_on(command::resume(id, prompt, options, environment))
             }
             SessionsCommand::Export { id } => command::export(&id, environment),
+            SessionsCommand::Repair { id } => command::repair(&id, environment),
             SessionsCommand::Rm { ids } => command::remove(&ids, environment),
         },
     }

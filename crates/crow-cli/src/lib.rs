@@ -10,6 +10,7 @@ mod command_line;
 mod config;
 mod confirm;
 mod credentials;
+mod damage;
 mod environment;
 mod error;
 mod export;

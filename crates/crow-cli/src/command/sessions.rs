@@ -1,20 +1,24 @@
-//! `sessions list`, `show` and `rm`.
+//! `sessions list`, `show`, `export`, `repair` and `rm`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use crow_core::ids::SessionId;
-use crow_runtime::{SessionFilter, SessionMetadata};
+use crow_runtime::{LostLine, Repair, SessionFilter, SessionMetadata};
 use jiff::Timestamp;
 
 use super::{show_changes, write_out};
 use crate::{
     CliError, Environment,
     args::{ListArgs, OutputForm, ShowArgs},
+    damage::{family, say_damage},
     export::Exporter,
     known_secrets::redactor,
     output::ExitCode,
     product,
-    render::{SessionRow, session_table, show_session},
+    render::{SessionRow, neutralise, session_table, show_session},
     run::console_style,
 };
 
@@ -60,6 +64,7 @@ pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCod
     }
     let store = product::session_store(environment)?;
     let mut stored = store.read(&store.find(&args.id)?)?;
+    say_damage(&stored.metadata.session_id, &stored.damage);
     // A log may be older than the secret, or than this program.
     let redactor = redactor(environment, None);
     stored.events.iter_mut().for_each(|envelope| redactor.redact_event(&mut envelope.event));
@@ -84,8 +89,36 @@ pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCod
 pub(crate) fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
+    say_damage(&id, &store.read(&id)?.damage);
     let exporter = Exporter { store, redactor: redactor(environment, None) };
     write_out(exporter.markdown(&id)?.as_bytes())
+}
+
+/// `sessions repair`, which repairs the sessions of the agents below it as well.
+pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let store = product::session_store(environment)?;
+    let root = store.find(prefix)?;
+    let mut told = String::new();
+    for id in family(store.as_ref(), &root)? {
+        let Repair { damage, kept } = store.repair(&id)?;
+        if damage.is_none() {
+            continue;
+        }
+        let _ = writeln!(told, "session {id}: {damage}");
+        if let Some(reason) = damage.header {
+            let _ = writeln!(told, "  the header was made anew from the log ({reason})");
+        }
+        for LostLine { line, reason } in damage.lines {
+            let _ = writeln!(told, "  line {line} is lost ({reason})");
+        }
+        for path in kept {
+            let _ = writeln!(told, "  as it was: {}", path.display());
+        }
+    }
+    if told.is_empty() {
+        told = format!("session {root}: nothing is damaged\n");
+    }
+    write_out(neutralise(&told).as_bytes())
 }
 
 /// `sessions rm`. All ids are looked up before any session is removed; what is removed is told also if a later one fails.
@@ -115,7 +148,7 @@ fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {
     SessionRow {
         id: metadata.session_id.to_string(),
         updated: metadata.updated_at,
-        title: crow.title,
+        title: if crow.rebuilt { format!("(damaged) {}", crow.title) } else { crow.title },
         model: metadata.model_ref().to_string(),
         cwd,
     }

@@ -15,6 +15,7 @@ mod chat;
 mod commands;
 mod compositions;
 mod config;
+mod damage;
 mod dialects;
 mod errors;
 mod examples;
