@@ -24,6 +24,7 @@ mod product;
 pub mod render;
 mod run;
 mod sandbox;
+mod session_record;
 mod trust;
 mod undo;
 

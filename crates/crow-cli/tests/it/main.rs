@@ -19,6 +19,7 @@ mod damage;
 mod dialects;
 mod errors;
 mod examples;
+mod export;
 mod hardening;
 mod jobs;
 mod local_servers;
