@@ -119,11 +119,12 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
             SessionsCommand::List(args) => command::list(&args, environment),
-            SessionsCommand::Show(args) => command::show(&args, environment),
+            SessionsCommand::Show(args) => block_on(command::show(&args, environment)),
             SessionsCommand::Resume { id, prompt, options } => {
                 block_on(command::resume(id, prompt, options, environment))
             }
-            SessionsCommand::Export { id } => command::export(&id, environment),
+            SessionsCommand::Export { id } => block_on(command::export(&id, environment)),
+            SessionsCommand::Repair { id } => command::repair(&id, environment),
             SessionsCommand::Rm { ids } => command::remove(&ids, environment),
         },
     }

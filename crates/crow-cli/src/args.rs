@@ -196,6 +196,11 @@ pub(crate) enum SessionsCommand {
         /// The session's id or the beginning of it
         id: String,
     },
+    /// Write a damaged session anew from what is whole of it
+    Repair {
+        /// The session's id or the beginning of it
+        id: String,
+    },
     /// Remove sessions for good
     Rm {
         /// The sessions' ids or the beginnings of them

@@ -55,7 +55,7 @@ impl From<SessionError> for CliError {
                 .hint("make the folder writable and see that the disk has room, or set XDG_DATA_HOME to another place"),
             SessionError::Damaged { .. } | SessionError::Inconsistent { .. } => {
                 Self { code: "session_damaged", ..Self::failed(message) }
-                    .hint("the file is left as it is; mend or remove that line, or remove the session with `crow-agent sessions rm`")
+                    .hint("nothing of it can be saved: both header and log are damaged; the files are left as they are, and `crow-agent sessions rm` removes them")
             }
             SessionError::NewerFormat { .. } => {
                 Self { code: "session_format", ..Self::usage(message) }.hint("update crow-agent")

@@ -10,6 +10,7 @@ mod command_line;
 mod config;
 mod confirm;
 mod credentials;
+mod damage;
 mod environment;
 mod error;
 mod export;
@@ -23,6 +24,7 @@ mod product;
 pub mod render;
 mod run;
 mod sandbox;
+mod session_record;
 mod trust;
 mod undo;
 

@@ -92,9 +92,9 @@ pub use sandbox::{
     SandboxProfile, UserGit,
 };
 pub use session::{
-    AgentSession, CrowMetadata, FileStore, ListPlace, MemoryStore, OpenedSession, OpenedWith,
-    ReservedKey, RootSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
-    SessionSpec, SessionStore, StoredSession,
+    AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, OpenedSession,
+    OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
+    SessionMetadata, SessionSpec, SessionStore, StoredSession,
 };
 pub use snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,

@@ -16,6 +16,6 @@ pub(crate) use describe::{completions, man, write_out};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};
-pub(crate) use sessions::{export, list, remove, show};
+pub(crate) use sessions::{export, list, remove, repair, show};
 pub(crate) use trust::trust;
 pub(crate) use undo::{diff, redo, restore, show_changes, undo};

@@ -1,21 +1,29 @@
-//! `sessions list`, `show` and `rm`.
+//! `sessions list`, `show`, `export`, `repair` and `rm`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
-use crow_core::ids::SessionId;
-use crow_runtime::{SessionFilter, SessionMetadata};
+use crow_core::{
+    ids::SessionId,
+    model::{ModelRef, Price},
+};
+use crow_runtime::{LostLine, Repair, SessionFilter, SessionMetadata};
 use jiff::Timestamp;
 
 use super::{show_changes, write_out};
 use crate::{
     CliError, Environment,
     args::{ListArgs, OutputForm, ShowArgs},
-    export::Exporter,
+    damage::{family, say_damage},
+    export::to_markdown,
     known_secrets::redactor,
-    output::ExitCode,
+    output::{ExitCode, usage_of},
     product,
-    render::{SessionRow, session_table, show_session},
+    render::{SessionRow, neutralise, session_table, show_session, used},
     run::console_style,
+    session_record::SessionRecord,
 };
 
 /// `sessions list`.
@@ -54,38 +62,81 @@ fn resolved(cwd: &Path, environment: &Environment) -> Result<PathBuf, CliError> 
 }
 
 /// `sessions show`.
-pub(crate) fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     if args.changes {
         return show_changes(args, environment);
     }
-    let store = product::session_store(environment)?;
-    let mut stored = store.read(&store.find(&args.id)?)?;
-    // A log may be older than the secret, or than this program.
-    let redactor = redactor(environment, None);
-    stored.events.iter_mut().for_each(|envelope| redactor.redact_event(&mut envelope.event));
+    let record = record(&args.id, environment)?;
     let mut text = Vec::new();
     match args.output {
         OutputForm::Json => {
-            for event in &stored.events {
+            for event in &record.events {
                 serde_json::to_writer(&mut text, event)
                     .map_err(|error| CliError::failed(error.to_string()))?;
                 text.push(b'\n');
             }
         }
         OutputForm::Text => {
-            let shown = show_session(&console_style(environment), &stored.events, &mut text);
+            let (style, prices) = (console_style(environment), prices(&record, environment).await);
+            let shown = show_session(&style, &record.events, &prices, &mut text);
             shown.map_err(|error| CliError::failed(error.to_string()))?;
+            let used = used(&style, &usage_of(&record.events, &prices));
+            if !used.is_empty() {
+                text.extend_from_slice(format!("in all: {used}\n").as_bytes());
+            }
         }
     }
     write_out(&text)
 }
 
 /// `sessions export`.
-pub(crate) fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let record = record(prefix, environment)?;
+    write_out(to_markdown(&record, &prices(&record, environment).await).as_bytes())
+}
+
+/// Reads what is recorded of a session, and says what of it is damaged.
+fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliError> {
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
-    let exporter = Exporter { store, redactor: redactor(environment, None) };
-    write_out(exporter.markdown(&id)?.as_bytes())
+    let record = SessionRecord::read(store.as_ref(), &id, &redactor(environment, None))?;
+    say_damage(&id, &record.damage);
+    Ok(record)
+}
+
+/// What the models of a session cost. Providers that cannot be read keep nobody from reading a session.
+async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(ModelRef, Price)> {
+    match product::models(environment, &[]) {
+        Ok(models) => record.prices(&models).await,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// `sessions repair`, which repairs the sessions of the agents below it as well.
+pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
+    let store = product::session_store(environment)?;
+    let root = store.find(prefix)?;
+    let mut told = String::new();
+    for id in family(store.as_ref(), &root)? {
+        let Repair { damage, kept } = store.repair(&id)?;
+        if damage.is_none() {
+            continue;
+        }
+        let _ = writeln!(told, "session {id}: {damage}");
+        if let Some(reason) = damage.header {
+            let _ = writeln!(told, "  the header was made anew from the log ({reason})");
+        }
+        for LostLine { line, reason } in damage.lines {
+            let _ = writeln!(told, "  line {line} is lost ({reason})");
+        }
+        for path in kept {
+            let _ = writeln!(told, "  as it was: {}", path.display());
+        }
+    }
+    if told.is_empty() {
+        told = format!("session {root}: nothing is damaged\n");
+    }
+    write_out(neutralise(&told).as_bytes())
 }
 
 /// `sessions rm`. All ids are looked up before any session is removed; what is removed is told also if a later one fails.
@@ -115,7 +166,7 @@ fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {
     SessionRow {
         id: metadata.session_id.to_string(),
         updated: metadata.updated_at,
-        title: crow.title,
+        title: if crow.rebuilt { format!("(damaged) {}", crow.title) } else { crow.title },
         model: metadata.model_ref().to_string(),
         cwd,
     }

@@ -3,25 +3,32 @@
 use std::{fmt::Write as _, path::Path};
 
 use crow_core::{
-    event::{AgentEvent, Envelope, InputSource, NoticeAudience, RunOutcome, Verdict},
+    event::{AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, RunOutcome, Verdict},
     message::{Block, ReplyBlock, ReplyContent},
+    model::{ModelRef, Price},
     tool::{FileDiff, Patch, ToolResult},
 };
 use crow_runtime::SessionMetadata;
 
-use crate::render::neutralise;
+use crate::{
+    output::usage_of,
+    render::{ConsoleStyle, is_root, neutralise, used},
+    session_record::SessionRecord,
+};
 
 /// How many lines of an output are shown.
 const OUTPUT_LINES: usize = 60;
 /// How many bytes of it.
 const OUTPUT_BYTES: usize = 8 * 1024;
 
-/// Writes a session as Markdown: what was said, what was called and what came of it, in order. What the model thought is
-/// left out.
-pub(crate) fn to_markdown(metadata: &SessionMetadata, events: &[Envelope]) -> String {
-    let mut document = Document { text: String::new(), cwd: metadata.crow().cwd };
-    document.head(metadata);
-    for envelope in events {
+/// Writes a session as Markdown: what was said, what was called and what came of it, by the agents below it as well, in
+/// order, and what it used. What the models thought is left out.
+pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) -> String {
+    let cwd = record.metadata.crow().cwd;
+    let mut document = Document { text: String::new(), cwd, review: Review::Unseen };
+    let used = used(&ConsoleStyle::plain(80), &usage_of(&record.events, prices));
+    document.head(&record.metadata, &used);
+    for envelope in &record.events {
         document.event(envelope);
     }
     document.text.truncate(document.text.trim_end().len());
@@ -32,33 +39,45 @@ pub(crate) fn to_markdown(metadata: &SessionMetadata, events: &[Envelope]) -> St
 struct Document {
     text: String,
     cwd: std::path::PathBuf,
+    review: Review,
+}
+
+/// Whether the words of the last review stand in the document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Review {
+    Unseen,
+    Written,
 }
 
 impl Document {
-    fn head(&mut self, metadata: &SessionMetadata) {
+    fn head(&mut self, metadata: &SessionMetadata, used: &str) {
         let crow = metadata.crow();
         let title = if crow.title.is_empty() { "Session" } else { crow.title.as_str() };
         self.part(&format!("# {}", in_a_line(title)));
         self.part(&format!(
-            "- session: {}\n- directory: {}\n- model: {}\n- from {} to {}",
+            "- session: {}\n- directory: {}\n- model: {}\n- from {} to {}{}",
             code(metadata.session_id.as_str()),
             code(&crow.cwd.display().to_string()),
             code(&metadata.model_ref().to_string()),
             metadata.created_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
             metadata.updated_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+            if used.is_empty() { String::new() } else { format!("\n- used: {used}") },
         ));
     }
 
     fn event(&mut self, envelope: &Envelope) {
         match &envelope.event {
-            AgentEvent::UserInput { source, content, .. } => self.input(*source, content),
-            AgentEvent::Reply { blocks, .. } => self.reply(&envelope.agent, blocks),
+            AgentEvent::UserInput { source, content, .. } => {
+                self.input(envelope, *source, content);
+            }
+            AgentEvent::Reply { blocks, .. } => self.reply(envelope, blocks),
             AgentEvent::CallStart { tool, title, .. } => {
-                self.part(&format!("### {}: {}", in_a_line(tool), in_a_line(title)));
+                let (who, tool) = (who(envelope), in_a_line(tool));
+                self.part(&format!("### {who}{tool}: {}", in_a_line(title)));
             }
             AgentEvent::CallEnd { tool, result, denial, .. } => {
                 if denial.is_some() {
-                    self.part(&format!("### {}: not permitted", in_a_line(tool)));
+                    self.part(&format!("### {}{}: not permitted", who(envelope), in_a_line(tool)));
                 }
                 self.result(result);
             }
@@ -132,43 +151,57 @@ impl Document {
         }
     }
 
-    fn input(&mut self, source: InputSource, content: &[Block]) {
+    fn input(&mut self, envelope: &Envelope, source: InputSource, content: &[Block]) {
+        let agent = in_a_line(&envelope.agent);
+        let review = std::mem::replace(&mut self.review, Review::Unseen);
+        if source == InputSource::Reviewer && review == Review::Written {
+            // Its words stand where it said them.
+            return self.note(&format!("the review goes to {agent}"));
+        }
+        let is_below = !is_root(envelope);
         let who = match source {
             InputSource::Prompt | InputSource::Steering => "User",
             InputSource::ControlFlow => "Control flow",
             InputSource::Reviewer => "Reviewer",
         };
+        let who = if is_below { format!("To {agent}") } else { who.to_owned() };
         self.part(&format!("## {who}"));
         for block in content {
             match block {
+                // What other agents are told is long: the work of the one before is in it.
+                Block::Text { text } if is_below => {
+                    self.fenced("text", &bounded(&neutralise(text)))
+                }
                 Block::Text { text } => self.part(&neutralise(text)),
                 Block::Image(image) => self.note(&format!("an image ({})", image.media_type)),
             }
         }
     }
 
-    fn reply(&mut self, agent: &str, blocks: &[ReplyBlock]) {
+    fn reply(&mut self, envelope: &Envelope, blocks: &[ReplyBlock]) {
         let texts = blocks.iter().filter_map(|block| match &block.content {
             ReplyContent::Text { text } => Some(text.trim()).filter(|text| !text.is_empty()),
             ReplyContent::Thinking { .. } | ReplyContent::Call(_) | ReplyContent::Opaque => None,
         });
         let texts: Vec<_> = texts.collect();
         if !texts.is_empty() {
-            self.part(&format!("## {}", in_a_line(agent)));
+            self.part(&format!("## {}", in_a_line(&envelope.agent)));
             self.part(&neutralise(&texts.join("\n\n")));
+            if envelope.role == AgentRole::Coagent {
+                self.review = Review::Written;
+            }
         }
     }
 
+    /// Writes what a call printed, and what it changed.
     fn result(&mut self, result: &ToolResult) {
-        match &result.metadata.diff {
-            Some(patch) if !patch.files.is_empty() => self.patch(patch),
-            Some(_) | None => {
-                let error = result.error.as_deref().unwrap_or_default();
-                let output = if result.output.trim().is_empty() { error } else { &result.output };
-                if !output.trim().is_empty() {
-                    self.fenced("text", &bounded(&neutralise(output)));
-                }
-            }
+        let error = result.error.as_deref().unwrap_or_default();
+        let output = if result.output.trim().is_empty() { error } else { &result.output };
+        if !output.trim().is_empty() {
+            self.fenced("text", &bounded(&neutralise(output)));
+        }
+        if let Some(patch) = &result.metadata.diff {
+            self.patch(patch);
         }
     }
 
@@ -209,6 +242,11 @@ impl Document {
     }
 }
 
+/// Names the agent before what it does, if it is not the one that the user talks to.
+fn who(envelope: &Envelope) -> String {
+    if is_root(envelope) { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }
+}
+
 fn in_a_line(text: &str) -> String {
     let line = neutralise(text);
     line.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -239,7 +277,7 @@ mod tests {
     use super::*;
 
     fn document() -> Document {
-        Document { text: String::new(), cwd: "/p".into() }
+        Document { text: String::new(), cwd: "/p".into(), review: Review::Unseen }
     }
 
     #[test]

@@ -4,4 +4,4 @@ mod markdown;
 mod write;
 
 pub(crate) use markdown::to_markdown;
-pub(crate) use write::{Exporter, write};
+pub(crate) use write::write;

@@ -5,43 +5,17 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use crow_core::{ids::SessionId, redact::Redactor};
-use crow_runtime::{AgentHandle, HostError, SessionError, SessionStore};
-
-use super::to_markdown;
+use crow_core::ids::SessionId;
+use crow_runtime::{AgentHandle, HostError};
 
 /// How many names are tried for a file whose name nobody gave.
 const NAMES: usize = 100;
 
-/// Reads sessions for documents.
-#[derive(Debug)]
-pub(crate) struct Exporter {
-    pub(crate) store: Arc<dyn SessionStore>,
-    pub(crate) redactor: Redactor,
-}
-
-impl Exporter {
-    /// Returns a session as Markdown. Blocks.
-    pub(crate) fn markdown(&self, id: &SessionId) -> Result<String, SessionError> {
-        let mut stored = self.store.read(id)?;
-        // A log may be older than the secret, or than this program.
-        let redactor = &self.redactor;
-        stored.events.iter_mut().for_each(|envelope| redactor.redact_event(&mut envelope.event));
-        Ok(to_markdown(&stored.metadata, &stored.events))
-    }
-}
-
-/// Writes an open session to a new file: the one that is named, seen from where it works, or one named after it there.
+/// Writes an open session, as the text says it, to a new file: the one that is named, seen from where it works, or one named after it there.
 /// Returns what is to be shown. Blocks.
-pub(crate) fn write(
-    exporter: &Exporter,
-    handle: &AgentHandle,
-    file: &str,
-) -> Result<String, HostError> {
-    let text = exporter.markdown(handle.session_id())?;
+pub(crate) fn write(text: &str, handle: &AgentHandle, file: &str) -> Result<String, HostError> {
     let folder = handle.metadata().crow().cwd;
     let refused = |path: &Path, error: &io::Error| HostError::Refused {
         message: format!("{} cannot be written: {error}", path.display()),
@@ -50,7 +24,7 @@ pub(crate) fn write(
     let file = file.trim();
     if !file.is_empty() {
         let path = folder.join(file);
-        return match write_new(&path, &text) {
+        return match write_new(&path, text) {
             Ok(()) => Ok(told(&path)),
             Err(error) => Err(refused(&path, &error)),
         };
@@ -58,7 +32,7 @@ pub(crate) fn write(
     let mut path = PathBuf::new();
     for number in 1..=NAMES {
         path = folder.join(name(handle.session_id(), number));
-        match write_new(&path, &text) {
+        match write_new(&path, text) {
             Ok(()) => return Ok(told(&path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(refused(&path, &error)),

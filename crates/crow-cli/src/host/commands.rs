@@ -85,8 +85,9 @@ impl ProductHost {
             ("status", _) => self.status(&current).await,
             ("help", _) => Ok(help(&list(&current))),
             ("export", file) => {
-                let (host, file) = (self.exporter(), file.to_owned());
-                blocking(move || export::write(&host, &handle, &file)).await?
+                let text = self.markdown(handle.session_id()).await?;
+                let file = file.to_owned();
+                blocking(move || export::write(&text, &handle, &file)).await?
             }
             (PERMISSIONS, "") => {
                 let mode = options::show(&options::permissions_option(&handle));

@@ -29,8 +29,9 @@ use super::{
     providers,
 };
 use crate::{
-    CliError, Environment, credentials, export::Exporter, known_secrets::redactor, mcp::McpLaunch,
-    product, render::ConsoleStyle, run::console_style, trust::project_root, undo::remove,
+    CliError, Environment, credentials, export::to_markdown, known_secrets::redactor,
+    mcp::McpLaunch, product, render::ConsoleStyle, run::console_style,
+    session_record::SessionRecord, trust::project_root, undo::remove,
 };
 
 /// How long an agent may take to end when its session is closed.
@@ -171,10 +172,13 @@ impl ProductHost {
         self.environment.today().to_string()
     }
 
-    /// Returns what writes sessions to files.
-    pub(super) fn exporter(&self) -> Exporter {
+    /// Returns a session as Markdown.
+    pub(super) async fn markdown(&self, id: &SessionId) -> Result<String, HostError> {
         let redactor = redactor(&self.environment, self.providers.as_deref());
-        Exporter { store: Arc::clone(&self.store), redactor }
+        let (store, id) = (Arc::clone(&self.store), id.clone());
+        let read = blocking(move || SessionRecord::read(store.as_ref(), &id, &redactor));
+        let record = read.await??;
+        Ok(to_markdown(&record, &record.prices(&*self.models).await))
     }
 
     /// Does what a command says of the changes of a session.

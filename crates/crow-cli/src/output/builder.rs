@@ -156,14 +156,32 @@ impl ReportBuilder {
     }
 
     fn usage(&self) -> UsageReport {
-        let mut tokens = TokenUsage::default();
-        let mut cost = None;
-        for (index, (model, usage)) in self.run.model_calls().enumerate() {
-            tokens += *usage;
-            let price = model.and_then(|model| self.prices.get(model));
-            let so_far = if index == 0 { Some(0.0) } else { cost };
-            cost = so_far.zip(price).map(|(sum, price)| sum + price.cost(usage));
-        }
-        UsageReport { tokens, cost_usd: cost }
+        usage(&self.run, |model| self.prices.get(model).copied())
     }
+}
+
+/// Sums up what the models of all runs were asked for, in the events of a session and of those below it.
+pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
+    let mut all = RunSoFar::default();
+    events.iter().for_each(|envelope| all.on_event(envelope));
+    usage(&all, |model| prices.iter().find(|(known, _)| known == model).map(|(_, price)| *price))
+}
+
+/// Returns the models that replied.
+pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
+    let mut builder = ReportBuilder::new();
+    events.iter().for_each(|envelope| builder.run.on_event(envelope));
+    builder.models()
+}
+
+fn usage(run: &RunSoFar, price_of: impl Fn(&ModelRef) -> Option<Price>) -> UsageReport {
+    let mut tokens = TokenUsage::default();
+    let mut cost = None;
+    for (index, (model, usage)) in run.model_calls().enumerate() {
+        tokens += *usage;
+        let price = model.and_then(&price_of);
+        let so_far = if index == 0 { Some(0.0) } else { cost };
+        cost = so_far.zip(price).map(|(sum, price)| sum + price.cost(usage));
+    }
+    UsageReport { tokens, cost_usd: cost }
 }

@@ -16,6 +16,7 @@ mod tests;
 mod undo;
 
 pub use builder::ReportBuilder;
+pub(crate) use builder::{models_of, usage_of};
 pub use exit_code::{ExitCode, RunFacts};
 pub use json::JsonWriter;
 pub(crate) use json::json_line;

@@ -90,6 +90,11 @@ fn outcome(report: &RunReport) -> &'static str {
     }
 }
 
+/// Writes what a session used, with all of its runs: `700 in · 140 out · $0.0042`. Nothing where nothing is known.
+pub(crate) fn used(style: &ConsoleStyle, used: &UsageReport) -> String {
+    usage(used).join(style.glyphs.pick(" · ", ", "))
+}
+
 fn usage(usage: &UsageReport) -> Vec<String> {
     let tokens = &usage.tokens;
     let mut parts = Vec::new();

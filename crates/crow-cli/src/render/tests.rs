@@ -113,7 +113,7 @@ fn a_transcript_has_the_words_of_the_user_and_the_end_of_each_run() {
     story.prompt("Thanks.\nNow say goodbye").answer("Goodbye");
     let log: Vec<_> = story.events.iter().filter(|envelope| envelope.event.is_durable()).collect();
     let mut sink = Vec::new();
-    show_session(&ConsoleStyle::plain(80), log, &mut sink).unwrap();
+    show_session(&ConsoleStyle::plain(80), log, &[], &mut sink).unwrap();
     insta::assert_snapshot!(String::from_utf8(sink).unwrap());
 }
 

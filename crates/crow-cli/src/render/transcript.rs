@@ -5,17 +5,22 @@ use std::{
     io::{self, Write},
 };
 
-use crow_core::event::{AgentEvent, Envelope};
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    model::{ModelRef, Price},
+};
 
 use super::{AnswerPlace, ConsoleRenderer, ConsoleStyle, Visibility, is_root};
 use crate::output::ReportBuilder;
 
 /// Writes a session as it was shown when it happened, with the words of the user, to one sink.
 ///
-/// `log` is the lines of the root session's log, or those of root and children merged by `seq`.
+/// `log` is the lines of the root session's log, or those of root and children merged by `seq`. At the end of each run stands
+/// what it cost, where the prices of its models are given.
 pub fn show_session<'a>(
     style: &ConsoleStyle,
     log: impl IntoIterator<Item = &'a Envelope>,
+    prices: &[(ModelRef, Price)],
     sink: impl Write,
 ) -> io::Result<()> {
     let sink = RefCell::new(sink);
@@ -27,6 +32,7 @@ pub fn show_session<'a>(
     };
     let mut renderer = ConsoleRenderer::new(style, Shared(&sink), Shared(&sink));
     let mut report = ReportBuilder::new();
+    prices.iter().for_each(|(model, price)| report.set_price(model.clone(), *price));
     for envelope in log {
         report.on_event(envelope);
         renderer.render(envelope)?;

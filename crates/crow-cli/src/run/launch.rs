@@ -19,6 +19,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     config::Configuration,
+    damage::say_damage,
     host::{Configured, HostParts, ProductHost, Remembers, StartPlace},
     sandbox::sandbox_config,
     trust::Project,
@@ -183,6 +184,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
             "the last event of the session was not written to its end; it was cut off and kept in history.torn",
         );
     }
+    say_damage(handle.session_id(), handle.damage());
     let warnings = host.warnings(handle.session_id());
     Ok(Launched { host, handle, audience, warnings })
 }

@@ -5,7 +5,11 @@ use std::path::Path;
 use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal};
 
-use crate::{CliError, Environment, product};
+use crate::{
+    CliError, Environment,
+    damage::{family, say_damage},
+    product,
+};
 
 /// What is known of the changes of a session.
 pub(crate) struct Journal {
@@ -30,6 +34,10 @@ pub(crate) fn journal_of(
         snapshots: Some(product::snapshot_stores(environment)?),
         ..RuntimeConfig::default()
     };
+    // What a lost line says was changed is not undone: nobody may take it for all.
+    for id in family(config.store.as_ref(), &session)? {
+        say_damage(&id, &config.store.read(&id)?.damage);
+    }
     let journal = UndoJournal::open(&config, &session)?;
     Ok(Journal { session, journal })
 }

@@ -83,6 +83,18 @@ impl Place {
         self.session().file_name().unwrap().to_str().unwrap().to_owned()
     }
 
+    /// Returns the id of the only session that no other one started.
+    pub(crate) fn root(&self) -> String {
+        let sessions = fs::read_dir(self.home(".local/share/crow-agent/sessions")).unwrap();
+        let mut roots = sessions.map(|entry| entry.unwrap().path()).filter(|folder| {
+            let header = fs::read(folder.join("metadata.json")).unwrap();
+            serde_json::from_slice::<Value>(&header).unwrap()["parent_session_id"].is_null()
+        });
+        let root = roots.next().unwrap();
+        assert!(roots.next().is_none());
+        root.file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
     /// Returns the environment of the program.
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let home = self.home("").to_str().unwrap().to_owned();

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::{HandleError, InputMessage, shared::Shared};
 use crate::{
-    AnswerError, EventStream, Observer, OpenedWith, RuntimeConfig, Sandbox, SessionError,
+    AnswerError, Damage, EventStream, Observer, OpenedWith, RuntimeConfig, Sandbox, SessionError,
     SessionMetadata, SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
     changes::Leases,
     events::{ObserveFrom, OneAgent},
@@ -215,10 +215,16 @@ impl AgentHandle {
         self.shared.torn_bytes
     }
 
+    /// Returns what of the session was found damaged when it was opened.
+    pub fn damage(&self) -> &Damage {
+        &self.shared.damage
+    }
+
     /// Reads the history from the session's log. Blocks.
     pub fn history(&self) -> Result<History, SessionError> {
-        let stored = self.config.store.read(&self.shared.id)?;
-        History::from_log(&stored.events)
+        let mut stored = self.config.store.read(&self.shared.id)?;
+        stored
+            .fold()
             .map_err(|source| SessionError::Inconsistent { id: self.shared.id.clone(), source })
     }
 

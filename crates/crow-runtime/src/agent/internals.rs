@@ -37,11 +37,8 @@ use crate::{
     changes::{Leases, ToolSnapshots},
     events::Recorder,
     process::AgentJobs,
-    session::ToolState,
+    session::{ToolState, title_of},
 };
-
-/// Longest title that is made of a prompt, in characters.
-const TITLE: usize = 80;
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
@@ -443,12 +440,8 @@ impl AgentInternals {
     fn set_title(&self, content: &[Block]) -> bool {
         let mut metadata = self.shared.metadata();
         let mut crow = metadata.crow();
-        let first = content.iter().find_map(|block| match block {
-            Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
-            Block::Image(_) => None,
-        });
-        let Some(line) = first.filter(|_| crow.title.is_empty()) else { return false };
-        crow.title = line.chars().take(TITLE).collect();
+        let Some(title) = title_of(content).filter(|_| crow.title.is_empty()) else { return false };
+        crow.title = title;
         metadata.set_crow(&crow);
         true
     }

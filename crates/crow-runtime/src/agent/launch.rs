@@ -62,13 +62,14 @@ impl Launch {
         let Place { tree, depth, spawned, reach, budget, driver, session_token, abort_token } =
             place;
         let config = &inner.config;
-        let torn_bytes = session.torn_bytes();
+        let (torn_bytes, damage) = (session.torn_bytes(), session.damage().clone());
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder =
             Arc::new(Recorder::new(&session.metadata, Arc::clone(&tree), config, session.log));
         let shared = Arc::new(Shared::new(shared::Parts {
             metadata: session.metadata,
             torn_bytes,
+            damage,
             context_tokens: session.history.last_usage().map_or(0, |usage| usage.input_tokens),
             depth,
             spawned,

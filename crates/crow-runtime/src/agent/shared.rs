@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{AgentEnd, AgentHandle, Reach, handle::INPUT_QUEUE};
-use crate::{SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
+use crate::{Damage, SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
 
 /// What handle and agent share.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(super) id: SessionId,
     pub(super) parent: Option<ParentCall>,
     pub(super) torn_bytes: usize,
+    pub(super) damage: Damage,
     /// How many agents stand above this one.
     pub(super) depth: usize,
     /// How many of those, and of it and them, were spawned by another one.
@@ -149,6 +150,7 @@ pub(super) struct Outcome {
 pub(super) struct Parts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
+    pub damage: Damage,
     pub context_tokens: u64,
     pub depth: usize,
     pub spawned: usize,
@@ -166,6 +168,7 @@ impl Shared {
         let Parts {
             metadata,
             torn_bytes,
+            damage,
             context_tokens,
             depth,
             spawned,
@@ -183,6 +186,7 @@ impl Shared {
             id: metadata.session_id.clone(),
             parent: metadata.parent(),
             torn_bytes,
+            damage,
             depth,
             spawned,
             reach,

@@ -9,12 +9,11 @@ use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelRef},
     permission::{PermissionMode, PermissionPolicy, RuleSet, SandboxPlaces},
-    usage::TokenUsage,
 };
 use serde_json::Map;
 
 use super::{
-    CrowMetadata, Family, OpenedSession, OpenedWith, RootSession, SessionError, SessionLog,
+    CrowMetadata, Damage, Family, OpenedSession, OpenedWith, RootSession, SessionError, SessionLog,
     SessionMetadata, StoredSession, ToolState,
 };
 use crate::{
@@ -76,6 +75,7 @@ pub struct AgentSession {
     pub(crate) root: RootSession,
     pub(crate) abilities: Abilities,
     torn_bytes: usize,
+    damage: Damage,
     pub(crate) family: Family,
     pub(crate) tools: ToolState,
     /// The policy that an agent of its own starts with.
@@ -111,20 +111,12 @@ impl AgentSession {
             updated_at: now,
             metadata: Map::new(),
         };
+        let (root_id, cwd) = (root.id().clone(), spec.cwd.clone());
         let crow = CrowMetadata {
-            format_version: FORMAT_VERSION,
-            root_id: root.id().clone(),
-            role: spec.role,
-            cwd: spec.cwd.clone(),
             additional_directories: spec.additional_directories,
-            title: String::new(),
-            turns: 0,
-            usage: TokenUsage::default(),
-            initial_snapshot: None,
-            current_snapshot: None,
-            grants_forgotten: 0,
             permissions: spec.permissions,
             opened_with: spec.opened_with,
+            ..CrowMetadata::new(FORMAT_VERSION, root_id, spec.role, cwd)
         };
         metadata.set_crow(&crow);
         let policy = policy(config, &crow);
@@ -165,6 +157,7 @@ impl AgentSession {
             root,
             abilities: spec.abilities,
             torn_bytes: 0,
+            damage: Damage::default(),
             family: Family::default(),
             tools: ToolState::default(),
             policy,
@@ -181,7 +174,7 @@ impl AgentSession {
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
-        let StoredSession { mut metadata, events } = config.store.read(id)?;
+        let StoredSession { mut metadata, events, .. } = config.store.read(id)?;
         let fork = SessionId::new(config.ids.next_id());
         metadata.session_id = fork.clone();
         metadata.parent_session_id = None;
@@ -220,7 +213,7 @@ impl AgentSession {
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
-        let OpenedSession { stored, log, torn_bytes } = config.store.open(id)?;
+        let OpenedSession { mut stored, log, torn_bytes } = config.store.open(id)?;
         if stored.metadata.parent_session_id.is_some() {
             // Two counters for one root would give out each number twice.
             let root = stored.metadata.crow().root_id;
@@ -230,8 +223,8 @@ impl AgentSession {
             tracing::warn!(session = %id, torn_bytes, "the last line of the log was torn and was cut off");
         }
         let inconsistent = |source| SessionError::Inconsistent { id: id.clone(), source };
-        let history = History::from_log(&stored.events).map_err(inconsistent)?;
-        let StoredSession { metadata, events } = stored;
+        let history = stored.fold().map_err(inconsistent)?;
+        let StoredSession { metadata, events, damage } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
         let policy = policy(config, &metadata.crow());
@@ -242,6 +235,7 @@ impl AgentSession {
             root,
             abilities,
             torn_bytes,
+            damage,
             family,
             tools,
             policy,
@@ -279,6 +273,11 @@ impl AgentSession {
     /// Returns how many bytes of a torn last line were cut off when the session was opened.
     pub fn torn_bytes(&self) -> usize {
         self.torn_bytes
+    }
+
+    /// Returns what of the session was found damaged when it was opened.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
     }
 
     /// Adds rules that hold in this session, beside those of the configuration. They are not kept: whoever opens the

@@ -12,9 +12,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
-    SessionStore, StoredSession,
-    log_file::{LogFile, read_log},
+    Damage, ListPlace, OpenedSession, Repair, SessionError, SessionFilter, SessionLog,
+    SessionMetadata, SessionStore, StoredSession,
+    log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
+    salvage::mend,
     undo_file,
 };
 use crate::UndoRecord;
@@ -63,11 +64,61 @@ impl FileStore {
 
     fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         let folder = self.folder_of(id)?;
-        if folder.join(METADATA).is_file() {
+        if is_session(&folder) {
             Ok(folder)
         } else {
             Err(SessionError::Unknown { id: id.to_string() })
         }
+    }
+
+    /// Puts a session together from what is whole of its header and its log.
+    fn stored(
+        &self,
+        id: &SessionId,
+        header: Header,
+        content: LogContent,
+    ) -> Result<StoredSession, SessionError> {
+        let lines = content.lost.iter().map(|lost| lost.line.clone()).collect();
+        let error = match header {
+            Header::Whole(metadata) => {
+                let events = mend(content.events, &content.lost, Some(&metadata));
+                return Ok(StoredSession {
+                    metadata,
+                    events,
+                    damage: Damage { header: None, lines },
+                });
+            }
+            Header::Damaged(error) => error,
+        };
+        let events = mend(content.events, &content.lost, None);
+        let made = SessionMetadata::from_log(&events).filter(|made| made.session_id == *id);
+        let damage = Damage { header: Some(error.to_string()), lines };
+        let Some(mut metadata) = made else { return Err(error) };
+        check_format(id, &metadata)?;
+        self.add_family(&mut metadata)?;
+        Ok(StoredSession { metadata, events, damage })
+    }
+
+    /// Adds to a header that was made from the log what other sessions know: which of them it started, and up to which
+    /// event something may have been allowed.
+    fn add_family(&self, metadata: &mut SessionMetadata) -> Result<(), SessionError> {
+        let mut crow = metadata.crow();
+        for folder in self.folders()? {
+            let id = folder.file_name().and_then(|name| name.to_str()).map(SessionId::new);
+            let Some(other) = id.and_then(|id| listed(&folder, &id)) else { continue };
+            if other.session_id == metadata.session_id || other.crow().root_id != crow.root_id {
+                continue;
+            }
+            if other.parent_session_id.as_ref() == Some(&metadata.session_id) {
+                metadata.child_session_ids.push(other.session_id.clone());
+            }
+            let log = read_log(&folder.join(HISTORY)).map(|content| content.events);
+            let last = log.iter().flatten().filter_map(|event| event.seq).max();
+            crow.grants_forgotten = crow.grants_forgotten.max(last.unwrap_or(0));
+        }
+        metadata.child_session_ids.sort();
+        metadata.set_crow(&crow);
+        Ok(())
     }
 
     fn folders(&self) -> Result<Vec<PathBuf>, SessionError> {
@@ -113,22 +164,42 @@ impl SessionStore for FileStore {
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         let folder = self.existing(id)?;
         let lock = lock(&folder, id)?;
-        let metadata = read_metadata(&folder)?;
-        check_format(id, &metadata)?;
+        let header = read_header(&folder, id)?;
         let (log, content) = LogFile::open(folder.join(HISTORY))?;
-        let stored = StoredSession { metadata, events: content.events };
+        let torn_bytes = content.torn.len();
+        let stored = self.stored(id, header, content)?;
         Ok(OpenedSession {
             stored,
             log: Box::new(FileLog { folder, log, _lock: lock }),
-            torn_bytes: content.torn.len(),
+            torn_bytes,
         })
     }
 
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
         let folder = self.existing(id)?;
-        let metadata = read_metadata(&folder)?;
-        check_format(id, &metadata)?;
-        Ok(StoredSession { metadata, events: read_log(&folder.join(HISTORY))?.events })
+        let header = read_header(&folder, id)?;
+        self.stored(id, header, read_log(&folder.join(HISTORY))?)
+    }
+
+    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
+        let folder = self.existing(id)?;
+        let _lock = lock(&folder, id)?;
+        let header = read_header(&folder, id)?;
+        let (_, content) = LogFile::open(folder.join(HISTORY))?;
+        let mut stored = self.stored(id, header, content)?;
+        stored.fold().map_err(|source| SessionError::Inconsistent { id: id.clone(), source })?;
+        let StoredSession { metadata, events, damage } = stored;
+        let mut kept = Vec::new();
+        // The log comes first: with a whole header it is mended the same way again, should this be cut off here.
+        if !damage.lines.is_empty() {
+            kept.extend(keep_damaged(&folder.join(HISTORY))?);
+            write_log(&folder.join(HISTORY), &events)?;
+        }
+        if damage.header.is_some() {
+            kept.extend(keep_damaged(&folder.join(METADATA))?);
+            write_metadata(&folder, &metadata)?;
+        }
+        Ok(Repair { damage, kept })
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
@@ -144,15 +215,15 @@ impl SessionStore for FileStore {
         roots.retain(|(place, _)| filter.is_behind(place));
         roots.sort_by(|(a, _), (b, _)| b.cmp(a));
         // Only what is listed is read whole. What is gone by now is not listed.
-        Ok(filter.apply(roots.into_iter().filter_map(|(_, folder)| read_metadata(folder).ok())))
+        Ok(filter.apply(roots.into_iter().filter_map(|(place, folder)| listed(folder, &place.id))))
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let folder = self.existing(id)?;
         let _lock = lock(&folder, id)?;
-        // A session whose header is beyond repair can be removed all the same.
+        // A session that is beyond repair can be removed all the same.
         let children =
-            read_metadata(&folder).map(|metadata| metadata.child_session_ids).unwrap_or_default();
+            self.read(id).map(|stored| stored.metadata.child_session_ids).unwrap_or_default();
         for child in &children {
             match self.remove(child) {
                 Ok(()) | Err(SessionError::Unknown { .. }) => {}
@@ -169,7 +240,7 @@ impl SessionStore for FileStore {
             return Ok(exact);
         }
         let folders = self.folders()?;
-        let ids = folders.iter().filter(|folder| folder.join(METADATA).is_file());
+        let ids = folders.iter().filter(|folder| is_session(folder));
         pick(prefix, ids.filter_map(|folder| folder.file_name()?.to_str().map(SessionId::new)))
     }
 
@@ -223,16 +294,36 @@ struct Heading {
     updated_at: Timestamp,
 }
 
-/// Finds root sessions and when they were last updated. A folder without a header is not a session yet.
+impl Heading {
+    fn from_log(folder: &Path, id: &SessionId) -> Option<Self> {
+        let metadata = listed(folder, id)?;
+        Some(Self {
+            parent_session_id: metadata.parent_session_id.map(|_| IgnoredAny),
+            updated_at: metadata.updated_at,
+        })
+    }
+}
+
+/// Whether a folder is a session's: it has a header, or a log from which one can be made. Before the first of either is
+/// written it is not one yet.
+fn is_session(folder: &Path) -> bool {
+    let has_log = || fs::metadata(folder.join(HISTORY)).is_ok_and(|log| log.len() > 0);
+    folder.join(METADATA).is_file() || has_log()
+}
+
+/// Finds root sessions and when they were last updated.
 fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
     let mut buffer = vec![0; HEADER_CHUNK];
     let headings = folders.iter().filter_map(|folder| {
-        let len = read_whole(&folder.join(METADATA), &mut buffer).ok()?;
-        let parsed = serde_json::from_slice::<Heading>(buffer.get(..len)?);
-        let heading = parsed.inspect_err(|error| tracing::warn!(folder = %folder.display(), %error, "a session's header cannot be read"));
-        let heading = heading.ok().filter(|heading| heading.parent_session_id.is_none())?;
         let id = SessionId::new(folder.file_name()?.to_str()?);
-        Some((ListPlace { updated_at: heading.updated_at, id }, folder.as_path()))
+        let read = read_whole(&folder.join(METADATA), &mut buffer).ok();
+        let parsed = read.and_then(|len| serde_json::from_slice(buffer.get(..len)?).ok());
+        let heading = match parsed {
+            Some(heading) => heading,
+            None => Heading::from_log(folder, &id)?,
+        };
+        let place = ListPlace { updated_at: heading.updated_at, id };
+        heading.parent_session_id.is_none().then_some((place, folder.as_path()))
     });
     headings.collect()
 }
@@ -303,23 +394,58 @@ fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionError> {
     Ok(lock)
 }
 
-fn read_metadata(folder: &Path) -> Result<SessionMetadata, SessionError> {
+/// A header as it stands on the disk.
+enum Header {
+    Whole(SessionMetadata),
+    /// It has to be made from the log.
+    Damaged(SessionError),
+}
+
+/// Reads a header. One of a newer format is refused.
+///
+/// It is renamed into place without waiting for the disk, so a power cut may leave it empty. The log, which is the truth,
+/// says enough to make it anew.
+fn read_header(folder: &Path, id: &SessionId) -> Result<Header, SessionError> {
     let path = folder.join(METADATA);
-    let text =
-        fs::read(&path).map_err(|source| SessionError::Read { path: path.clone(), source })?;
-    serde_json::from_slice(&text).or_else(|error| {
-        // The header is renamed into place without waiting for the disk, so a power cut may leave it empty. The log,
-        // which is the truth, says enough to make it anew.
-        let lost = || SessionError::Damaged { path, line: error.line(), reason: error.to_string() };
-        let content = read_log(&folder.join(HISTORY)).ok();
-        content.and_then(|content| SessionMetadata::from_log(&content.events)).ok_or_else(lost)
-    })
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(source) => return Ok(Header::Damaged(SessionError::Read { path, source })),
+    };
+    let damaged = |line, reason| Header::Damaged(SessionError::Damaged { path, line, reason });
+    match serde_json::from_slice::<SessionMetadata>(&text) {
+        Ok(metadata) if metadata.is_whole(id) => {
+            check_format(id, &metadata)?;
+            Ok(Header::Whole(metadata))
+        }
+        Ok(_) => Ok(damaged(1, "it is not that of this session".to_owned())),
+        Err(error) => Ok(damaged(error.line(), error.to_string())),
+    }
+}
+
+/// Returns a session's header for a list: the one on the disk, or one that is made from the log.
+fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
+    match read_header(folder, id) {
+        Ok(Header::Whole(metadata)) => Some(metadata),
+        Ok(Header::Damaged(error)) => {
+            tracing::warn!(session = %id, %error, "a session's header cannot be read");
+            let content = read_log(&folder.join(HISTORY)).ok()?;
+            SessionMetadata::from_log(&mend(content.events, &content.lost, None))
+                .filter(|metadata| metadata.session_id == *id)
+        }
+        // Whoever opens it is told of its format.
+        Err(_) => serde_json::from_slice(&fs::read(folder.join(METADATA)).ok()?).ok(),
+    }
 }
 
 fn write_metadata(folder: &Path, metadata: &SessionMetadata) -> Result<(), SessionError> {
     let path = folder.join(METADATA);
     let new = folder.join("metadata.json.new");
-    let written = serde_json::to_vec_pretty(metadata).map_err(io::Error::from).and_then(|text| {
+    let mut crow = metadata.crow();
+    let mut metadata = metadata.clone();
+    if std::mem::take(&mut crow.rebuilt) {
+        metadata.set_crow(&crow);
+    }
+    let written = serde_json::to_vec_pretty(&metadata).map_err(io::Error::from).and_then(|text| {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&text)?;

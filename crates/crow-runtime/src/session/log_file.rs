@@ -10,7 +10,7 @@ use std::{
 
 use crow_core::event::Envelope;
 
-use super::SessionError;
+use super::{SessionError, salvage::LostLine};
 
 /// An open log.
 #[derive(Debug)]
@@ -25,9 +25,30 @@ pub(super) struct LogFile {
 #[derive(Debug)]
 pub(super) struct LogContent {
     pub events: Vec<Envelope>,
+    /// Lines before the last one that cannot be understood, in their order.
+    pub lost: Vec<LostEvent>,
     /// The bytes of a last line that was not written to its end.
     pub torn: Vec<u8>,
     good_len: u64,
+}
+
+/// A line that cannot be understood, and what can still be read in it.
+#[derive(Debug)]
+pub(super) struct LostEvent {
+    /// How many events of the log come before it.
+    pub before: usize,
+    pub line: LostLine,
+    pub text: Vec<u8>,
+}
+
+impl LostEvent {
+    /// Reads a member by its name. The first one counts: the envelope comes before what it holds.
+    pub(super) fn member<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let key = format!("\"{name}\":");
+        let at = self.text.windows(key.len()).position(|window| window == key.as_bytes())?;
+        let value = self.text.get(at + key.len()..)?;
+        serde_json::Deserializer::from_slice(value).into_iter().next()?.ok()
+    }
 }
 
 impl LogFile {
@@ -91,40 +112,100 @@ fn keep_torn(path: &Path, torn: &[u8]) -> Result<(), SessionError> {
     kept.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
 }
 
+/// How many copies of a damaged file are kept.
+const COPIES: usize = 100;
+
+/// Copies a damaged file beside itself, before it is written anew. Returns where, if there is such a file.
+pub(super) fn keep_damaged(path: &Path) -> Result<Option<PathBuf>, SessionError> {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(SessionError::Read { path: path.to_path_buf(), source }),
+    }
+    let mut copy = PathBuf::from(path);
+    for number in 1..=COPIES {
+        let ending = if number == 1 { ".damaged".to_owned() } else { format!(".damaged-{number}") };
+        copy = path.to_path_buf();
+        copy.as_mut_os_string().push(ending);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
+        let written = made.and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.sync_data()
+        });
+        match written {
+            Ok(()) => return Ok(Some(copy)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(SessionError::Write { path: copy, source }),
+        }
+    }
+    let source = io::ErrorKind::AlreadyExists.into();
+    Err(SessionError::Write { path: copy, source })
+}
+
+/// Writes a log anew. It is there whole, or the one before is.
+pub(super) fn write_log(path: &Path, events: &[Envelope]) -> Result<(), SessionError> {
+    let new = path.with_extension("jsonl.new");
+    let written = (|| {
+        let mut text = Vec::new();
+        for event in events {
+            serde_json::to_writer(&mut text, event)?;
+            text.push(b'\n');
+        }
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        std::fs::rename(&new, path)
+    })();
+    written.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
+}
+
 /// Whether a line was not written to its end. A whole line that is not understood is not torn.
 fn is_torn(line: &[u8]) -> bool {
     !line.ends_with(b"\n") || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
 }
 
-/// Reads a log. Only the last line may be broken: it is what a crash or a power cut leaves.
+/// Reads a log. What a crash or a power cut leaves of a last line is torn; any other line that is not understood is lost,
+/// and those around it are not.
 pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
     read.map_err(|source| SessionError::Read { path: path.to_path_buf(), source })?;
-    let mut events = Vec::new();
+    let (mut events, mut lost) = (Vec::new(), Vec::new());
     let mut good_len = 0;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
-        let parsed = if line.ends_with(b"\n") {
-            serde_json::from_slice::<Envelope>(line).map_err(|error| error.to_string())
-        } else {
-            Err("it has no end".to_owned())
-        };
-        match parsed {
-            Ok(event) => {
+        let error = match serde_json::from_slice::<Envelope>(line) {
+            Ok(event) if line.ends_with(b"\n") => {
                 events.push(event);
                 good_len += line.len();
+                continue;
             }
-            Err(_) if lines.peek().is_none() && is_torn(line) => break,
-            Err(reason) => {
-                return Err(SessionError::Damaged {
-                    path: path.to_path_buf(),
-                    line: index + 1,
-                    reason,
-                });
-            }
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        if let Some(two) = joined(line) {
+            events.extend(two);
+        } else if lines.peek().is_none() && is_torn(line) {
+            break;
+        } else {
+            lost.push(LostEvent {
+                before: events.len(),
+                line: LostLine { line: index + 1, reason: error.to_string() },
+                text: line.to_vec(),
+            });
         }
+        good_len += line.len();
     }
     let torn = bytes.split_off(good_len);
-    Ok(LogContent { events, torn, good_len: good_len as u64 })
+    Ok(LogContent { events, lost, torn, good_len: good_len as u64 })
+}
+
+/// Reads two events that stand in one line because the byte between them is damaged.
+fn joined(line: &[u8]) -> Option<[Envelope; 2]> {
+    let mut stream = serde_json::Deserializer::from_slice(line).into_iter::<Envelope>();
+    let first = stream.next()?.ok().filter(|_| line.ends_with(b"\n"))?;
+    let rest = line.get(stream.byte_offset() + 1..)?;
+    Some([first, serde_json::from_slice(rest).ok()?])
 }

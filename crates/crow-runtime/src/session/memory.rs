@@ -9,8 +9,8 @@ use std::{
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
-    ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
-    SessionStore, StoredSession,
+    Damage, ListPlace, OpenedSession, Repair, SessionError, SessionFilter, SessionLog,
+    SessionMetadata, SessionStore, StoredSession,
 };
 use crate::UndoRecord;
 
@@ -26,6 +26,16 @@ struct Kept {
     events: Vec<Envelope>,
     undos: Vec<UndoRecord>,
     in_use: bool,
+}
+
+impl Kept {
+    fn stored(&self) -> StoredSession {
+        StoredSession {
+            metadata: self.metadata.clone(),
+            events: self.events.clone(),
+            damage: Damage::default(),
+        }
+    }
 }
 
 /// The writer; frees the session when it is dropped.
@@ -72,14 +82,19 @@ impl SessionStore for MemoryStore {
             return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
         }
         kept.in_use = true;
-        let stored = StoredSession { metadata: kept.metadata.clone(), events: kept.events.clone() };
+        let stored = kept.stored();
         Ok(OpenedSession { stored, log: self.log(id), torn_bytes: 0 })
     }
 
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
         let sessions = self.lock();
         let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        Ok(StoredSession { metadata: kept.metadata.clone(), events: kept.events.clone() })
+        Ok(kept.stored())
+    }
+
+    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
+        // What is in memory is whole.
+        self.read(id).map(|_| Repair::default())
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {

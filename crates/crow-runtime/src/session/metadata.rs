@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use crow_core::{
-    event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, ParentCall},
+    event::{AgentEvent, AgentRole, Envelope, FORMAT_VERSION, InputSource, ParentCall},
+    history::History,
     ids::{CallId, SessionId, SnapshotId},
+    message::Block,
     model::ModelRef,
     permission::PermissionMode,
     usage::TokenUsage,
@@ -14,7 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::OpenedWith;
+use super::{OpenedWith, model_of};
 
 /// A session's header: exactly the keys of `metadata.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +81,9 @@ pub struct CrowMetadata {
     /// The agent that the session was opened with, for a root session of a product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_with: Option<OpenedWith>,
+    /// The header on the disk is lost or damaged, and this one was made from the log. Never set on the disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebuilt: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -87,8 +92,35 @@ fn is_zero(number: &u64) -> bool {
 }
 
 const CROW: &str = "crow";
+/// The most characters of a title.
+const TITLE: usize = 80;
 
 impl CrowMetadata {
+    /// Makes the metadata of a session in which nothing happened yet.
+    pub(super) fn new(
+        format_version: u32,
+        root_id: SessionId,
+        role: AgentRole,
+        cwd: PathBuf,
+    ) -> Self {
+        Self {
+            format_version,
+            root_id,
+            role,
+            cwd,
+            additional_directories: Vec::new(),
+            title: String::new(),
+            turns: 0,
+            usage: TokenUsage::default(),
+            initial_snapshot: None,
+            current_snapshot: None,
+            grants_forgotten: 0,
+            permissions: None,
+            opened_with: None,
+            rebuilt: false,
+        }
+    }
+
     /// Returns the folders that the session works in: its working directory first.
     pub fn workspace(&self) -> Workspace {
         let main = Workspace::new(&self.cwd);
@@ -104,23 +136,19 @@ pub struct ReservedKey;
 impl SessionMetadata {
     /// Returns what Crow keeps, or what it would keep for a session of somebody else's.
     pub fn crow(&self) -> CrowMetadata {
-        let own =
-            self.metadata.get(CROW).cloned().and_then(|value| serde_json::from_value(value).ok());
-        own.unwrap_or_else(|| CrowMetadata {
-            format_version: FORMAT_VERSION,
-            root_id: self.session_id.clone(),
-            role: AgentRole::Primary,
-            cwd: PathBuf::new(),
-            additional_directories: Vec::new(),
-            title: String::new(),
-            turns: 0,
-            usage: TokenUsage::default(),
-            initial_snapshot: None,
-            current_snapshot: None,
-            grants_forgotten: 0,
-            permissions: None,
-            opened_with: None,
+        self.own().unwrap_or_else(|| {
+            let (root, role) = (self.session_id.clone(), AgentRole::Primary);
+            CrowMetadata::new(FORMAT_VERSION, root, role, PathBuf::new())
         })
+    }
+
+    /// Returns whether the header is whole: that of this session, with what Crow keeps in it.
+    pub(super) fn is_whole(&self, id: &SessionId) -> bool {
+        self.session_id == *id && self.own().is_some()
+    }
+
+    fn own(&self) -> Option<CrowMetadata> {
+        self.metadata.get(CROW).and_then(|value| CrowMetadata::deserialize(value).ok())
     }
 
     /// Puts a value of the program's own. Fails for the key under which Crow keeps its own.
@@ -144,13 +172,14 @@ impl SessionMetadata {
         self.set_crow(&CrowMetadata { permissions: mode, ..self.crow() });
     }
 
-    /// Makes a header from what a log says: its first line and the time of its last.
+    /// Makes a header from what a log says. What the header alone knew is gone, and nothing that was allowed for the rest of
+    /// the session holds any more, since it may have been taken back.
     pub(super) fn from_log(events: &[Envelope]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
         let AgentEvent::SessionStart { format_version, model, cwd } = &first.event else {
             return None;
         };
-        let reference: ModelRef = model.parse().ok()?;
+        let reference = last_model(events).or_else(|| model.parse().ok())?;
         let mut metadata = Self {
             session_id: first.session_id.clone(),
             agent_type: first.agent.clone(),
@@ -163,21 +192,19 @@ impl SessionMetadata {
             updated_at: last.time,
             metadata: Map::new(),
         };
-        metadata.set_crow(&CrowMetadata {
-            format_version: *format_version,
-            root_id: first.root_id.clone(),
-            role: first.role,
-            cwd: cwd.clone(),
-            additional_directories: Vec::new(),
-            title: String::new(),
-            turns: 0,
-            usage: TokenUsage::default(),
-            initial_snapshot: None,
-            current_snapshot: None,
-            grants_forgotten: 0,
-            permissions: None,
-            opened_with: None,
-        });
+        let mut crow =
+            CrowMetadata::new(*format_version, first.root_id.clone(), first.role, cwd.clone());
+        crow.rebuilt = true;
+        crow.title = events.iter().find_map(prompt_title).unwrap_or_default();
+        if let Ok(history) = History::from_log(events) {
+            let (initial, current) = history.snapshots();
+            crow.turns = history.turns();
+            crow.usage = history.usage();
+            crow.initial_snapshot = initial.cloned();
+            crow.current_snapshot = current.cloned();
+        }
+        crow.grants_forgotten = events.iter().filter_map(|event| event.seq).max().unwrap_or(0);
+        metadata.set_crow(&crow);
         Some(metadata)
     }
 
@@ -191,4 +218,31 @@ impl SessionMetadata {
         let session_id = self.parent_session_id.clone()?;
         Some(ParentCall { session_id, call_id: self.parent_tool_use_id.clone() })
     }
+}
+
+/// Returns the title of a session that begins with that prompt: its first line that says something.
+pub(crate) fn title_of(content: &[Block]) -> Option<String> {
+    let line = content.iter().find_map(|block| match block {
+        Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
+        Block::Image(_) => None,
+    });
+    line.map(|line| line.chars().take(TITLE).collect())
+}
+
+fn prompt_title(line: &Envelope) -> Option<String> {
+    let AgentEvent::UserInput { source: InputSource::Prompt, content, .. } = &line.event else {
+        return None;
+    };
+    title_of(content)
+}
+
+/// Returns the model that was asked last or changed to since.
+fn last_model(events: &[Envelope]) -> Option<ModelRef> {
+    events.iter().rev().find_map(|line| {
+        if let AgentEvent::Reply { origin, .. } = &line.event {
+            return Some(model_of(origin));
+        }
+        let AgentEvent::Switch { change } = &line.event else { return None };
+        change.strip_prefix("model: ")?.split_once(" -> ")?.1.parse().ok()
+    })
 }

@@ -9,6 +9,7 @@ mod metadata;
 mod opened_with;
 mod remembered;
 mod root_session;
+mod salvage;
 mod store;
 mod undo_file;
 
@@ -19,7 +20,11 @@ pub use memory::MemoryStore;
 pub use metadata::{CrowMetadata, ReservedKey, SessionMetadata};
 pub use opened_with::OpenedWith;
 pub use root_session::RootSession;
-pub use store::{ListPlace, OpenedSession, SessionFilter, SessionLog, SessionStore, StoredSession};
+pub use salvage::{Damage, LostLine};
+pub use store::{
+    ListPlace, OpenedSession, Repair, SessionFilter, SessionLog, SessionStore, StoredSession,
+};
 
 pub(crate) use agent_session::model_switch;
+pub(crate) use metadata::title_of;
 pub(crate) use remembered::{Family, ToolState, model_of};

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use crow_core::{event::Envelope, ids::SessionId};
 use jiff::Timestamp;
 
-use super::{SessionError, SessionMetadata};
+use super::{Damage, SessionError, SessionMetadata};
 use crate::UndoRecord;
 
 /// The one writer of a session's log.
@@ -26,8 +26,20 @@ pub trait SessionLog: Send + fmt::Debug {
 pub struct StoredSession {
     /// The header.
     pub metadata: SessionMetadata,
-    /// The log.
+    /// The log. Where lines of it are lost, notices say so, and what they break is mended: every call has a reply and a
+    /// result.
     pub events: Vec<Envelope>,
+    /// What of it is damaged on the disk.
+    pub damage: Damage,
+}
+
+/// What the repair of a session came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// What was damaged.
+    pub damage: Damage,
+    /// Where the files are kept as they were.
+    pub kept: Vec<PathBuf>,
 }
 
 /// A session that was opened for writing.
@@ -94,10 +106,14 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Opens a session as its only writer and repairs it if it was torn.
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError>;
 
-    /// Reads a session, also while another process writes it.
+    /// Reads a session, also while another process writes it. Of a damaged one what is whole is read.
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
 
-    /// Returns the headers of root sessions in the order of their [`ListPlace`].
+    /// Writes a damaged session anew from what is whole, and keeps the damaged files beside it. Refused while it is in use.
+    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError>;
+
+    /// Returns the headers of root sessions in the order of their [`ListPlace`]. One that was made from the log because it
+    /// is lost or damaged says so, and names no children.
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError>;
 
     /// Removes a session and its children. Refused while one is in use.

@@ -11,6 +11,7 @@
 
 mod answers;
 mod children;
+mod damage;
 mod jobs;
 mod login_shell;
 mod observers;

@@ -137,15 +137,17 @@ fn reading_beside_a_writer_repairs_nothing() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_an_error_with_its_place() {
+fn a_damaged_line_in_the_middle_is_told_with_its_place() {
     let place = place();
     place.with_input("s1");
     let path = place.path("s1/history.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
     fs::write(&path, format!("{first}\nnonsense\n{rest}")).unwrap();
-    let error = place.error("s1").to_string();
-    assert!(error.contains("history.jsonl:2: the log is damaged"), "{error}");
+    let opened = place.config.store.open(&SessionId::new("s1")).unwrap();
+    assert_eq!(opened.stored.damage.to_string(), "line 2 of the log is damaged");
+    let seqs: Vec<_> = opened.stored.events.iter().filter_map(|event| event.seq).collect();
+    assert_eq!(seqs, [1, 2]);
 }
 
 #[test]
@@ -305,7 +307,8 @@ fn a_whole_line_that_is_not_understood_is_damage_and_is_left_alone() {
     let path = place.path("s1/history.jsonl");
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"seq\":3}\n").unwrap();
     let before = fs::read(&path).unwrap();
-    assert!(matches!(place.error("s1"), SessionError::Damaged { line: 3, .. }));
+    let opened = place.config.store.open(&SessionId::new("s1")).unwrap();
+    assert_eq!((opened.stored.damage.lines[0].line, opened.torn_bytes), (3, 0));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 

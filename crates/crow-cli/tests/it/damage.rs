@@ -1,0 +1,82 @@
+//! Sessions whose files a disk damaged.
+
+use std::fs;
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::Place;
+
+const MODEL: &str = "anthropic/claude-test";
+
+/// A session that made a file, and a server with an answer more.
+async fn place() -> (Place, ModelServer) {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "write_file", &json!({"path": "new.txt", "content": "made\n"})),
+        Reply::new().text("it is made"),
+        Reply::new().text("I go on"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "make a file", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    (place, server)
+}
+
+/// Damages the first byte of the first line of the log that holds a word, and returns the number of the line.
+fn damage(place: &Place, word: &str) -> usize {
+    let path = place.session().join("history.jsonl");
+    let mut bytes = fs::read(&path).unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let at = text.find(word).unwrap();
+    let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    bytes[begin] = 0;
+    fs::write(&path, bytes).unwrap();
+    text[..begin].lines().count() + 1
+}
+
+#[tokio::test]
+async fn a_session_with_a_damaged_line_is_shown_undone_and_continued_and_says_so() {
+    for word in ["\"type\":\"reply\"", "\"type\":\"call_start\"", "\"type\":\"session_start\""] {
+        let (place, server) = place().await;
+        let line = damage(&place, word);
+        let told = format!("line {line} of the log is damaged");
+        let id = place.id();
+        for args in [&["sessions", "show", &id][..], &["diff"], &["sessions", "export", &id]] {
+            let ran = place.run(args).await;
+            assert!(ran.exited(0).out.contains("made"), "{word}: {}", ran.out);
+            assert!(ran.err.contains(&told), "{word}: {}", ran.err);
+        }
+        // What is lost is not sent again.
+        server.allow_prefix_break();
+        let undone = place.run(&["undo"]).await;
+        assert!(undone.exited(0).err.contains(&told), "{word}: {}", undone.err);
+        assert!(!place.project("new.txt").exists(), "{word}");
+        let resumed = place.run(&["run", "--resume", &id, "go on"]).await;
+        assert_eq!(resumed.exited(0).out, "I go on\n", "{word}");
+        assert!(resumed.err.contains(&told), "{word}: {}", resumed.err);
+        server.finish().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_its_header_is_listed_with_a_mark_and_repaired() {
+    let (place, server) = place().await;
+    fs::remove_file(place.session().join("metadata.json")).unwrap();
+    let line = damage(&place, "\"type\":\"usage\"");
+    let list = place.run(&["sessions", "list"]).await;
+    assert!(list.exited(0).out.contains("(damaged) make a file"), "{}", list.out);
+    let id = place.id();
+    let repaired = place.run(&["sessions", "repair", &id[..13]]).await;
+    let out = &repaired.exited(0).out;
+    assert!(out.contains(&format!("line {line} is lost")), "{out}");
+    assert!(out.contains("history.jsonl.damaged"), "{out}");
+    let list = place.run(&["sessions", "list"]).await;
+    assert!(!list.exited(0).out.contains("damaged"), "{}", list.out);
+    let again = place.run(&["sessions", "repair", &id]).await;
+    assert_eq!(again.exited(0).out, format!("session {id}: nothing is damaged\n"));
+    server.allow_prefix_break();
+    let resumed = place.run(&["run", "--resume", &id, "go on"]).await;
+    assert_eq!(resumed.exited(0).out, "I go on\n");
+    assert!(!resumed.err.contains("damaged"), "{}", resumed.err);
+    server.finish().await.unwrap();
+}

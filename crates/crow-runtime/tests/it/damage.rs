@@ -1,0 +1,336 @@
+//! Sessions whose files are damaged.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use crow_core::{
+    event::{AgentEvent, AgentRole, Envelope, InputSource, ParentCall, RunOutcome},
+    history::History,
+    ids::{CallId, MessageId, ReplyId, RunId, SessionId, SnapshotId},
+    message::{Block, CallArguments, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
+    model::{Abilities, StopReason},
+    tool::ToolResult,
+    usage::TokenUsage,
+};
+use crow_runtime::{
+    AgentSession, FileStore, RuntimeConfig, SessionError, SessionFilter, SessionMetadata,
+    SessionSpec,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+struct Place {
+    folder: TempDir,
+    config: RuntimeConfig,
+}
+
+fn id() -> SessionId {
+    SessionId::new("s1")
+}
+
+/// A session in which a model made two calls and then answered.
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(FileStore::new(folder.path().join("sessions")));
+    let config = RuntimeConfig { store, ..RuntimeConfig::default() };
+    let spec = SessionSpec {
+        id: Some(id()),
+        ..SessionSpec::new("builder", "anthropic/claude".parse().unwrap(), "/p")
+    };
+    drop(AgentSession::create(&config, spec).unwrap());
+    let opened = config.store.open(&id()).unwrap();
+    let mut log = opened.log;
+    let first = opened.stored.events.first().unwrap();
+    for (event, seq) in events().into_iter().zip(2..) {
+        log.append(&Envelope { seq: Some(seq), event, ..first.clone() }).unwrap();
+    }
+    Place { folder, config }
+}
+
+fn events() -> Vec<AgentEvent> {
+    let reply = |id: &str, blocks, stop| AgentEvent::Reply {
+        reply_id: ReplyId::new(id),
+        blocks,
+        stop,
+        origin: Origin {
+            dialect: "d".to_owned(),
+            provider: "anthropic".to_owned(),
+            base_url: "u".to_owned(),
+            model: "claude-2".to_owned(),
+        },
+        response_id: None,
+    };
+    let usage = |id: &str| AgentEvent::Usage {
+        reply_id: ReplyId::new(id),
+        usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
+    };
+    let call = |id: &str| {
+        ReplyBlock::plain(ReplyContent::Call(ToolCall {
+            id: CallId::new(id),
+            name: "bash".to_owned(),
+            arguments: CallArguments::Json(json!({"command": id})),
+        }))
+    };
+    let start = |id: &str| AgentEvent::CallStart {
+        call_id: CallId::new(id),
+        reply_id: ReplyId::new("r1"),
+        tool: "bash".to_owned(),
+        title: format!("run {id}"),
+        arguments: json!({"command": id}),
+        snapshot: Some(SnapshotId::new("before")),
+    };
+    let end = |id: &str| {
+        let mut result = ToolResult::success(format!("output of {id}"));
+        result.metadata.snapshot_before = Some(SnapshotId::new("before"));
+        result.metadata.snapshot_after = Some(SnapshotId::new("after"));
+        AgentEvent::CallEnd {
+            call_id: CallId::new(id),
+            reply_id: ReplyId::new("r1"),
+            tool: "bash".to_owned(),
+            result,
+            denial: None,
+        }
+    };
+    vec![
+        AgentEvent::RunStart { run_id: RunId::new("run") },
+        AgentEvent::UserInput {
+            message_id: MessageId::new("m"),
+            source: InputSource::Prompt,
+            context: None,
+            content: vec![Block::text("do two things\nplease")],
+        },
+        AgentEvent::TurnStart { turn: 1 },
+        reply("r1", vec![call("a"), call("b")], StopReason::ToolUse),
+        usage("r1"),
+        start("a"),
+        end("a"),
+        start("b"),
+        end("b"),
+        reply(
+            "r2",
+            vec![ReplyBlock::plain(ReplyContent::Text { text: "both are done".to_owned() })],
+            StopReason::EndTurn,
+        ),
+        usage("r2"),
+        AgentEvent::RunEnd { run_id: RunId::new("run"), result: RunOutcome::NeedsInput },
+    ]
+}
+
+impl Place {
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join("sessions/s1").join(file)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("history.jsonl")).unwrap();
+        text.split_inclusive('\n').map(str::to_owned).collect()
+    }
+
+    /// Makes the lines of these numbers unreadable.
+    fn damage(&self, numbers: &[usize]) {
+        let mut lines = self.lines();
+        for number in numbers {
+            lines[number - 1] = lines[number - 1].replacen('{', "\u{1}", 1);
+        }
+        fs::write(self.path("history.jsonl"), lines.concat()).unwrap();
+    }
+
+    fn open(&self) -> AgentSession {
+        AgentSession::open(&self.config, &id(), Abilities::default()).unwrap()
+    }
+
+    fn listed(&self) -> Vec<SessionMetadata> {
+        self.config.store.list(&SessionFilter::default()).unwrap()
+    }
+
+    /// Opens the session and returns the events as they are mended.
+    fn read(&self) -> Vec<Envelope> {
+        drop(self.open());
+        self.config.store.read(&id()).unwrap().events
+    }
+}
+
+fn texts_of(messages: &[Arc<Message>]) -> Vec<String> {
+    messages.iter().map(|message| format!("{message:?}")).collect()
+}
+
+#[test]
+fn one_damaged_byte_costs_at_most_the_event_that_it_is_in() {
+    let place = place();
+    let log = fs::read(place.path("history.jsonl")).unwrap();
+    let whole = History::from_log(&place.read()).unwrap();
+    let is_edge = |at: usize| log[at] == b'\n' || at == 0 || log[at - 1] == b'\n';
+    for at in (0..log.len()).filter(|at| at % 7 == 0 || is_edge(*at)) {
+        for byte in [b'x', 0xff] {
+            let mut damaged = log.clone();
+            damaged[at] = byte;
+            fs::write(place.path("history.jsonl"), &damaged).unwrap();
+            let stored = place.config.store.read(&id());
+            let stored = stored.unwrap_or_else(|error| panic!("byte {at}: {error}"));
+            assert!(stored.damage.lines.len() <= 1, "byte {at}: {}", stored.damage);
+            let known = (1..=13).filter(|seq| stored.events.iter().any(|e| e.seq == Some(*seq)));
+            assert!(known.count() >= 12, "byte {at}");
+            // A process that another test starts holds the lock until it runs.
+            fs::remove_file(place.path("lock")).unwrap();
+            // Opening cuts a damaged last line off.
+            let opened = AgentSession::open(&place.config, &id(), Abilities::default());
+            let opened = opened.unwrap_or_else(|error| panic!("byte {at}: {error}"));
+            assert!(opened.damage().lines.len() <= 2, "byte {at}: {}", opened.damage());
+            let messages = opened.history().messages();
+            let kept = messages.map_or_else(|_| opened.history().results().count() + 3, <[_]>::len);
+            assert!(kept + 1 >= whole.messages().unwrap().len(), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_result_that_is_lost_is_answered_and_its_call_can_still_be_undone() {
+    let place = place();
+    place.damage(&[8]);
+    let events = place.read();
+    let history = History::from_log(&events).unwrap();
+    let messages = texts_of(history.messages().unwrap());
+    assert!(messages[2].contains("The result of this call is lost"), "{messages:#?}");
+    assert!(messages[2].contains("output of b"), "{messages:#?}");
+    assert!(messages.concat().contains("line 8 of the log is damaged"), "{messages:#?}");
+    let end = events.iter().find_map(|line| match &line.event {
+        AgentEvent::CallEnd { call_id, result, .. } if call_id.as_str() == "a" => Some(result),
+        _ => None,
+    });
+    let metadata = &end.unwrap().metadata;
+    assert_eq!(metadata.snapshot_before, Some(SnapshotId::new("before")));
+    assert!(metadata.shared && metadata.snapshot_after.is_none());
+}
+
+#[test]
+fn a_reply_that_is_lost_is_made_of_its_calls() {
+    let place = place();
+    place.damage(&[5]);
+    let history = History::from_log(&place.read()).unwrap();
+    let calls: Vec<_> = history
+        .messages()
+        .unwrap()
+        .iter()
+        .filter_map(|message| match message.as_ref() {
+            Message::Assistant(reply) => Some(reply.calls().cloned().collect::<Vec<_>>()),
+            Message::User(_) | Message::Results(_) => None,
+        })
+        .flatten()
+        .collect();
+    let arguments: Vec<_> = calls.iter().map(|call| call.arguments.clone()).collect();
+    let expected = ["a", "b"].map(|id| CallArguments::Json(json!({"command": id})));
+    assert_eq!(arguments, expected);
+    assert_eq!(history.results().count(), 2);
+}
+
+#[test]
+fn the_start_of_a_call_that_is_lost_is_made_of_its_end() {
+    let place = place();
+    place.damage(&[7]);
+    let events = place.read();
+    let start = events.iter().find_map(|line| match &line.event {
+        AgentEvent::CallStart { call_id, snapshot, .. } if call_id.as_str() == "a" => {
+            Some((line.seq, snapshot.clone()))
+        }
+        _ => None,
+    });
+    assert_eq!(start, Some((Some(7), Some(SnapshotId::new("before")))));
+}
+
+#[test]
+fn a_first_line_that_is_lost_is_made_from_the_header_or_from_what_it_still_says() {
+    let place = place();
+    place.damage(&[1]);
+    let start = |place: &Place| place.read().into_iter().next().unwrap().event;
+    let expected = AgentEvent::SessionStart {
+        format_version: 1,
+        model: "anthropic/claude".to_owned(),
+        cwd: "/p".into(),
+    };
+    assert_eq!(start(&place), expected);
+    fs::remove_file(place.path("metadata.json")).unwrap();
+    assert_eq!(start(&place), expected);
+}
+
+#[test]
+fn a_session_whose_header_is_lost_is_listed_with_a_mark_and_goes_on() {
+    for header in [None, Some(""), Some("{"), Some("{\"session_id\":\"s1\"}")] {
+        let place = place();
+        match header {
+            None => fs::remove_file(place.path("metadata.json")).unwrap(),
+            Some(text) => fs::write(place.path("metadata.json"), text).unwrap(),
+        }
+        let listed = place.listed();
+        let [one] = listed.as_slice() else { panic!("{header:?}: {listed:?}") };
+        let crow = one.crow();
+        assert!(crow.rebuilt);
+        assert_eq!((crow.title.as_str(), crow.turns), ("do two things", 1));
+        assert_eq!(crow.usage.input_tokens, 14);
+        assert_eq!(one.model_ref().to_string(), "anthropic/claude-2");
+        assert_eq!(place.config.store.find("s").unwrap(), id());
+        let mut session = place.open();
+        assert!(session.damage().header.is_some());
+        session.set_permission_mode(None).unwrap();
+        drop(session);
+        let listed = place.listed();
+        assert!(!listed[0].crow().rebuilt, "{header:?}");
+        assert_eq!(listed[0].crow().title, "do two things");
+    }
+}
+
+#[test]
+fn a_header_that_is_made_anew_knows_the_children_and_allows_nothing_that_was_allowed() {
+    let place = place();
+    let stored = place.config.store.read(&id()).unwrap();
+    let child = SessionId::new("child");
+    let parent = ParentCall { session_id: id(), call_id: Some(CallId::new("a")) };
+    let mut metadata = stored.metadata.clone();
+    metadata.session_id = child.clone();
+    metadata.parent_session_id = Some(id());
+    let line = Envelope {
+        seq: Some(14),
+        session_id: child.clone(),
+        role: AgentRole::Subagent,
+        parent: Some(parent),
+        ..stored.events[0].clone()
+    };
+    place.config.store.create(&metadata).unwrap().append(&line).unwrap();
+    fs::remove_file(place.path("metadata.json")).unwrap();
+    let metadata = place.config.store.read(&id()).unwrap().metadata;
+    assert_eq!(metadata.child_session_ids, [child]);
+    assert_eq!(metadata.crow().grants_forgotten, 14);
+}
+
+#[test]
+fn a_repair_keeps_the_damaged_files_and_says_which_lines_are_lost() {
+    let place = place();
+    place.damage(&[5, 9]);
+    fs::write(place.path("metadata.json"), "nothing").unwrap();
+    let damaged = fs::read(place.path("history.jsonl")).unwrap();
+    let read = place.read();
+    let repair = place.config.store.repair(&id()).unwrap();
+    let lines: Vec<_> = repair.damage.lines.iter().map(|lost| lost.line).collect();
+    assert_eq!((lines, repair.damage.header.is_some()), (vec![5, 9], true));
+    assert_eq!(
+        repair.kept,
+        [place.path("history.jsonl.damaged"), place.path("metadata.json.damaged")]
+    );
+    assert_eq!(fs::read(place.path("history.jsonl.damaged")).unwrap(), damaged);
+    assert_eq!(fs::read(place.path("metadata.json.damaged")).unwrap(), b"nothing");
+    let repaired = place.config.store.read(&id()).unwrap();
+    assert!(repaired.damage.is_none(), "{}", repaired.damage);
+    assert_eq!(repaired.events, read);
+    assert!(!place.listed()[0].crow().rebuilt);
+    // There is nothing left to do, and a second damage keeps the first original.
+    assert_eq!(place.config.store.repair(&id()).unwrap(), crow_runtime::Repair::default());
+    place.damage(&[3]);
+    let again = place.config.store.repair(&id()).unwrap();
+    assert_eq!(again.kept, [place.path("history.jsonl.damaged-2")]);
+}
+
+#[test]
+fn a_session_in_use_is_not_repaired() {
+    let place = place();
+    let _session = place.open();
+    let refused = place.config.store.repair(&id());
+    assert!(matches!(refused, Err(SessionError::Locked { .. })), "{refused:?}");
+}
