@@ -18,6 +18,7 @@ use crate::{
     fallback::Fallback,
     task_complete,
     toolset::{SourcedFilter, Toolset},
+    turn_result::Captures,
 };
 
 /// How a base agent works.
@@ -291,7 +292,9 @@ impl BaseAgent {
             }
             result.evidence = report;
         }
-        Ok(result.take_calls(executed))
+        let is_captured = agent.context().snapshots.is_some();
+        let captures = if is_captured { Captures::Kept } else { Captures::Missing };
+        Ok(result.take_calls(executed, captures))
     }
 }
 

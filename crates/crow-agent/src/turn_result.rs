@@ -7,7 +7,7 @@ use crow_core::{
     message::ReplyContent,
     model::ModelReply,
     tool::ToolStatus,
-    turn::{CallOutcome, ReplyFacts, TurnEnd},
+    turn::{CallEffect, CallOutcome, ReplyFacts, TurnEnd},
     usage::TokenUsage,
 };
 use crow_runtime::ExecutedCall;
@@ -35,6 +35,15 @@ pub struct TurnResult {
     pub steering: Vec<String>,
     /// Why the turn ended.
     pub end: TurnEnd,
+}
+
+/// Whether the session sees which files a call changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Captures {
+    /// It captures them before and after.
+    Kept,
+    /// It does not: any call may have changed some.
+    Missing,
 }
 
 impl Default for TurnResult {
@@ -90,14 +99,18 @@ impl TurnResult {
     }
 
     /// Takes in answered calls and tells the turn machine of them.
-    pub(crate) fn take_calls(&mut self, executed: Vec<ExecutedCall>) -> Vec<CallOutcome> {
+    pub(crate) fn take_calls(
+        &mut self,
+        executed: Vec<ExecutedCall>,
+        captures: Captures,
+    ) -> Vec<CallOutcome> {
         let outcomes = executed.iter().map(|call| CallOutcome {
             tool: call.name.clone(),
             arguments: call.arguments.clone(),
             output: call.result.output.clone(),
             status: call.result.status,
             validity: call.validity,
-            ends_turn: self.ending(call),
+            effect: self.effect(call, captures),
         });
         let outcomes: Vec<_> = outcomes.collect();
         for call in &executed {
@@ -108,7 +121,10 @@ impl TurnResult {
             }
         }
         if let Some(TurnEnd::TaskComplete { summary }) =
-            outcomes.iter().find_map(|outcome| outcome.ends_turn.as_ref())
+            outcomes.iter().find_map(|outcome| match &outcome.effect {
+                CallEffect::EndsTurn(end) => Some(end),
+                CallEffect::None | CallEffect::FilesChanged | CallEffect::EndRefused => None,
+            })
         {
             self.task_complete = Some(summary.clone());
         }
@@ -116,11 +132,21 @@ impl TurnResult {
         outcomes
     }
 
-    /// How a call ends the turn, if it does. A tool of somebody else's ends it like a text, with the answer standing.
-    fn ending(&self, call: &ExecutedCall) -> Option<TurnEnd> {
-        if !call.ends_turn || call.result.status != ToolStatus::Success {
-            return None;
+    /// What a call came to. What a check writes when the end is refused repairs nothing.
+    fn effect(&self, call: &ExecutedCall, captures: Captures) -> CallEffect {
+        let metadata = &call.result.metadata;
+        let has_changed = metadata.changes.is_some() || !metadata.files_modified.is_empty();
+        match (call.result.status, call.ends_turn, captures) {
+            (ToolStatus::Success, true, _) => CallEffect::EndsTurn(self.ending(call)),
+            (ToolStatus::Error, true, _) => CallEffect::EndRefused,
+            (_, false, _) if has_changed => CallEffect::FilesChanged,
+            (ToolStatus::Success, false, Captures::Missing) => CallEffect::FilesChanged,
+            (_, _, _) => CallEffect::None,
         }
+    }
+
+    /// How a call ends the turn. A tool of somebody else's ends it like a text, with the answer standing.
+    fn ending(&self, call: &ExecutedCall) -> TurnEnd {
         let summary = || {
             let given = call
                 .arguments
@@ -129,10 +155,10 @@ impl TurnResult {
                 .unwrap_or_default();
             if given.is_empty() { self.text.clone().unwrap_or_default() } else { given.to_owned() }
         };
-        Some(match call.name.as_str() {
+        match call.name.as_str() {
             task_complete::NAME => TurnEnd::TaskComplete { summary: summary() },
             submit_for_review::NAME => TurnEnd::SubmitForReview { summary: summary() },
             _ => TurnEnd::Text,
-        })
+        }
     }
 }

@@ -28,6 +28,7 @@ mod secret;
 mod sse;
 mod stand_in;
 mod stored;
+mod surrogates;
 
 pub use config::{ProviderConfig, ProviderReach, is_built_in};
 pub use dialect::Dialect;

@@ -79,6 +79,8 @@ pub(crate) struct Schedule {
     began: Instant,
     waited: Duration,
     retries: u32,
+    /// Retries after replies that could not be read.
+    unreadable: u32,
 }
 
 impl Schedule {
@@ -89,13 +91,23 @@ impl Schedule {
             .without_max_times()
             .with_jitter()
             .build();
-        Self { policy, waits, began: Instant::now(), waited: Duration::ZERO, retries: 0 }
+        Self {
+            policy,
+            waits,
+            began: Instant::now(),
+            waited: Duration::ZERO,
+            retries: 0,
+            unreadable: 0,
+        }
     }
 
     /// Decides whether the request is sent again after this failure.
     pub(crate) fn next_retry(&mut self, failure: &Failure) -> Option<Retry> {
         let Failure { error, reach } = failure;
-        if !error.kind.is_transient() || self.retries + 1 >= self.policy.attempts {
+        // A reply that was spoiled on its way is asked for once more; one that is so again was written so.
+        let is_unreadable = error.kind == ProviderErrorKind::Decode;
+        let may_pass = error.kind.is_transient() || (is_unreadable && self.unreadable == 0);
+        if !may_pass || self.retries + 1 >= self.policy.attempts {
             return None;
         }
         // Such an attempt took as long as the timeouts allow. A reply that had begun is asked for once more.
@@ -122,6 +134,7 @@ impl Schedule {
         }
         self.waited += wait;
         self.retries += 1;
+        self.unreadable += u32::from(is_unreadable);
         Some(Retry { error: error.clone(), attempt: self.retries, wait })
     }
 }
@@ -182,6 +195,7 @@ mod tests {
             (ProviderErrorKind::ContextLength, Reach::Answered),
             (ProviderErrorKind::Quota, Reach::Answered),
             (ProviderErrorKind::Network, Reach::Wrong),
+            (ProviderErrorKind::Decode, Reach::Wrong),
         ] {
             let mut schedule = Schedule::new(RetryPolicy::default());
             assert_eq!(schedule.next_retry(&failure(kind, reach)), None, "{kind:?}");
@@ -199,6 +213,16 @@ mod tests {
             failure.error.mid_stream = mid_stream;
             assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), retries);
         }
+    }
+
+    #[tokio::test]
+    async fn an_unreadable_reply_is_asked_for_once_more() {
+        let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
+        let unreadable = failure(ProviderErrorKind::Decode, Reach::Answered);
+        assert!(schedule.next_retry(&unreadable).is_some());
+        let overloaded = failure(ProviderErrorKind::Overloaded, Reach::Answered);
+        assert!(schedule.next_retry(&overloaded).is_some());
+        assert_eq!(schedule.next_retry(&unreadable), None);
     }
 
     #[tokio::test]

@@ -96,9 +96,9 @@ impl EventReader {
         if line.is_empty() {
             return self.dispatch(sink);
         }
-        let line = std::str::from_utf8(line)
-            .map_err(|_| decode_error("the event stream is not valid UTF-8"))?;
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        // A byte that is no text spoils one character and not the reply.
+        let line = String::from_utf8_lossy(line);
+        let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "data" => {
@@ -207,9 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_refused() {
-        let mut reader = EventReader::new();
-        let outcome = reader.feed(b"data: \xff\n\n", &mut |_, _| Ok(()));
-        assert_eq!(outcome.unwrap_err().kind, ProviderErrorKind::Decode);
+    fn bytes_that_are_not_text_become_replacement_characters() {
+        assert_eq!(read(&[b"data: a\xffb\n\n"]), [event("", "a\u{fffd}b")]);
     }
 }

@@ -10,7 +10,7 @@ use crow_core::{
     event::{AgentEvent, CheckRun, Envelope, RunOutcome},
     permission::{PermissionMode, PermissionPolicy},
     tool::{ToolRegistry, ToolStatus, Typed},
-    turn::RunLimits,
+    turn::{RunLimits, TurnEnd},
 };
 use crow_runtime::{
     ChildEnvironment, RuntimeConfig, SandboxConfig, SnapshotLimits, SnapshotStores,
@@ -176,6 +176,29 @@ async fn a_failing_check_refuses_the_end_with_command_code_and_output_and_the_tu
     assert!(output.contains("looking\na is missing"), "{output}");
     assert_eq!(told.checks.iter().map(|(_, passed, _)| *passed).collect::<Vec<_>>(), [false, true]);
     assert_eq!(told.checks[0].0[0].exit_code, Some(3));
+}
+
+#[tokio::test]
+async fn an_end_that_a_check_refuses_again_and_again_is_a_loop_unless_files_change() {
+    let say = |id: usize| {
+        let summary = json!({"summary": format!("Done for the {id}th time.")});
+        reply([call(&format!("c{id}"), "task_complete", summary)])
+    };
+    let looking = |id: usize| bash(&format!("b{id}"), &format!("echo looking {id}"));
+    let failing = || Check::new("test", "echo ran in $$ ms; echo x >> log; exit 3");
+    let plays = (0..100).flat_map(|id| [say(id), looking(id)]).collect();
+    let told = Stage::new([failing()], plays).run().await;
+    assert_eq!(told.answers.len(), 5, "{:?}", told.outcome);
+    let RunOutcome::Stopped { reason: TurnEnd::DoomLoop { reason } } = &told.outcome else {
+        panic!("{:?}", told.outcome)
+    };
+    assert_eq!(reason, "task_complete was refused 5 times, and no file changed in between");
+
+    let changing = |id: usize| bash(&format!("b{id}"), &format!("echo x > made{id}"));
+    let mut plays: Vec<_> = (0..8).flat_map(|id| [say(id), changing(id)]).collect();
+    plays.push(reply([text("I cannot.")]));
+    let told = Stage::new([failing()], plays).run().await;
+    assert_eq!((told.answers.len(), told.outcome), (8, RunOutcome::NeedsInput));
 }
 
 #[tokio::test]

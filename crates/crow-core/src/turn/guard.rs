@@ -78,12 +78,14 @@ pub struct LoopGuard {
     calls: VecDeque<CallSignature>,
     text: u64,
     texts: u32,
+    /// How often the end was refused since a file changed.
+    refused_ends: u32,
 }
 
 impl LoopGuard {
     /// Makes a guard that stops at `threshold` identical calls with identical results (at least 2).
     pub fn new(threshold: u32) -> Self {
-        Self { threshold: threshold.max(2), calls: VecDeque::new(), text: 0, texts: 0 }
+        Self { threshold: threshold.max(2), calls: VecDeque::new(), text: 0, texts: 0, refused_ends: 0 }
     }
 
     /// Forgets everything.
@@ -120,6 +122,28 @@ impl LoopGuard {
                 if failed == times { " and it failed" } else { " and got the same result" }
             );
             return GuardVerdict::Warn(text);
+        }
+        GuardVerdict::Fine
+    }
+
+    /// Takes in that files changed: an end that was refused may be due now.
+    pub fn on_change(&mut self) {
+        self.refused_ends = 0;
+    }
+
+    /// Takes in that `tool` was to end the turn and was refused, whatever was said with it.
+    pub fn on_refused_end(&mut self, tool: &str) -> GuardVerdict {
+        self.refused_ends = self.refused_ends.saturating_add(1);
+        let times = self.refused_ends;
+        if times >= self.threshold {
+            return GuardVerdict::Stop(format!(
+                "{tool} was refused {times} times, and no file changed in between"
+            ));
+        }
+        if times == self.threshold.saturating_sub(2).max(2) {
+            return GuardVerdict::Warn(format!(
+                "{tool} was refused {times} times, and no file changed in between. Repair what it was refused for, or end your turn with a text that says why you cannot."
+            ));
         }
         GuardVerdict::Fine
     }

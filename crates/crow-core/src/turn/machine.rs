@@ -149,8 +149,21 @@ pub struct CallOutcome {
     pub status: ToolStatus,
     /// Whether the call could be understood.
     pub validity: Validity,
-    /// How the turn ends, if the tool's success ends it.
-    pub ends_turn: Option<TurnEnd>,
+    /// What it came to beside its answer.
+    pub effect: CallEffect,
+}
+
+/// What a call came to beside its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallEffect {
+    /// Nothing.
+    None,
+    /// It changed files, or may have.
+    FilesChanged,
+    /// It ends the turn.
+    EndsTurn(TurnEnd),
+    /// It was to end the turn, and failed.
+    EndRefused,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -301,7 +314,10 @@ impl TurnMachine {
         self.was_empty = false;
         let none_valid = outcomes.iter().all(|outcome| outcome.validity == Validity::Invalid);
         self.invalid_replies = if none_valid { self.invalid_replies + 1 } else { 0 };
-        let ended = outcomes.iter().find_map(|outcome| outcome.ends_turn.clone());
+        let ended = outcomes.iter().find_map(|outcome| match &outcome.effect {
+            CallEffect::EndsTurn(end) => Some(end.clone()),
+            CallEffect::None | CallEffect::FilesChanged | CallEffect::EndRefused => None,
+        });
         let stopped = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
         let stopped = stopped.map(|reason| TurnEnd::DoomLoop { reason });
         let reported = self.reporting.then_some(TurnEnd::MaxSteps { steps: self.limits.max_steps });
@@ -322,13 +338,21 @@ impl TurnMachine {
         let failed = outcome.status != ToolStatus::Success;
         let signature =
             CallSignature::new(&outcome.tool, &outcome.arguments, &outcome.output, failed);
-        match self.guard.on_call(signature) {
-            GuardVerdict::Fine => None,
-            GuardVerdict::Warn(text) => {
+        let refusals = match outcome.effect {
+            CallEffect::FilesChanged => {
+                self.guard.on_change();
+                GuardVerdict::Fine
+            }
+            CallEffect::EndRefused => self.guard.on_refused_end(&outcome.tool),
+            CallEffect::None | CallEffect::EndsTurn(_) => GuardVerdict::Fine,
+        };
+        match (self.guard.on_call(signature), refusals) {
+            (GuardVerdict::Stop(reason), _) | (_, GuardVerdict::Stop(reason)) => Some(reason),
+            (GuardVerdict::Warn(text), _) | (GuardVerdict::Fine, GuardVerdict::Warn(text)) => {
                 self.reminders.push(text);
                 None
             }
-            GuardVerdict::Stop(reason) => Some(reason),
+            (GuardVerdict::Fine, GuardVerdict::Fine) => None,
         }
     }
 

@@ -14,5 +14,5 @@ pub use budget::{Budget, BudgetLimits};
 pub use guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use limits::{LimitKind, RunLimits, Spent, TurnLimits};
 pub use machine::{
-    CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
+    CallEffect, CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
 };

@@ -87,7 +87,7 @@ fn outcome(tool: &str, output: &str) -> CallOutcome {
         output: output.to_owned(),
         status: ToolStatus::Success,
         validity: Validity::Valid,
-        ends_turn: None,
+        effect: CallEffect::None,
     }
 }
 
@@ -101,7 +101,43 @@ fn invalid(output: &str) -> CallOutcome {
 
 fn completes(summary: &str) -> CallOutcome {
     let end = TurnEnd::TaskComplete { summary: summary.to_owned() };
-    CallOutcome { ends_turn: Some(end), ..outcome("task_complete", "ok") }
+    CallOutcome { effect: CallEffect::EndsTurn(end), ..outcome("task_complete", "ok") }
+}
+
+/// A refusal of the end, each time for other words.
+fn refused(number: usize) -> CallOutcome {
+    CallOutcome {
+        arguments: json!({ "summary": number }),
+        effect: CallEffect::EndRefused,
+        status: ToolStatus::Error,
+        ..outcome("task_complete", &format!("failed in {number} ms"))
+    }
+}
+
+#[test]
+fn an_end_that_is_refused_again_while_no_file_changes_is_a_loop() {
+    let mut turn = Turn::new(100);
+    for number in 1..=5 {
+        turn = turn.calls(&["read"]);
+        turn = turn.reply("", &["task_complete"], StopReason::ToolUse).answered(&[refused(number)]);
+        if number == 3 {
+            let (_, reminder) = turn.asks();
+            assert!(reminder.is_some_and(|text| text.contains("refused 3 times")));
+        }
+    }
+    let TurnEnd::DoomLoop { reason } = turn.end() else { panic!("no loop") };
+    assert_eq!(reason, "task_complete was refused 5 times, and no file changed in between");
+
+    let mut turn = Turn::new(100);
+    for number in 1..=9 {
+        let changed = CallOutcome {
+            effect: CallEffect::FilesChanged,
+            ..outcome("write", &number.to_string())
+        };
+        turn = turn.reply("", &["write"], StopReason::ToolUse).answered(&[changed]);
+        turn = turn.reply("", &["task_complete"], StopReason::ToolUse).answered(&[refused(number)]);
+    }
+    assert_eq!(turn.says("I give up").end(), TurnEnd::Text);
 }
 
 // Ends
@@ -110,7 +146,7 @@ fn completes(summary: &str) -> CallOutcome {
 fn a_turn_ends_in_each_of_the_documented_ways() {
     let summary = || "done".to_owned();
     let submits = CallOutcome {
-        ends_turn: Some(TurnEnd::SubmitForReview { summary: summary() }),
+        effect: CallEffect::EndsTurn(TurnEnd::SubmitForReview { summary: summary() }),
         ..outcome("submit_for_review", "ok")
     };
     let same = [outcome("a", "r")];
@@ -475,8 +511,11 @@ fn outcomes(reply: &FakeReply, requested: &[RequestedCall]) -> Vec<CallOutcome> 
             output: fake.output.to_owned(),
             status: fake.status,
             validity: fake.validity,
-            ends_turn: (fake.ends && requested.refusal.is_none())
-                .then(|| TurnEnd::TaskComplete { summary: String::new() }),
+            effect: if fake.ends && requested.refusal.is_none() {
+                CallEffect::EndsTurn(TurnEnd::TaskComplete { summary: String::new() })
+            } else {
+                CallEffect::None
+            },
         })
         .collect()
 }

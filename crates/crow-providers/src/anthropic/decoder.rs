@@ -57,7 +57,7 @@ impl AnthropicDecoder {
     fn on_message(&mut self, message: &Value) {
         self.response_id = message.get("id").and_then(Value::as_str).map(str::to_owned);
         if let Some(usage) = message.get("usage") {
-            self.usage.merge(serde_json::from_value(usage.clone()).unwrap_or_default());
+            self.usage.merge(usage);
         }
     }
 
@@ -160,7 +160,7 @@ impl Decoder for AnthropicDecoder {
             ("message_start", _) => self.on_message(&message.unwrap_or_default()),
             ("message_delta", delta) => {
                 self.stop = delta.and_then(|delta| delta.stop_reason).or(self.stop.take());
-                self.usage.merge(usage.unwrap_or_default());
+                self.usage.merge(&usage.unwrap_or_default());
             }
             ("message_stop", _) => self.is_complete = true,
             ("error", _) => return Err(error_event(&Value::Null)),

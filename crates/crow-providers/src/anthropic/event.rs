@@ -14,7 +14,7 @@ pub(super) struct Event {
     pub(super) delta: Option<Delta>,
     pub(super) content_block: Option<Map<String, Value>>,
     pub(super) message: Option<Value>,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<Value>,
     pub(super) error: Option<Value>,
 }
 
@@ -30,59 +30,45 @@ pub(super) struct Delta {
 }
 
 /// What is reported at the beginning and again, grown, at the end.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Usage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation: Option<CacheCreation>,
-    output_tokens_details: Option<OutputDetails>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CacheCreation {
-    ephemeral_5m_input_tokens: Option<u64>,
-    ephemeral_1h_input_tokens: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    thinking_tokens: Option<u64>,
+    input: Option<u64>,
+    output: Option<u64>,
+    cache_write: Option<u64>,
+    cache_write_5m: Option<u64>,
+    cache_write_1h: Option<u64>,
+    cache_read: Option<u64>,
+    thinking: Option<u64>,
 }
 
 impl Usage {
-    /// Takes in a later report. Numbers only grow; what a report leaves out, or calls zero, stays.
-    pub(super) fn merge(&mut self, later: Self) {
-        self.input_tokens = self.input_tokens.max(later.input_tokens);
-        self.output_tokens = self.output_tokens.max(later.output_tokens);
-        self.cache_creation_input_tokens =
-            self.cache_creation_input_tokens.max(later.cache_creation_input_tokens);
-        self.cache_read_input_tokens =
-            self.cache_read_input_tokens.max(later.cache_read_input_tokens);
-        self.cache_creation = later.cache_creation.or(self.cache_creation.take());
-        self.output_tokens_details =
-            later.output_tokens_details.or(self.output_tokens_details.take());
+    /// Takes in a later report. Numbers only grow; what a report leaves out, calls zero or misspells, stays.
+    pub(super) fn merge(&mut self, later: &Value) {
+        let number = |path: &str| later.pointer(path).and_then(Value::as_u64);
+        for (count, path) in [
+            (&mut self.input, "/input_tokens"),
+            (&mut self.output, "/output_tokens"),
+            (&mut self.cache_write, "/cache_creation_input_tokens"),
+            (&mut self.cache_write_5m, "/cache_creation/ephemeral_5m_input_tokens"),
+            (&mut self.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens"),
+            (&mut self.cache_read, "/cache_read_input_tokens"),
+            (&mut self.thinking, "/output_tokens_details/thinking_tokens"),
+        ] {
+            *count = (*count).max(number(path));
+        }
     }
 
     /// Counts all input as input, the cached parts included.
     pub(super) fn total(&self) -> TokenUsage {
-        let split = self.cache_creation.as_ref();
-        let short = split.and_then(|split| split.ephemeral_5m_input_tokens).unwrap_or(0);
-        let long = split.and_then(|split| split.ephemeral_1h_input_tokens).unwrap_or(0);
-        let write = self.cache_creation_input_tokens.unwrap_or(0).max(short.saturating_add(long));
-        let read = self.cache_read_input_tokens.unwrap_or(0);
-        let fresh = self.input_tokens.unwrap_or(0);
+        let short = self.cache_write_5m.unwrap_or(0);
+        let long = self.cache_write_1h.unwrap_or(0);
+        let write = self.cache_write.unwrap_or(0).max(short.saturating_add(long));
+        let read = self.cache_read.unwrap_or(0);
+        let fresh = self.input.unwrap_or(0);
         TokenUsage {
             input_tokens: fresh.saturating_add(read).saturating_add(write),
-            output_tokens: self.output_tokens.unwrap_or(0),
-            reasoning_tokens: self
-                .output_tokens_details
-                .as_ref()
-                .and_then(|details| details.thinking_tokens),
+            output_tokens: self.output.unwrap_or(0),
+            reasoning_tokens: self.thinking,
             cache_read_tokens: read,
             cache_write_tokens: write,
             cache_write_1h_tokens: long,

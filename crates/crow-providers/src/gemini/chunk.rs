@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub(super) struct Chunk {
     pub(super) candidates: Option<Vec<Candidate>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
-    pub(super) usage_metadata: Option<Usage>,
+    pub(super) usage_metadata: Option<Value>,
     pub(super) response_id: Option<String>,
     pub(super) error: Option<Value>,
 }
@@ -39,29 +39,27 @@ pub(super) struct PromptFeedback {
 }
 
 /// What is reported with each chunk, growing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Usage {
-    #[serde(rename = "promptTokenCount")]
     prompt: Option<u64>,
-    #[serde(rename = "toolUsePromptTokenCount")]
     tool_use_prompt: Option<u64>,
-    #[serde(rename = "candidatesTokenCount")]
     candidates: Option<u64>,
-    #[serde(rename = "thoughtsTokenCount")]
     thoughts: Option<u64>,
-    #[serde(rename = "cachedContentTokenCount")]
     cached_content: Option<u64>,
 }
 
 impl Usage {
-    /// Takes in a later report. What it leaves out stays.
-    pub(super) fn merge(&mut self, later: &Self) {
-        self.prompt = self.prompt.max(later.prompt);
-        self.tool_use_prompt = self.tool_use_prompt.max(later.tool_use_prompt);
-        self.candidates = self.candidates.max(later.candidates);
-        self.thoughts = self.thoughts.max(later.thoughts);
-        self.cached_content = self.cached_content.max(later.cached_content);
+    /// Takes in a later report. What it leaves out, or misspells, stays.
+    pub(super) fn merge(&mut self, later: &Value) {
+        for (count, name) in [
+            (&mut self.prompt, "promptTokenCount"),
+            (&mut self.tool_use_prompt, "toolUsePromptTokenCount"),
+            (&mut self.candidates, "candidatesTokenCount"),
+            (&mut self.thoughts, "thoughtsTokenCount"),
+            (&mut self.cached_content, "cachedContentTokenCount"),
+        ] {
+            *count = (*count).max(later.get(name).and_then(Value::as_u64));
+        }
     }
 
     /// Counts thoughts as output.

@@ -135,7 +135,7 @@ impl Exchange {
                 let_connection_return().await;
                 self.ready.push_back(ModelEvent::Completed(*reply));
             }
-            Err(error) => self.on_failure(Failure { error, reach: Reach::Answered }),
+            Err(error) => self.on_failure(Failure { error, reach: reading.reach() }),
         }
     }
 

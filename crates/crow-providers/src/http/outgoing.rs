@@ -51,7 +51,11 @@ impl Outgoing {
         if is_stream(&response) {
             return Ok(response);
         }
-        Err(Failure { error: self.complaint(response).await, reach: Reach::Answered })
+        let error = self.complaint(response).await;
+        // What is no stream at all is none the next time either.
+        let is_foreign = error.kind == ProviderErrorKind::Decode;
+        let reach = if is_foreign { Reach::Wrong } else { Reach::Answered };
+        Err(Failure { error, reach })
     }
 
     /// Adds what the error cannot know and removes what it must not show.

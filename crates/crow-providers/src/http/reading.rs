@@ -10,7 +10,10 @@ use super::{
     outgoing::Outgoing,
     patience::{Expired, Patience},
 };
-use crate::{classify::broken_reply, codec::Decoder, sse::EventReader};
+use crate::{
+    classify::broken_reply, codec::Decoder, retry::Reach, sse::EventReader,
+    surrogates::without_lone_surrogates,
+};
 
 /// How long after its end mark the end of a body is waited for. Then the connection is not worth it.
 const AFTER_END: Duration = Duration::from_millis(200);
@@ -47,6 +50,11 @@ impl Reading {
         let (reader, deadline, size, has_begun) = (EventReader::new(), None, 0, false);
         let last_event = String::new();
         Self { response, decoder, reader, request_id, deadline, size, has_begun, last_event }
+    }
+
+    /// Returns how far the attempt came, if it fails now. A reply that is too long will be so again.
+    pub(super) fn reach(&self) -> Reach {
+        if self.size > MAX_REPLY { Reach::Wrong } else { Reach::Answered }
     }
 
     /// Waits for the next bytes and pushes what they mean.
@@ -112,7 +120,7 @@ impl Reading {
         let last_event = &mut self.last_event;
         self.reader.feed(bytes, &mut |name, data| {
             let before = out.len();
-            let outcome = decoder.on_event(name, data, out);
+            let outcome = decoder.on_event(name, &without_lone_surrogates(data), out);
             if out.len() > before || (!is_keep_alive(name, data) && last_event != data) {
                 patience.on_part();
             }
@@ -128,7 +136,9 @@ impl Reading {
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<Read, ProviderError> {
         let was_complete = self.decoder.is_complete();
         let decoder = &mut self.decoder;
-        let last = self.reader.finish(&mut |name, data| decoder.on_event(name, data, out));
+        let last = self
+            .reader
+            .finish(&mut |name, data| decoder.on_event(name, &without_lone_surrogates(data), out));
         match last {
             // An event that is cut in its middle: what it lacks is what counts.
             Err(error) if !was_complete && error.kind != ProviderErrorKind::Decode => Err(error),

@@ -208,6 +208,61 @@ async fn keep_alives_alone_are_told_of_and_end_the_request() {
     }
 }
 
+fn replaced(old: &str, new: impl AsRef<[u8]>) -> Fault {
+    Fault::Replaced { old: old.as_bytes().to_vec(), new: new.as_ref().to_vec() }
+}
+
+#[tokio::test]
+async fn what_is_no_character_becomes_a_replacement_character() {
+    for dialect in DIALECTS {
+        for spoiled in [&b"\xff"[..], br"\ud83d", br"\uDC26", b"\xf0\x9f\x90"] {
+            let step = reply().with(replaced("🐦", spoiled));
+            let server = ModelServer::start([step]).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{dialect:?} {spoiled:?}");
+            assert_eq!(outcome.streamed_text(), "Grüße, \u{fffd}!", "{dialect:?} {spoiled:?}");
+            assert_eq!(outcome.reply.unwrap().calls().count(), 1);
+            server.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_with_an_unreadable_event_is_asked_for_once_more() {
+    let broken = || reply().with(replaced("🐦", "\""));
+    for dialect in DIALECTS {
+        let server = ModelServer::start([broken(), Step::from(reply())]).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert_eq!(outcome.retries()[0].error.kind, ProviderErrorKind::Decode, "{dialect:?}");
+        assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
+        assert!(outcome.reply.is_ok());
+        server.assert_clean();
+
+        let server = ModelServer::start([broken(), broken()]).await;
+        let outcome = Talk::with(&server, dialect).ask().await;
+        assert_eq!(outcome.retries().len(), 1, "{dialect:?}");
+        assert_eq!(outcome.error().kind, ProviderErrorKind::Decode);
+        server.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_usage_is_no_usage() {
+    const INPUT: [&str; 4] = ["input_tokens", "promptTokenCount", "input_tokens", "prompt_tokens"];
+    for (dialect, input) in DIALECTS.into_iter().zip(INPUT) {
+        for value in ["-1", "\"many\"", "[]", "1.5"] {
+            let name = format!("\"{input}\":");
+            let step = reply().with(replaced(&name, format!("{name}{value},\"spoiled\":")));
+            let server = ModelServer::start([step]).await;
+            let outcome = Talk::with(&server, dialect).ask().await;
+            assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{dialect:?} {value}");
+            let usage = outcome.reply.unwrap().usage;
+            assert_eq!((usage.input_tokens, usage.output_tokens), (0, 20), "{dialect:?} {value}");
+            server.assert_clean();
+        }
+    }
+}
+
 fn waits(events: &[ModelEvent]) -> Vec<String> {
     let reason = |event: &ModelEvent| match event {
         ModelEvent::Waiting(wait) => Some(wait.reason.clone()),

@@ -53,6 +53,13 @@ pub enum Fault {
     Comments,
     /// All lines end in this way.
     LineEnds(LineEnd),
+    /// Other bytes stand in place of these, wherever an event has them.
+    Replaced {
+        /// What would be sent.
+        old: Vec<u8>,
+        /// What is sent.
+        new: Vec<u8>,
+    },
     /// The body begins with a byte order mark.
     ByteOrderMark,
     /// Each event is sent in pieces that end at these positions, counted within the event.
@@ -104,7 +111,7 @@ impl Fault {
             | Self::WithoutTerminal(_) => Stage::EventCuts,
             Self::StallAfter { .. } => Stage::Stalls,
             Self::UnknownEvents | Self::Comments => Stage::Insertions,
-            Self::LineEnds(_) => Stage::Lines,
+            Self::LineEnds(_) | Self::Replaced { .. } => Stage::Lines,
             Self::ByteOrderMark => Stage::Mark,
             Self::SplitEach(_) => Stage::EventSplits,
             Self::SplitAt(_) | Self::SplitEvery(_) => Stage::Splits,
@@ -186,6 +193,9 @@ impl Body<'_> {
             Fault::Comments => self.follow_each(&comment_frame()),
             Fault::LineEnds(end) => {
                 self.map_data(|data, _| vec![Chunk::Data(with_line_ends(data, *end))]);
+            }
+            Fault::Replaced { old, new } => {
+                self.map_data(|data, _| vec![Chunk::Data(with_replaced(data, old, new))]);
             }
             Fault::ByteOrderMark => {
                 let mark = Bytes::from_static("\u{feff}".as_bytes());
@@ -271,6 +281,21 @@ fn with_line_ends(data: &[u8], end: LineEnd) -> Bytes {
             b'\r' => {}
             b'\n' => shaped.extend_from_slice(end),
             other => shaped.push(*other),
+        }
+    }
+    Bytes::from(shaped)
+}
+
+fn with_replaced(data: &[u8], old: &[u8], new: &[u8]) -> Bytes {
+    let mut shaped = Vec::with_capacity(data.len());
+    let mut rest = data;
+    while let Some((first, tail)) = rest.split_first() {
+        if let Some(behind) = rest.strip_prefix(old).filter(|_| !old.is_empty()) {
+            shaped.extend_from_slice(new);
+            rest = behind;
+        } else {
+            shaped.push(*first);
+            rest = tail;
         }
     }
     Bytes::from(shaped)
