@@ -55,9 +55,20 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
                 Destination::Program
             };
             let style = out_style(environment);
-            write_out(unified(&style, known.journal.root(), &patch, destination).as_bytes())
+            let root = known.journal.root();
+            let seen_from = match destination {
+                Destination::Program => repository_around(root),
+                Destination::Reader => root,
+            };
+            write_out(unified(&style, seen_from, &patch, destination).as_bytes())
         }
     }
+}
+
+/// Returns the folder that the names in a patch are relative to: git leaves out, without a word, what does not begin with the
+/// way from the repository to where it is called.
+fn repository_around(root: &Path) -> &Path {
+    root.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(root)
 }
 
 /// `sessions show --changes`.

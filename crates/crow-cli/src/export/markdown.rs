@@ -85,12 +85,7 @@ impl Document {
                 self.note(&format!("{from} hands its work to {to}"));
             }
             AgentEvent::ReviewVerdict { reviewer, verdict } => {
-                let said = match verdict {
-                    Verdict::Approved => "approves",
-                    Verdict::Rejected => "sends it back",
-                    Verdict::Unfinished => "did not finish its review",
-                };
-                self.note(&format!("{reviewer} {said}"));
+                self.note(&format!("{reviewer} {}", verdict_words(*verdict)));
             }
             AgentEvent::Checks { checks, passed, .. } => {
                 let said = if *passed { "passed" } else { "failed" };
@@ -170,7 +165,7 @@ impl Document {
             match block {
                 // What other agents are told is long: the work of the one before is in it.
                 Block::Text { text } if is_below => {
-                    self.fenced("text", &bounded(&neutralise(text)))
+                    self.fenced("text", &bounded(&neutralise(text)));
                 }
                 Block::Text { text } => self.part(&neutralise(text)),
                 Block::Image(image) => self.note(&format!("an image ({})", image.media_type)),
@@ -256,6 +251,14 @@ fn in_a_line(text: &str) -> String {
 fn code(name: &str) -> String {
     let name = in_a_line(name);
     if name.contains('`') { format!("`` {name} ``") } else { format!("`{name}`") }
+}
+
+fn verdict_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approved => "approves",
+        Verdict::Rejected => "sends it back",
+        Verdict::Unfinished => "did not finish its review",
+    }
 }
 
 fn bounded(text: &str) -> String {

@@ -10,6 +10,7 @@ mod changed;
 mod console;
 mod diff;
 mod end;
+mod git_binary;
 mod live;
 mod open_calls;
 mod paint;

@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, is_unseen, neutralise, paint::Paint};
+use super::{ConsoleStyle, git_binary, is_unseen, neutralise, paint::Paint};
 
 /// Where a diff goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub(crate) enum Destination {
 
 /// Writes a patch with paths relative to `root`, as git does.
 ///
-/// What lines cannot say stands in lines that begin with `#`: git knows of modes only whether a file can be run. Where
-/// lines are missing (of binary files, and files too long to be shown), what is written is refused by `git apply` as a
-/// whole, as git's own diffs are.
+/// What lines cannot say stands in lines that begin with `#`: git knows of modes only whether a file can be run. For a
+/// program, files that are no text, or too long to be compared, are binary patches of git; one whose content is not known is
+/// left out and named. For a reader they are named.
 pub(crate) fn unified(
     style: &ConsoleStyle,
     root: &Path,
@@ -31,7 +31,7 @@ pub(crate) fn unified(
 ) -> String {
     let mut text = String::new();
     for file in &patch.files {
-        write_file(root, file, &mut text);
+        write_file(root, file, destination, &mut text);
     }
     match destination {
         Destination::Program => text,
@@ -39,7 +39,7 @@ pub(crate) fn unified(
     }
 }
 
-fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
+fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut String) {
     let path = seen_from(root, &file.path);
     let (old, new) = (quoted("a/", &path), quoted("b/", &path));
     // Writing to a string cannot fail.
@@ -49,6 +49,12 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
     };
     let modes = modes(file);
     let is_hidden = file.truncated && file.hunks.is_empty();
+    let contents = file.contents.as_ref().filter(|_| destination == Destination::Program);
+    if is_hidden && contents.is_none() && destination == Destination::Program {
+        // One file that cannot be applied would keep all others from it.
+        let _ = writeln!(out, "# {}: left out, its content is not known", quoted("", &path));
+        return;
+    }
     if file.change == FileChange::Modified && modes.is_none() && file.hunks.is_empty() && !is_hidden
     {
         // A header that nothing follows is garbage to git.
@@ -67,6 +73,11 @@ fn write_file(root: &Path, file: &FileDiff, out: &mut String) {
         }
         (FileChange::Modified, None) => Ok(()),
     };
+    if let Some(contents) = contents {
+        let (is_created, is_deleted) =
+            (file.change == FileChange::Created, file.change == FileChange::Deleted);
+        return git_binary::write(contents, is_created, is_deleted, out);
+    }
     // Names with blanks end in a tab, so that no reader takes what follows for a time.
     let has_blank = path.as_os_str().as_encoded_bytes().contains(&b' ');
     let end = if has_blank && !is_hidden { "\t" } else { "" };

@@ -321,20 +321,67 @@ async fn every_kind_of_change_is_applied_by_git_backwards_and_forwards() {
 }
 
 #[tokio::test]
-async fn a_diff_that_does_not_say_all_is_refused_by_git() {
+async fn binary_latin_1_and_large_files_are_applied_by_git_backwards_and_forwards() {
+    let command = "printf '\\000\\001' > new; printf 'caf\\351\\n' > latin; seq 300000 > large; rm gone; \
+                   head -c 100000 /dev/urandom > binary; chmod 755 binary; : > emptied; echo text > text; \
+                   rm was-file; ln -s \"$(printf 'caf\\351')\" was-file; printf '\\000' > filled";
+    let (server, place) = place([bash("c1", command), Reply::new().text("Done.").into()]).await;
+    for (name, bytes) in [
+        ("latin", b"th\xe9\n".as_slice()),
+        ("gone", b"\0gone"),
+        ("binary", b"\0\xff"),
+        ("emptied", b"\0"),
+        ("was-file", b"\0"),
+        ("filled", b""),
+    ] {
+        fs::write(place.project(name), bytes).unwrap();
+    }
+    git(&place, &["init", "-q"]);
+    let whole = tree(&place.project(""));
+    run(&place, "change").await.exited(0);
+    let changed = tree(&place.project(""));
+    let diff = said(&place, &["diff"], 0).await;
+    fs::write(place.home("patch"), &diff).unwrap();
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &whole);
+    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
+    assert_same(&place, &changed);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_whose_content_was_not_kept_keeps_no_other_from_being_applied() {
     let (server, place) = place([
-        bash("c1", "printf '\\000' > binary; echo text > text"),
+        bash("c1", "head -c 20000000 /dev/zero > huge; echo text > text"),
         Reply::new().text("Done.").into(),
     ])
     .await;
     git(&place, &["init", "-q"]);
     run(&place, "change").await.exited(0);
     let diff = said(&place, &["diff"], 0).await;
+    assert!(diff.contains("# huge: left out, its content is not known\n"), "{diff}");
     fs::write(place.home("patch"), &diff).unwrap();
-    let patch = place.home("patch");
-    let mut command = Command::new("git");
-    let refused = command.args(["apply", "-R"]).arg(patch).current_dir(place.project("")).output();
-    assert!(!refused.unwrap().status.success(), "{diff}");
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert!(place.project("huge").exists() && !place.project("text").exists());
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_diff_of_a_project_below_its_repository_is_applied_where_it_was_made() {
+    let (server, place) =
+        place([bash("c1", "echo text > text"), Reply::new().text("Done.").into()]).await;
+    let above = place.project("");
+    let above = above.parent().unwrap();
+    let git_above = |args: &[&str]| {
+        let done = Command::new("git").args(args).current_dir(above).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git_above(&["init", "-q"]);
+    run(&place, "change").await.exited(0);
+    fs::write(place.home("patch"), said(&place, &["diff"], 0).await).unwrap();
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert!(!place.project("text").exists());
+    git_above(&["apply", place.home("patch").to_str().unwrap()]);
     assert!(place.project("text").exists());
     server.finish().await.unwrap();
 }

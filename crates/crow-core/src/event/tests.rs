@@ -39,6 +39,7 @@ fn patch() -> Patch {
             hunks: "@@ -1 +1 @@\n-a\n+b\n".into(),
             truncated: false,
             note: "mode 755".into(),
+            contents: None,
         }],
     }
 }

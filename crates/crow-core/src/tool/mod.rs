@@ -55,7 +55,7 @@ pub use command_line::{
 };
 pub use context::{AgentContext, CurrentModel, CurrentName, Progress, ToolContext};
 pub use outside::OutsideTool;
-pub use patch::{FileChange, FileDiff, Patch};
+pub use patch::{FileChange, FileContents, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Subject};
 pub use registry::ToolRegistry;
 pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};

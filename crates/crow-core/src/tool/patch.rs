@@ -55,6 +55,19 @@ pub struct FileDiff {
     /// What the hunks cannot say: `binary, 3 -> 5 bytes`, `mode 644 -> 755`, `link to a`. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// What the file held before and holds now, where hunks cannot say it. Only in patches that are to be applied, never in
+    /// events.
+    #[serde(skip)]
+    pub contents: Option<FileContents>,
+}
+
+/// The content of a file, or the target of a link, before a change and after it. Nothing is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileContents {
+    /// Before.
+    pub before: Vec<u8>,
+    /// After.
+    pub after: Vec<u8>,
 }
 
 /// What became of a file.
@@ -88,6 +101,7 @@ impl FileDiff {
             hunks: String::new(),
             truncated: true,
             note: String::new(),
+            contents: None,
         }
     }
 

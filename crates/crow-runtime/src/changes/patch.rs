@@ -1,8 +1,11 @@
 //! From changes in the store to what people and models read.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    time::{Duration, Instant},
+};
 
-use crow_core::tool::{ChangeCounts, FileChange, FileDiff, NotRestorable, Patch};
+use crow_core::tool::{ChangeCounts, FileChange, FileContents, FileDiff, NotRestorable, Patch};
 
 use crate::{Change, Content, Entry, SnapshotStore, WhyNotCovered};
 
@@ -73,7 +76,30 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
 /// Describes changes whole, whatever that takes.
 pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
     let whole = |change| file_diffs(store, change, FileDiff::of_whole_text);
-    Patch { files: changes.iter().flat_map(whole).collect() }
+    let mut files = Vec::new();
+    for change in changes {
+        for mut diff in whole(change) {
+            if diff.truncated && diff.hunks.is_empty() {
+                diff.contents = contents(store, change, diff.change);
+            }
+            files.push(diff);
+        }
+    }
+    Patch { files }
+}
+
+/// Returns what was at a path and what is there now, if both are known. A file that became a link is one that is no more and
+/// one that is new.
+fn contents(store: &SnapshotStore, change: &Change, kind: FileChange) -> Option<FileContents> {
+    let read = |entry: &Entry| match entry {
+        Entry::File { content: Content::Stored(_), .. } => store.read(entry).ok(),
+        Entry::Link { target } => Some(target.as_bytes().to_vec()),
+        Entry::Absent | Entry::Folder { .. } => Some(Vec::new()),
+        Entry::File { content: Content::NotStored { .. }, .. } | Entry::LeftOut { .. } => None,
+    };
+    let before = if kind == FileChange::Created { Vec::new() } else { read(&change.before)? };
+    let after = if kind == FileChange::Deleted { Vec::new() } else { read(&change.after)? };
+    Some(FileContents { before, after })
 }
 
 /// Names a path in a way that a log can hold: logs are text, names of files need not be. The snapshots know the true one.
