@@ -44,7 +44,9 @@ impl SessionRecord {
         }
         lines.sort_by_key(|(number, _)| *number);
         let mut events: Vec<Envelope> = lines.into_iter().map(|(_, event)| event).collect();
-        events.iter_mut().for_each(|line| redactor.redact_event(&mut line.event));
+        for line in &mut events {
+            redactor.redact_event(&mut line.event);
+        }
         Ok(Self { metadata: root.metadata, events, damage: root.damage })
     }
 

@@ -85,12 +85,7 @@ impl Document {
                 self.note(&format!("{from} hands its work to {to}"));
             }
             AgentEvent::ReviewVerdict { reviewer, verdict } => {
-                let said = match verdict {
-                    Verdict::Approved => "approves",
-                    Verdict::Rejected => "sends it back",
-                    Verdict::Unfinished => "did not finish its review",
-                };
-                self.note(&format!("{reviewer} {said}"));
+                self.note(&format!("{reviewer} {}", verdict_words(*verdict)));
             }
             AgentEvent::Checks { checks, passed, .. } => {
                 let said = if *passed { "passed" } else { "failed" };
@@ -170,7 +165,7 @@ impl Document {
             match block {
                 // What other agents are told is long: the work of the one before is in it.
                 Block::Text { text } if is_below => {
-                    self.fenced("text", &bounded(&neutralise(text)))
+                    self.fenced("text", &bounded(&neutralise(text)));
                 }
                 Block::Text { text } => self.part(&neutralise(text)),
                 Block::Image(image) => self.note(&format!("an image ({})", image.media_type)),
@@ -239,6 +234,14 @@ impl Document {
     fn part(&mut self, text: &str) {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "{}\n\n", text.trim_end());
+    }
+}
+
+fn verdict_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approved => "approves",
+        Verdict::Rejected => "sends it back",
+        Verdict::Unfinished => "did not finish its review",
     }
 }
 

@@ -163,14 +163,18 @@ impl ReportBuilder {
 /// Sums up what the models of all runs were asked for, in the events of a session and of those below it.
 pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
     let mut all = RunSoFar::default();
-    events.iter().for_each(|envelope| all.on_event(envelope));
+    for envelope in events {
+        all.on_event(envelope);
+    }
     usage(&all, |model| prices.iter().find(|(known, _)| known == model).map(|(_, price)| *price))
 }
 
 /// Returns the models that replied.
 pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
     let mut builder = ReportBuilder::new();
-    events.iter().for_each(|envelope| builder.run.on_event(envelope));
+    for envelope in events {
+        builder.run.on_event(envelope);
+    }
     builder.models()
 }
 

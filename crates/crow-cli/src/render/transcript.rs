@@ -32,7 +32,9 @@ pub fn show_session<'a>(
     };
     let mut renderer = ConsoleRenderer::new(style, Shared(&sink), Shared(&sink));
     let mut report = ReportBuilder::new();
-    prices.iter().for_each(|(model, price)| report.set_price(model.clone(), *price));
+    for (model, price) in prices {
+        report.set_price(model.clone(), *price);
+    }
     for envelope in log {
         report.on_event(envelope);
         renderer.render(envelope)?;
