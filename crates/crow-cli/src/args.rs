@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser as _},
+};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
@@ -267,7 +270,7 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// PATH@CALL or PATH@TURN: as it was after it, with ^ behind as before it; PATH@start: before the session
-    #[arg(value_name = "PATH@WHEN")]
+    #[arg(value_name = "PATH@WHEN", value_parser = OsStringValueParser::new().try_map(|text| PathAt::parse(&text)))]
     pub what: PathAt,
     #[command(flatten)]
     pub how: HowWords,

@@ -5,12 +5,15 @@ use std::{
     fs::File,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::{self, Write as _},
+    path::Path,
 };
 
 use crate::{Directory, EntryMetadata, EntryName, FileIdentity, RenameMode, metadata::number};
 
 /// How often a free name is looked for.
 const TRIES: usize = 64;
+const BEGINNING: &str = ".crow-";
+const END: &str = ".tmp";
 
 /// A file under a name of its own in the directory where it will take its place. Dropped before that, it is removed.
 #[derive(Debug)]
@@ -29,11 +32,14 @@ impl<'a> NewFile<'a> {
     /// Those of [`Directory::create_file`].
     pub fn create(directory: &'a Directory, mode: u32) -> io::Result<Self> {
         for _ in 0..TRIES {
-            let name = EntryName::new(OsString::from(format!(".crow-{:016x}.tmp", random())))?;
+            let name =
+                EntryName::new(OsString::from(format!("{BEGINNING}{:016x}{END}", random())))?;
             match directory.create_file(&name, mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => {
                     let file = created?;
+                    // Who looks for what killed processes left can tell that this one is in use. Not every file system can.
+                    drop(file.try_lock());
                     let identity = EntryMetadata::new(&rustix::fs::fstat(&file)?).identity;
                     return Ok(Self { directory, name: Some(name), identity, file });
                 }
@@ -109,6 +115,30 @@ impl Drop for NewFile<'_> {
             drop(self.directory.remove_file(name));
         }
     }
+}
+
+/// Removes the new files of processes that were killed before they took their place. Those that are in use stay. Returns
+/// how many there were.
+///
+/// # Errors
+///
+/// Those of [`Directory::open`] and [`Directory::names`].
+pub fn remove_left_files(directory: &Path) -> io::Result<usize> {
+    let directory = Directory::open(directory)?;
+    let mut removed = 0;
+    for name in directory.names()?.into_iter().filter(is_own) {
+        let is_left = directory.open_file(&name).is_ok_and(|file| file.try_lock().is_ok());
+        if is_left && directory.remove_file(&name).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+fn is_own(name: &EntryName) -> bool {
+    let number =
+        name.as_os_str().to_str().and_then(|name| name.strip_prefix(BEGINNING)?.strip_suffix(END));
+    number.is_some_and(|number| number.len() == 16 && number.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 /// Nobody must be able to foresee it, so that nobody can keep the name occupied.

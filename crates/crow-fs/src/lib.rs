@@ -23,7 +23,7 @@ mod resolve;
 mod tree;
 
 pub use self::{
-    atomic::NewFile,
+    atomic::{NewFile, remove_left_files},
     directory::{Directory, EntryName, RenameMode},
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{

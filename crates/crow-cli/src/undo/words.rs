@@ -1,6 +1,6 @@
 //! What people write to say what is to be undone, shown or restored.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser};
 use crow_runtime::{ChangedCall, Point, UndoOptions, UndoTarget};
@@ -160,21 +160,24 @@ pub(crate) struct PathAt {
     pub at: Point,
 }
 
-impl FromStr for PathAt {
-    type Err = String;
-
-    /// Reads `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. The last `@` counts.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.rsplit_once('@').filter(|(path, at)| !path.is_empty() && !at.is_empty());
-        let Some((path, at)) = parts else {
-            return Err("say when: PATH@CALL, PATH@TURN or PATH@start".to_owned());
-        };
+impl PathAt {
+    /// Reads `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. The last `@` counts, and the
+    /// path is any bytes that a name can be of.
+    pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
+        let when = || "say when: PATH@CALL, PATH@TURN or PATH@start".to_owned();
+        let bytes = text.as_bytes();
+        let split = bytes.iter().rposition(|byte| *byte == b'@').ok_or_else(when)?;
+        let (path, at) = bytes.split_at(split);
+        let at = at.get(1..).and_then(|at| std::str::from_utf8(at).ok()).unwrap_or_default();
+        if path.is_empty() || at.is_empty() {
+            return Err(when());
+        }
         let at = match at.strip_suffix('^') {
             _ if at == "start" => Point::Start,
             Some(at) => before(at)?,
             None => after(at)?,
         };
-        Ok(Self { path: path.into(), at })
+        Ok(Self { path: OsStr::from_bytes(path).into(), at })
     }
 }
 
@@ -312,7 +315,7 @@ mod tests {
             ("a.rs@^", None),
         ];
         for (text, expected) in table {
-            let parsed = text.parse::<PathAt>().ok();
+            let parsed = PathAt::parse(text.as_ref()).ok();
             let expected = expected.map(|(path, at)| PathAt { path: path.into(), at });
             assert_eq!(parsed, expected, "{text:?}");
         }

@@ -1,7 +1,12 @@
 //! Undoing what the agent did, with the real program.
 
 use std::{
-    collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command,
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
+    path::Path,
+    process::Command,
 };
 
 use crow_testkit::{Fault, Gate, Reply, wait_until};
@@ -699,5 +704,24 @@ async fn a_name_that_is_no_text_is_undone_like_any_other() {
     assert_same(&place, &whole);
     git(&place, &["apply", place.home("patch").to_str().unwrap()]);
     assert_same(&place, &changed);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_is_restored_whose_name_is_no_text() {
+    let (server, place) = place([
+        bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
+        Reply::new().text("done").into(),
+    ])
+    .await;
+    let name = OsStr::from_bytes(b"note-\xff.txt");
+    fs::write(place.project("").join(name), "user\n").unwrap();
+    run(&place, "change it").await.exited(0);
+    let text = || fs::read_to_string(place.project("").join(name)).unwrap();
+    assert_eq!(text(), "agent\n");
+    let mut command = place.command(&["restore"]);
+    command.arg(OsStr::from_bytes(b"note-\xff.txt@start"));
+    finish(command.spawn().unwrap()).await.exited(0);
+    assert_eq!(text(), "user\n");
     server.finish().await.unwrap();
 }

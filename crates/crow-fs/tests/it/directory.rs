@@ -115,6 +115,24 @@ fn a_new_file_takes_its_place_or_leaves_nothing_behind() {
 }
 
 #[test]
+fn new_files_that_nobody_uses_any_more_are_removed_and_nothing_else() {
+    let (_folder, base) = base();
+    let directory = Directory::open(&base).unwrap();
+    let used = NewFile::create(&directory, 0o644).unwrap();
+    let own = directory.names().unwrap().pop().unwrap();
+    for left in [".crow-0123456789abcdef.tmp", ".crow-notes.tmp", ".crow-0123456789abcdef"] {
+        fs::write(base.join(left), "").unwrap();
+    }
+    fs::create_dir(base.join(".crow-0000000000000000.tmp")).unwrap();
+    assert_eq!(crow_fs::remove_left_files(&base).unwrap(), 1);
+    assert!(
+        !base.join(".crow-0123456789abcdef.tmp").exists() && base.join(own.as_os_str()).exists()
+    );
+    assert_eq!(fs::read_dir(&base).unwrap().count(), 4);
+    drop(used);
+}
+
+#[test]
 fn a_new_file_that_was_exchanged_does_not_take_its_place() {
     let (_folder, base) = base();
     let directory = Directory::open(&base).unwrap();

@@ -8,7 +8,7 @@ use crow_core::{
 };
 
 use super::{Described, JobWatch, describe};
-use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
+use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError, snapshot::Writing};
 
 /// What a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub(crate) struct Recording {
     others: bool,
     /// The roots that could not be captured.
     not_scanned: Vec<NotScanned>,
+    /// What lies half written beside its paths is its own.
+    _writing: Option<Writing>,
 }
 
 /// What a call changed.
@@ -80,18 +82,29 @@ impl Recording {
         let activity = store.begin()?;
         watch.began(&store);
         let others = store.others_have_jobs(&session)?;
-        let (before, what, not_scanned) = match scope {
+        let (before, what, not_scanned, writing) = match scope {
             Scope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
-                (capture.snapshot, Captured::Paths(capture.paths), Vec::new())
+                let writing = store.writing(&capture.paths)?;
+                (capture.snapshot, Captured::Paths(capture.paths), Vec::new(), Some(writing))
             }
             Scope::Roots => {
                 let Scan { snapshot, not_scanned, .. } = watch.look(&store, &session, &activity)?;
-                (snapshot, Captured::Roots(store.roots().to_vec()), not_scanned)
+                (snapshot, Captured::Roots(store.roots().to_vec()), not_scanned, None)
             }
         };
         let activity = Some(activity);
-        Ok(Self { store, session, before, what, activity, watch, others, not_scanned })
+        Ok(Self {
+            store,
+            session,
+            before,
+            what,
+            activity,
+            watch,
+            others,
+            not_scanned,
+            _writing: writing,
+        })
     }
 
     /// Goes on with a call whose end nobody saw. Blocks.
@@ -107,7 +120,17 @@ impl Recording {
             None => Captured::Paths(store.paths_of(&before)?.unwrap_or_default()),
         };
         let (activity, others, not_scanned) = (None, false, Vec::new());
-        Ok(Self { store, session, before, what, activity, watch, others, not_scanned })
+        Ok(Self {
+            store,
+            session,
+            before,
+            what,
+            activity,
+            watch,
+            others,
+            not_scanned,
+            _writing: None,
+        })
     }
 
     /// Returns the state before the call.

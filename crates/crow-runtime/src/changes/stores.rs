@@ -72,6 +72,12 @@ impl SnapshotStores {
         Ok(store)
     }
 
+    /// Removes from the folders of a workspace what processes that were killed left beside files that they were writing.
+    /// Blocks.
+    pub(crate) fn remove_left(&self, workspace: &Workspace) {
+        SnapshotStore::remove_left(&self.folder_of(workspace.project()), &self.limits);
+    }
+
     /// Returns what watches over the jobs in a workspace.
     pub(crate) fn watch_of(&self, workspace: &Workspace) -> Arc<JobWatch> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);

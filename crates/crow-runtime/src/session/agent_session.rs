@@ -119,6 +119,9 @@ impl AgentSession {
             ..CrowMetadata::new(FORMAT_VERSION, root_id, spec.role, cwd)
         };
         metadata.set_crow(&crow);
+        if metadata.parent_session_id.is_none() {
+            tidy(config, &crow);
+        }
         let policy = policy(config, &crow);
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
@@ -227,7 +230,9 @@ impl AgentSession {
         let StoredSession { metadata, events, damage } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
-        let policy = policy(config, &metadata.crow());
+        let crow = metadata.crow();
+        tidy(config, &crow);
+        let policy = policy(config, &crow);
         Ok(Self {
             metadata,
             history,
@@ -394,6 +399,13 @@ impl AgentSession {
 fn remove_half(config: &RuntimeConfig, id: &SessionId) {
     if let Err(error) = config.store.remove(id) {
         tracing::warn!(session = %id, %error, "half a session stays behind");
+    }
+}
+
+/// Removes from the workspace what processes that were killed left half written.
+fn tidy(config: &RuntimeConfig, crow: &CrowMetadata) {
+    if let Some(stores) = &config.snapshots {
+        stores.remove_left(&crow.workspace());
     }
 }
 

@@ -16,14 +16,14 @@ use super::{
     SessionMetadata, SessionStore, StoredSession,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
     salvage::mend,
-    undo_file,
+    undo_file, unfinished,
 };
 use crate::UndoRecord;
 use crate::file_lock::FileLock;
 
 const METADATA: &str = "metadata.json";
 const HISTORY: &str = "history.jsonl";
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 const OUTPUT: &str = "output";
 const LONGEST_ID: usize = 128;
 /// More than a header has.
@@ -140,25 +140,26 @@ impl SessionStore for FileStore {
             move |source| SessionError::Write { path, source }
         };
         private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
-        match private_dir().create(&folder) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(SessionError::Exists { id: id.clone() });
-            }
-            Err(source) => return Err(SessionError::Write { path: folder, source }),
-        }
-        let made = lock(&folder, id).and_then(|lock| {
-            let log = LogFile::create(folder.join(HISTORY))?;
-            write_metadata(&folder, metadata)?;
-            Ok(FileLog { folder: folder.clone(), log, _lock: lock })
+        // It is made under a name of its own and moved into place: what a kill leaves of it is no session.
+        let (new, lock) = unfinished::make(&self.folder, id)?;
+        let made = LogFile::create(new.join(HISTORY)).and_then(|_| {
+            write_metadata(&new, metadata)?;
+            // A folder that holds something is never replaced.
+            fs::rename(&new, &folder).map_err(|source| {
+                if source.kind() == io::ErrorKind::DirectoryNotEmpty {
+                    return SessionError::Exists { id: id.clone() };
+                }
+                SessionError::Write { path: folder.clone(), source }
+            })
         });
         if made.is_err() {
             // Nothing was acknowledged yet: leave no half of a session behind.
-            if let Err(error) = fs::remove_dir_all(&folder) {
-                tracing::warn!(path = %folder.display(), %error, "half a session stays behind");
-            }
+            unfinished::remove(&new);
         }
-        Ok(Box::new(made?))
+        unfinished::end(&self.folder);
+        made?;
+        let (log, _) = LogFile::open(folder.join(HISTORY))?;
+        Ok(Box::new(FileLog { folder, log, _lock: lock }))
     }
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
@@ -362,14 +363,14 @@ pub(super) fn pick(
     }
 }
 
-fn private_dir() -> DirBuilder {
+pub(super) fn private_dir() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
 /// Takes the session's lock, or says who has it.
-fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionError> {
+pub(super) fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionError> {
     let path = folder.join(LOCK);
     let write_error = |source| SessionError::Write { path: path.clone(), source };
     let file = OpenOptions::new()

@@ -12,6 +12,7 @@ mod root_session;
 mod salvage;
 mod store;
 mod undo_file;
+mod unfinished;
 
 pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;

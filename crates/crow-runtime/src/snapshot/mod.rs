@@ -31,6 +31,7 @@ mod upkeep;
 mod usage;
 mod version;
 mod view;
+mod writing;
 
 pub use activity::{Activity, JobActivity};
 pub use capture::Capture;
@@ -43,3 +44,4 @@ pub use restore::{PutBack, Undone};
 pub use scan::{NotScanned, Scan};
 pub use store::SnapshotStore;
 pub use upkeep::{Checked, Collected};
+pub(crate) use writing::Writing;

@@ -1,14 +1,19 @@
 //! What the store keeps for whom, and getting rid of the rest.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    ContentHash, SnapshotStore, SnapshotStoreError,
+    ContentHash, SnapshotLimits, SnapshotStore, SnapshotStoreError,
     error::at,
     reach::Reached,
     store::{parse, unpoisoned},
+    undoing::Undoing,
+    writing::{self, Writing},
 };
 
 /// With less than this part of its room left a store is nearly full.
@@ -39,6 +44,21 @@ pub struct Checked {
 }
 
 impl SnapshotStore {
+    /// Removes from the project what processes that were killed left beside files that they were writing. The store in
+    /// `folder` need not exist.
+    pub(crate) fn remove_left(folder: &Path, limits: &SnapshotLimits) {
+        writing::remove_left(folder);
+        match Undoing::new(folder).left() {
+            Ok(left) => left.into_iter().for_each(|left| left.remove(limits)),
+            Err(error) => tracing::debug!(%error, "what undos left beside files stays"),
+        }
+    }
+
+    /// Writes down that files at these paths are about to be written, until what is returned is dropped.
+    pub(crate) fn writing(&self, paths: &[PathBuf]) -> Result<Writing, SnapshotStoreError> {
+        Writing::begin(&self.folder, paths)
+    }
+
     /// Refers to snapshots from a session, as one does that goes on from another.
     pub fn keep(
         &self,

@@ -333,6 +333,26 @@ fn a_session_beyond_repair_can_be_removed() {
 }
 
 #[test]
+fn what_a_killed_process_left_of_a_new_session_is_removed_when_the_next_one_is_made() {
+    let place = place();
+    // One with all but its place, and one in its first moment. A third one is being made.
+    for (folder, files) in [("a", &["lock", "history.jsonl", "metadata.json"][..]), ("b", &[])] {
+        fs::create_dir_all(place.path(".new").join(folder)).unwrap();
+        for file in files {
+            fs::write(place.path(".new").join(folder).join(file), "").unwrap();
+        }
+    }
+    fs::create_dir(place.path(".new/c")).unwrap();
+    let held = fs::File::create(place.path(".new/c/lock")).unwrap();
+    held.lock().unwrap();
+    drop(place.create("s1"));
+    let left: Vec<_> = fs::read_dir(place.path(".new")).unwrap().flatten().collect();
+    assert_eq!(left.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>(), ["c"]);
+    assert_eq!(place.config.store.list(&SessionFilter::default()).unwrap().len(), 1);
+    assert!(matches!(place.config.store.find("."), Err(SessionError::Unknown { .. })));
+}
+
+#[test]
 fn another_model_is_recorded_as_a_switch() {
     let place = place();
     drop(place.create("s1"));

@@ -53,9 +53,11 @@ const EXCEPTIONS: &[Exception] = &[
             "File::open",
             "OpenOptions",
             "canonicalize",
+            "exists",
             "fs::metadata",
             "fs::read",
             "fs::read_dir",
+            "fs::remove_dir",
             "fs::remove_dir_all",
             "fs::rename",
             "is_file",
@@ -124,6 +126,11 @@ const EXCEPTIONS: &[Exception] = &[
         "crates/crow-runtime/src/snapshot/undoing.rs",
         &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
         "records of undos, in the snapshot store; what they name is removed through crow-fs",
+    ),
+    (
+        "crates/crow-runtime/src/snapshot/writing.rs",
+        &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
+        "records of calls that write, in the snapshot store; what they left is removed through crow-fs",
     ),
     (
         "crates/crow-runtime/src/changes/stores.rs",

@@ -1,6 +1,6 @@
 //! Calls that do not come to their end.
 
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 use crow_core::{
     event::AgentEvent,
@@ -8,7 +8,7 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentError, AgentInternals, AgentRuntime, AgentSession, PathOutcome, RuntimeConfig,
-    SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 use crow_testkit::{
     NamedPipe,
@@ -131,4 +131,23 @@ async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
     let store = stage.config.snapshots.as_ref().unwrap().of(&stage.root()).unwrap();
     let entry = store.entry(&before.unwrap(), &stage.root().join("a")).unwrap().unwrap();
     assert_eq!(store.read(&entry).unwrap(), b"1");
+}
+
+#[tokio::test]
+async fn the_next_session_removes_what_a_killed_process_was_writing() {
+    let stage = Stage::new();
+    stage.write("src/a", "1");
+    let left = stage.root().join("src/.crow-0123456789abcdef.tmp");
+    fs::write(&left, "half").unwrap();
+    let stores = stage.config.snapshots.clone().unwrap();
+    stores.of(&stage.root()).unwrap();
+    // What the process wrote down before it wrote.
+    let [store] = stage.stores().try_into().unwrap();
+    fs::create_dir_all(store.join("writing")).unwrap();
+    let folder = format!("{}\0", stage.root().join("src").display());
+    fs::write(store.join("writing/killed"), folder).unwrap();
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    drop(AgentSession::create(&stage.config, spec).unwrap());
+    assert!(!left.exists() && stage.exists("src/a"));
+    assert_eq!(fs::read_dir(store.join("writing")).unwrap().count(), 0);
 }

@@ -339,6 +339,12 @@ impl Stage {
         Self { root: other.root(), agent, config: other.config.clone(), number: 0, data }
     }
 
+    /// Returns the folders of the snapshot stores.
+    pub(super) fn stores(&self) -> Vec<PathBuf> {
+        let stores = fs::read_dir(self.data.path().join("snapshots")).unwrap();
+        stores.map(|store| store.unwrap().path()).collect()
+    }
+
     pub(super) fn tools() -> ToolRegistry {
         let mut tools = ToolRegistry::new();
         tools.register(Typed::new(Sh));
