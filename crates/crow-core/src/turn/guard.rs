@@ -85,7 +85,13 @@ pub struct LoopGuard {
 impl LoopGuard {
     /// Makes a guard that stops at `threshold` identical calls with identical results (at least 2).
     pub fn new(threshold: u32) -> Self {
-        Self { threshold: threshold.max(2), calls: VecDeque::new(), text: 0, texts: 0, refused_ends: 0 }
+        Self {
+            threshold: threshold.max(2),
+            calls: VecDeque::new(),
+            text: 0,
+            texts: 0,
+            refused_ends: 0,
+        }
     }
 
     /// Forgets everything.
