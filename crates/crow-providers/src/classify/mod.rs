@@ -13,3 +13,4 @@ pub(crate) use answer::{Refused, refused, request_id};
 pub(crate) use complaint::error_event;
 pub(crate) use network::{broken_reply, not_sent};
 pub(crate) use text::{one_line, shorten};
+pub(crate) use wait::in_words as wait_in_words;

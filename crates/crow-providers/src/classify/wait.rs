@@ -61,6 +61,22 @@ fn seconds(number: f64, factor: f64) -> Option<Duration> {
     Duration::try_from_secs_f64((number * factor).min(LONGEST.as_secs_f64())).ok()
 }
 
+/// Words how long a provider asks to be left alone, and until when, for one that is given up.
+pub(crate) fn in_words(wait: Duration, now: Timestamp) -> String {
+    let minutes = wait.as_secs().div_ceil(60);
+    let span = match minutes {
+        0 | 1 => format!("{} s", wait.as_secs_f64().ceil()),
+        2..60 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    };
+    match now.checked_add(wait) {
+        Ok(then) => {
+            format!("it asks for a wait of {span}, until {}", then.strftime("%Y-%m-%d %H:%M UTC"))
+        }
+        Err(_) => format!("it asks for a wait of {span}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +111,18 @@ mod tests {
             from_headers(&headers, Timestamp::UNIX_EPOCH),
             Some(Duration::from_millis(1250))
         );
+    }
+
+    #[test]
+    fn a_wait_is_told_with_its_hour() {
+        let now: Timestamp = "2026-11-21T23:30:10Z".parse().unwrap();
+        for (wait, expected) in [
+            (Duration::from_millis(1500), "2 s, until 2026-11-21 23:30 UTC"),
+            (Duration::from_mins(10), "10 min, until 2026-11-21 23:40 UTC"),
+            (Duration::from_hours(1), "1 h 0 min, until 2026-11-22 00:30 UTC"),
+        ] {
+            assert_eq!(in_words(wait, now), format!("it asks for a wait of {expected}"));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crow_core::model::{ModelEvent, ModelStream, ProviderError, Retry};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use jiff::Timestamp;
 use reqwest::Response;
 
 use super::{
@@ -12,6 +13,7 @@ use super::{
     reading::{Read, Reading},
 };
 use crate::{
+    classify::wait_in_words,
     codec::Decoder,
     retry::{Failure, Reach, RetryPolicy, Schedule},
 };
@@ -147,7 +149,7 @@ impl Exchange {
         let schedule = self.schedule.as_mut().filter(|_| may_retry);
         self.phase = match schedule.and_then(|schedule| schedule.next_retry(&failure)) {
             Some(retry) => self.on_retry(retry),
-            None => Phase::Failed(failure.error),
+            None => Phase::Failed(with_wait(failure.error)),
         };
     }
 
@@ -166,6 +168,16 @@ async fn let_connection_return() {
     for _ in 0..TASKS {
         tokio::task::yield_now().await;
     }
+}
+
+/// Says when a provider may be asked again, for those that must decide whether to wait for it.
+fn with_wait(mut error: ProviderError) -> ProviderError {
+    if let Some(wait) = error.retry_after.filter(|wait| !wait.is_zero()) {
+        let wait = wait_in_words(wait, Timestamp::now());
+        error.message =
+            if error.message.is_empty() { wait } else { format!("{}; {wait}", error.message) };
+    }
+    error
 }
 
 /// Adds an event. Deltas that came together are given out together: a slow consumer gets fewer, longer ones.

@@ -52,6 +52,7 @@ async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
     let server = ModelServer::start([Step::Error(limited)]).await;
     let error = Talk::with(&server, DIALECTS[0]).ask().await.error();
     assert_eq!((error.kind, error.retry_after), (ProviderErrorKind::RateLimited, Some(wait)));
+    assert!(error.message.contains("it asks for a wait of 10 min, until 2"), "{error}");
     server.assert_clean();
 }
 
