@@ -237,14 +237,6 @@ impl Document {
     }
 }
 
-fn verdict_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Approved => "approves",
-        Verdict::Rejected => "sends it back",
-        Verdict::Unfinished => "did not finish its review",
-    }
-}
-
 /// Names the agent before what it does, if it is not the one that the user talks to.
 fn who(envelope: &Envelope) -> String {
     if is_root(envelope) { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }

@@ -308,6 +308,7 @@ mod tests {
             changes: ChangeCounts::default(),
             files: vec!["/p/a".into()],
             shared: true,
+            cut_off: false,
             undone: true,
         }
     }

@@ -111,8 +111,8 @@ fn marks(call: &ChangedCall, lost: &BTreeMap<u64, usize>) -> String {
     let lost = lost.get(&call.seq).copied().unwrap_or(0);
     let marks = [
         (call.undone, "undone".to_owned()),
-        (call.after.is_none(), "cut off".to_owned()),
-        (call.shared, "shared: others may have made some of it".to_owned()),
+        (call.cut_off, "cut off: others may have made some of it".to_owned()),
+        (call.shared && !call.cut_off, "shared: others may have made some of it".to_owned()),
         (lost > 0, format!("{lost} cannot be undone")),
     ];
     let said: Vec<_> =
@@ -223,6 +223,7 @@ mod tests {
             },
             files: Vec::new(),
             shared: false,
+            cut_off: false,
             undone: false,
         }
     }
@@ -236,6 +237,7 @@ mod tests {
         calls[0].undone = true;
         calls[1].shared = true;
         calls[2].after = None;
+        calls[2].cut_off = true;
         let key = CallKey { seq: 1, call_id: calls[0].call_id.clone() };
         let record = |id: &str, second: i64, action, calls: Vec<CallKey>| UndoRecord {
             id: UndoId::new(id),

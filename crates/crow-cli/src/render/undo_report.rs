@@ -282,6 +282,7 @@ mod tests {
             changes: ChangeCounts::default(),
             files: Vec::new(),
             shared: false,
+            cut_off: false,
             undone: true,
         }
     }

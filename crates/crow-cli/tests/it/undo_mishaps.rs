@@ -102,3 +102,24 @@ async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
     let ran = finish(command.current_dir(&new).spawn().unwrap()).await;
     assert!(!old.exists(), "{ran:?}");
 }
+
+#[tokio::test]
+async fn what_the_program_itself_prints_into_the_project_is_no_work_of_a_call() {
+    let (server, place) = place([
+        bash("c1", "echo text > text"),
+        bash("c2", "echo more > more"),
+        Reply::new().text("Done.").into(),
+    ])
+    .await;
+    let out = fs::File::create(place.project("out.json")).unwrap();
+    let mut command = place.command(&["run", "-o", "json", "--permissions", "full-auto", "change"]);
+    let child = command.stdout(out).spawn().unwrap();
+    finish(child).await.exited(0);
+    let printed = fs::read(place.project("out.json")).unwrap();
+    assert!(!printed.is_empty());
+    let undone = place.run(&["undo"]).await;
+    undone.exited(0);
+    assert!(undone.out.contains("2 paths"), "{}", undone.out);
+    assert_eq!(fs::read(place.project("out.json")).unwrap(), printed);
+    server.finish().await.unwrap();
+}

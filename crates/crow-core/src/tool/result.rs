@@ -100,6 +100,9 @@ pub struct ToolMetadata {
     /// off. An undo takes them for conflicts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+    /// Nobody saw the end of the call: what changed until its session went on may be its work or that of others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
     /// How long the call took.
     #[serde(default)]
     pub duration_ms: u64,

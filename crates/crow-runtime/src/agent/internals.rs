@@ -394,6 +394,7 @@ impl AgentInternals {
             let mut result = interrupted(call.started);
             if let Some(before) = call.snapshot.clone() {
                 self.record_cut_off(before, &mut result).await?;
+                result.metadata.cut_off = true;
             }
             self.end_call(call.call_id.clone(), reply_id.clone(), call.tool.clone(), result)
                 .await?;

@@ -9,6 +9,8 @@ use std::{
 use crow_core::ids::SessionId;
 use uuid::Uuid;
 
+use crate::file_lock::FileLock;
+
 use super::{
     SessionError,
     file::{LOCK, lock, private_dir},
@@ -20,7 +22,7 @@ const FOLDER: &str = ".new";
 const TRIES: usize = 8;
 
 /// Makes a locked folder for a new session, after removing those whose processes were killed.
-pub(super) fn make(sessions: &Path, id: &SessionId) -> Result<(PathBuf, File), SessionError> {
+pub(super) fn make(sessions: &Path, id: &SessionId) -> Result<(PathBuf, FileLock), SessionError> {
     let folder = sessions.join(FOLDER);
     remove_left(&folder);
     let write_error = |source| SessionError::Write { path: folder.clone(), source };
@@ -54,9 +56,9 @@ fn remove_left(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        match File::open(path.join(LOCK)) {
-            Ok(lock) if lock.try_lock().is_ok() => remove(&path),
-            Ok(_) => {}
+        match File::open(path.join(LOCK)).and_then(FileLock::try_exclusive) {
+            Ok(Ok(_lock)) => remove(&path),
+            Ok(Err(_)) => {}
             // It is empty. Whose process is alive makes another one.
             Err(_) => drop(fs::remove_dir(&path)),
         }

@@ -166,10 +166,13 @@ pub enum WhyNotCovered {
     /// It is where a repository keeps its own.
     #[error("a repository's own data is never captured")]
     Repository,
+    /// The standard output or error of this process goes to it: what is in it is no work of a call.
+    #[error("this program writes its own output to it")]
+    OwnOutput,
 }
 
 impl WhyNotCovered {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::TooLarge,
         Self::TooMuchNew,
         Self::StoreFull,
@@ -181,6 +184,7 @@ impl WhyNotCovered {
         Self::OtherFileSystem,
         Self::Special,
         Self::Repository,
+        Self::OwnOutput,
     ];
 
     /// Returns its number in files of the store.
@@ -204,7 +208,8 @@ impl WhyNotCovered {
             | Self::TooDeep
             | Self::OtherFileSystem
             | Self::Special
-            | Self::Repository => false,
+            | Self::Repository
+            | Self::OwnOutput => false,
         }
     }
 }

@@ -17,6 +17,7 @@ mod kept;
 mod node;
 mod now;
 mod objects;
+mod own_output;
 mod place;
 mod policy;
 mod proof;

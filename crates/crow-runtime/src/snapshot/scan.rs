@@ -18,6 +18,7 @@ use super::{
     node::{Child, write_folder},
     now::{Is, Now, is_absence},
     objects::Objects,
+    own_output::is_own_output,
     proof::prove,
     undoing,
     usage::Budget,
@@ -273,6 +274,7 @@ impl<'a> Walk<'a> {
         let found = match now.is {
             Is::Folder => self.subfolder(place, judge_anew, path, item, now)?,
             Is::Link => link(path, item),
+            Is::File if is_own_output(now.device, now.stamp.inode) => own_output(item, now.stamp),
             Is::File => self.file(path, item, now.stamp, judged_otherwise)?,
             Is::Special => Found::Gone,
         };
@@ -484,6 +486,15 @@ impl<'a> Walk<'a> {
         names.sort_unstable();
         Ok(names)
     }
+}
+
+/// Takes a file that this process prints to for the same, whatever was printed.
+fn own_output(item: &mut Item, stamp: FileStamp) -> Found {
+    let before = item.child();
+    let stamp = FileStamp { size: 0, modified: 0, changed: 0, ..stamp };
+    let content = Content::NotStored { why: WhyNotCovered::OwnOutput, stamp };
+    item.what = What::File { seen: Seen { stamp, settled: false }, content };
+    Found::changed_if(before != item.child())
 }
 
 fn link(path: &Path, item: &mut Item) -> Found {

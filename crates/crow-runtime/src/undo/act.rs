@@ -292,7 +292,7 @@ impl Act<'_> {
 
     fn shared_reason(&self, call: usize) -> String {
         match self.calls.get(call) {
-            Some(call) if call.after.is_none() => format!(
+            Some(call) if call.cut_off => format!(
                 "{} was cut off, so nobody knows whether it or somebody else changed this",
                 words(call)
             ),

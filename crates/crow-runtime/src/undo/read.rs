@@ -115,6 +115,7 @@ impl Begun<'_> {
             changes: metadata.changes.unwrap_or_default(),
             files: metadata.files_modified.clone(),
             shared: metadata.shared,
+            cut_off: metadata.cut_off,
             ..self.call(id, call_id, before)?
         })
     }
@@ -133,6 +134,7 @@ impl Begun<'_> {
             changes: *changes,
             files: files.clone(),
             shared: *shared,
+            cut_off: false,
             ..self.call(id, call_id, before.clone())?
         })
     }
@@ -159,6 +161,7 @@ impl Begun<'_> {
             changes: crow_core::tool::ChangeCounts::default(),
             files: Vec::new(),
             shared: true,
+            cut_off: true,
             undone: false,
         })
     }

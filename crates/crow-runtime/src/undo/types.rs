@@ -45,6 +45,8 @@ pub struct ChangedCall {
     pub files: Vec<PathBuf>,
     /// Others may have made some of the changes: they are undone by force alone.
     pub shared: bool,
+    /// Nobody saw the end of the call.
+    pub cut_off: bool,
     /// All that it changed is undone now.
     pub undone: bool,
 }

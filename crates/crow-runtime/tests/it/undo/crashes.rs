@@ -80,8 +80,12 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
     let (status, known) = heard.recv().await.unwrap().unwrap();
     handle.ended().await;
     assert_eq!(status, ToolStatus::Cancelled);
-    assert!(known.shared && known.snapshot_after.is_some());
+    assert!(known.shared && known.cut_off && known.snapshot_after.is_some());
     assert_eq!(known.changes.unwrap().deleted, 1);
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
+    let PathOutcome::Conflict { reason } = &report.paths[0].outcome else { panic!("{report:?}") };
+    assert!(reason.contains("was cut off") && !reason.contains("at work"), "{reason}");
 }
 
 #[tokio::test]
