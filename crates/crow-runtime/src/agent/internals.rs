@@ -8,6 +8,7 @@ use std::{
 
 use crow_core::{
     capability::Containment,
+    context::TokenEstimator,
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
@@ -54,6 +55,8 @@ pub struct AgentInternals {
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
+    /// Made when a provider first leaves out what a call used.
+    pub(super) estimator: Option<TokenEstimator>,
     pub(crate) tasks: TaskTracker,
     pub(crate) leases: Arc<Leases>,
     /// Up to where all that was undone is told.
@@ -176,6 +179,7 @@ impl AgentInternals {
             history: parts.history,
             input: parts.input,
             conversation: None,
+            estimator: None,
             tasks: parts.tasks,
             leases: parts.leases,
             undo_mark: 0,
