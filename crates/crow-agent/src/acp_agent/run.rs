@@ -233,6 +233,9 @@ impl Run<'_> {
             if one.failure.is_some() || one.finish.is_some() {
                 one.review.verdict = Verdict::Unfinished;
             }
+            if let Some(text) = one.untold_changes() {
+                self.session.internals.remind(text).await?;
+            }
             finish = finish.or(one.finish);
             if let Some(reason) = one.failure {
                 one.review.text = format!("I could not look at the work: {reason}");

@@ -193,6 +193,46 @@ impl ChildAgents {
         }
     }
 
+    /// Opens the last of these sessions that an agent of that name and role was driven in. One that cannot be opened is left
+    /// as it is: somebody else may work in it.
+    pub(super) async fn earlier_session(
+        &self,
+        spec: &ChildSpec,
+        earlier: &[SessionId],
+    ) -> Result<Option<(Arc<Inner>, AgentSession)>, AgentError> {
+        let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
+        if earlier.is_empty() {
+            return Ok(None);
+        }
+        let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
+        let (parent, earlier, spec) = (self.shared.id.clone(), earlier.to_vec(), spec.clone());
+        let open = self.tasks.spawn_blocking(move || {
+            let is_it = |id: &&SessionId| {
+                config.store.read(id).is_ok_and(|stored| {
+                    let metadata = stored.metadata;
+                    metadata.parent_session_id.as_ref() == Some(&parent)
+                        && metadata.parent_tool_use_id == spec.call_id
+                        && metadata.agent_type == spec.agent
+                        && metadata.crow().role == spec.role
+                })
+            };
+            let id = earlier.iter().rev().find(is_it)?;
+            let abilities = spec.model.info.abilities;
+            match AgentSession::open_child(&config, id, tree.root.clone(), abilities) {
+                Ok(session) => {
+                    tree.reopen_session(id);
+                    Some(session)
+                }
+                Err(error) => {
+                    tracing::warn!(session = %id, %error, "a child's session is not opened again");
+                    None
+                }
+            }
+        });
+        let session = open.await.map_err(|error| AgentError::Custom(Box::new(error)))?;
+        Ok(session.map(|session| (inner, session)))
+    }
+
     fn save_header(&self) -> Result<(), AgentError> {
         let recorder = self.shared.recorder.upgrade().ok_or(AgentError::Closed)?;
         let now = self.config.clock.now();

@@ -17,7 +17,6 @@ use crow_core::{
     permission::SandboxPlaces,
     tool::{AgentContext, CurrentModel, ToolResult},
 };
-use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -40,9 +39,6 @@ use crate::{
     process::AgentJobs,
     session::ToolState,
 };
-
-/// Longest title that is made of a prompt, in characters.
-const TITLE: usize = 80;
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
@@ -106,6 +102,14 @@ fn with_temp(shared: &Shared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
     })
 }
 
+fn process_runner(parts: &Parts) -> ProcessRunner {
+    let runner = ProcessRunner::new(parts.config.child_env.clone());
+    match &parts.shared.tree.sandbox {
+        Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
+        None => runner,
+    }
+}
+
 impl AgentInternals {
     pub(super) fn new(parts: Parts) -> Self {
         let metadata = parts.shared.metadata().clone();
@@ -128,16 +132,9 @@ impl AgentInternals {
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
-        let new_runner = || {
-            let runner = ProcessRunner::new(parts.config.child_env.clone());
-            match &sandbox {
-                Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
-                None => runner,
-            }
-        };
-        let runner = new_runner();
+        let runner = process_runner(&parts);
         let user_processes =
-            UserProcesses { runner: new_runner(), tree: Arc::clone(&parts.shared.tree) };
+            UserProcesses { runner: process_runner(&parts), tree: Arc::clone(&parts.shared.tree) };
         let own_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
@@ -201,12 +198,6 @@ impl AgentInternals {
     /// Returns the session's header.
     pub fn metadata(&self) -> SessionMetadata {
         self.shared.metadata().clone()
-    }
-
-    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
-    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
-        self.shared.metadata().set(key, value).map_err(SessionError::from)?;
-        self.save_metadata()
     }
 
     /// Returns the history.
@@ -441,35 +432,6 @@ impl AgentInternals {
             finish(self.tasks.spawn_blocking(work)).await?;
         }
         Ok(())
-    }
-
-    /// Names the session after its first prompt. Returns whether it had no name before.
-    fn set_title(&self, content: &[Block]) -> bool {
-        let mut metadata = self.shared.metadata();
-        let mut crow = metadata.crow();
-        let first = content.iter().find_map(|block| match block {
-            Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
-            Block::Image(_) => None,
-        });
-        let Some(line) = first.filter(|_| crow.title.is_empty()) else { return false };
-        crow.title = line.chars().take(TITLE).collect();
-        metadata.set_crow(&crow);
-        true
-    }
-
-    pub(super) fn save_metadata(&self) -> Result<(), AgentError> {
-        let now = self.config.clock.now();
-        // Written under the lock: of two changes the later one is written last.
-        let mut metadata = self.shared.metadata();
-        metadata.updated_at = now;
-        let mut crow = metadata.crow();
-        crow.turns = self.history.turns();
-        crow.usage = self.history.usage();
-        let (initial, current) = self.history.snapshots();
-        crow.initial_snapshot = initial.cloned();
-        crow.current_snapshot = current.cloned();
-        metadata.set_crow(&crow);
-        Ok(self.recorder.save_metadata(&metadata)?)
     }
 }
 

@@ -5,6 +5,7 @@ mod child_agents;
 mod children;
 mod error;
 mod handle;
+mod header;
 mod input;
 mod internals;
 mod jobs;

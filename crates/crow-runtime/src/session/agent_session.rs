@@ -220,20 +220,42 @@ impl AgentSession {
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
-        let OpenedSession { stored, log, torn_bytes } = config.store.open(id)?;
-        if stored.metadata.parent_session_id.is_some() {
+        let opened = config.store.open(id)?;
+        let StoredSession { metadata, events } = &opened.stored;
+        if metadata.parent_session_id.is_some() {
             // Two counters for one root would give out each number twice.
-            let root = stored.metadata.crow().root_id;
+            let root = metadata.crow().root_id;
             return Err(SessionError::IsChild { id: id.clone(), root });
         }
+        let family = Family::read(config, metadata, events);
+        let root = family.root(metadata);
+        Ok(Self { family, ..Self::with_history(config, opened, root, abilities)? })
+    }
+
+    /// Opens the session of a child as its only writer, below a root that is open. Blocks.
+    pub(crate) fn open_child(
+        config: &RuntimeConfig,
+        id: &SessionId,
+        root: RootSession,
+        abilities: Abilities,
+    ) -> Result<Self, SessionError> {
+        Self::with_history(config, config.store.open(id)?, root, abilities)
+    }
+
+    fn with_history(
+        config: &RuntimeConfig,
+        opened: OpenedSession,
+        root: RootSession,
+        abilities: Abilities,
+    ) -> Result<Self, SessionError> {
+        let OpenedSession { stored: StoredSession { metadata, events }, log, torn_bytes } = opened;
+        let id = &metadata.session_id;
         if torn_bytes > 0 {
             tracing::warn!(session = %id, torn_bytes, "the last line of the log was torn and was cut off");
         }
         let inconsistent = |source| SessionError::Inconsistent { id: id.clone(), source };
-        let history = History::from_log(&stored.events).map_err(inconsistent)?;
-        let StoredSession { metadata, events } = stored;
-        let family = Family::read(config, &metadata, &events);
-        let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
+        let history = History::from_log(&events).map_err(inconsistent)?;
+        let tools = ToolState::from_history(&history);
         let policy = policy(config, &metadata.crow());
         Ok(Self {
             metadata,
@@ -242,7 +264,7 @@ impl AgentSession {
             root,
             abilities,
             torn_bytes,
-            family,
+            family: Family::default(),
             tools,
             policy,
             protected_files: Vec::new(),

@@ -25,7 +25,7 @@ pub enum Play {
     /// It fails.
     Fail(ProviderError),
     /// It says something and breaks off; the provider asks again, and then it does this.
-    Retried(String, Box<Play>),
+    Retried(String, Box<Self>),
 }
 
 impl Play {

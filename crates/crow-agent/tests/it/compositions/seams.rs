@@ -198,7 +198,7 @@ async fn attempts_that_broke_off_count_for_the_bound_of_tokens() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_has_its_work_reviewed_in_a_new_session_of_the_reviewer() {
+async fn a_session_that_is_opened_again_has_its_work_reviewed_in_the_session_of_its_reviewer() {
     let judge = vec![approves(), approves()];
     let mut team = Team::start(ControlFlow::judge(), [submits(), submits()], vec![judge]);
     let first = team.harness.run("fix it").await;
@@ -227,8 +227,10 @@ async fn a_session_that_is_opened_again_has_its_work_reviewed_in_a_new_session_o
         let event = events.iter().find(|event| event.role == AgentRole::Coagent);
         event.unwrap().session_id.clone()
     };
-    assert_ne!(of_coagent(&first), of_coagent(&second));
-    assert_eq!(handle.child_sessions(), [of_coagent(&first), of_coagent(&second)]);
+    assert_eq!(of_coagent(&first), of_coagent(&second));
+    assert_eq!(handle.child_sessions(), [of_coagent(&first)]);
+    let [_, again] = &judge.requests()[..] else { panic!("the judge was asked twice") };
+    assert!(again.messages.len() > 2, "it remembers its first review");
 }
 
 #[tokio::test]
