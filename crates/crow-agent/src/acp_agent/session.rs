@@ -19,6 +19,8 @@ pub struct AcpSession {
     earlier: Vec<SessionId>,
     /// What the generator of the handoff wrote for the run under way.
     pub(super) written: Option<String>,
+    /// The session in which messages are written for the run under way.
+    pub(super) generator: Option<Box<AgentInternals>>,
 }
 
 /// A coagent's session.
@@ -44,7 +46,7 @@ impl AcpSession {
     pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
         let surroundings = surroundings.into();
         let earlier = internals.metadata().child_session_ids;
-        Self { internals, surroundings, seats: Vec::new(), earlier, written: None }
+        Self { internals, surroundings, seats: Vec::new(), earlier, written: None, generator: None }
     }
 
     /// Returns what the primary works with.
