@@ -27,6 +27,7 @@ use super::{
     runtime::Inner,
     shared::Shared,
     subagents::last_task,
+    waits::{Waiting, Waits},
 };
 use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::Seat};
 
@@ -69,9 +70,10 @@ pub trait ChildFactory: Send + Sync + fmt::Debug {
 pub(super) struct ChildAgents {
     runtime: Weak<Inner>,
     config: Arc<RuntimeConfig>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     tasks: TaskTracker,
     factory: Arc<Mutex<Option<Arc<dyn ChildFactory>>>>,
+    waits: Waits,
     pub(super) background: Background,
 }
 
@@ -86,6 +88,7 @@ impl ChildAgents {
             shared: Arc::clone(shared),
             tasks: tasks.clone(),
             factory: Arc::default(),
+            waits: Waits::default(),
             background,
         }
     }
@@ -271,7 +274,7 @@ impl ChildAgents {
         }
     }
 
-    async fn tell(&self, event: AgentEvent) {
+    pub(super) async fn tell(&self, event: AgentEvent) {
         if let Some(recorder) = self.shared.recorder.upgrade() {
             recorder.tell(event, &self.shared.run_token()).await;
         }
@@ -307,6 +310,7 @@ impl ChildAgents {
         task: ChildTask,
         run: ChildRun,
         cancel: &CancellationToken,
+        waiting: Waiting,
     ) -> Result<ChildOutcome, ChildError> {
         let seat = cancel.run_until_cancelled(self.seat(&task)).await;
         let seat = seat.unwrap_or(Err(ChildError::Cancelled))?;
@@ -321,7 +325,11 @@ impl ChildAgents {
         };
         let spawned = self.spawn(spec, cancel, seat, agent).await;
         let child = spawned.map_err(|error| ChildError::Failed { reason: error.to_string() })?;
-        Ok(outcome(end_of(&child, cancel).await.as_ref(), cancel))
+        let end = match waiting {
+            Waiting::Call => self.waits.wait(self, &child, end_of(&child, cancel)).await,
+            Waiting::Nobody => end_of(&child, cancel).await,
+        };
+        Ok(outcome(end.as_ref(), cancel))
     }
 }
 
@@ -334,7 +342,7 @@ impl Children for ChildAgents {
     ) -> Result<ChildOutcome, ChildError> {
         let made = cancellation.run_until_cancelled(self.make(&task)).await;
         let run = made.unwrap_or(Err(ChildError::Cancelled))?;
-        self.run_made(task, run, &cancellation).await
+        self.run_made(task, run, &cancellation, Waiting::Call).await
     }
 
     async fn start(&self, task: ChildTask) -> Result<TaskId, ChildError> {
@@ -346,7 +354,7 @@ impl Children for ChildAgents {
         let end = id.clone();
         self.tasks.spawn(async move {
             let ending = own.background.ending(end);
-            ending.with(own.run_made(task, run, &token).await);
+            ending.with(own.run_made(task, run, &token, Waiting::Nobody).await);
         });
         Ok(id)
     }

@@ -19,6 +19,7 @@ mod subagents;
 mod switches;
 mod undone;
 mod user_processes;
+mod waits;
 
 pub use child_agents::{AgentFn, ChildFactory, ChildRun};
 pub use children::{ChildSpec, Reach};
