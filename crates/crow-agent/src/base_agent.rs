@@ -236,7 +236,7 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         model: &mut Fallback<'a>,
         tools: &Toolset<'_>,
-        tool_choice: ToolChoice,
+        tool_choice: ToolChoice<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         agent.set_state(AgentState::Processing).await?;

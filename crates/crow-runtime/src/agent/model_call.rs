@@ -31,8 +31,8 @@ pub struct ModelCall<'a> {
     pub tools: &'a [ToolDefinition],
     /// How the model is asked.
     pub config: &'a ModelConfig,
-    /// Whether it may call tools.
-    pub tool_choice: ToolChoice,
+    /// Whether it may call tools, or must.
+    pub tool_choice: ToolChoice<'a>,
 }
 
 /// What came of the open reply so far.
