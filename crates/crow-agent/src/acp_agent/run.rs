@@ -63,6 +63,7 @@ impl AcpAgent {
         );
         session.written = None;
         session.generator = None;
+        session.internals.context().description.set(self.description());
         session.internals.set_budget(self.limits.into());
         let left = session.internals.time_left();
         let token = cancel.child_token();

@@ -12,7 +12,8 @@ const TITLE: usize = 80;
 impl AgentInternals {
     /// Keeps a value of the program's own in the session's header. Blocks for one small write.
     pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
-        self.shared.metadata().set(key, value).map_err(SessionError::from)?;
+        self.shared.metadata().set(key, value.clone()).map_err(SessionError::from)?;
+        self.context.metadata.set(key, value);
         self.save_metadata()
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     path::Path,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use crow_core::{
@@ -15,7 +15,7 @@ use crow_core::{
     message::Block,
     model::{Abilities, Conversation, ModelRef},
     permission::SandboxPlaces,
-    tool::{AgentContext, CurrentModel, ToolResult},
+    tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolResult},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{
@@ -151,6 +151,10 @@ impl AgentInternals {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
             agent_name: metadata.agent_type.as_str().into(),
+            description: CurrentText::new(""),
+            parent: metadata.parent(),
+            current_turn: parts.history.turns().into(),
+            metadata: HeaderValues::new(metadata.own_values()),
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
             workspace: crow.workspace(),
             scratch,
@@ -312,6 +316,9 @@ impl AgentInternals {
         // What the history would not take must not stand in the log: the session could not be opened again.
         self.history.accepts(event.event())?;
         self.shared.on_event(event.event());
+        if let AgentEvent::TurnStart { turn } = event.event() {
+            self.context.current_turn.store(*turn, Ordering::Relaxed);
+        }
         let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
         Ok(self.history.apply(&envelope)?)
     }

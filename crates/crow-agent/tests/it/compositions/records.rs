@@ -1,22 +1,24 @@
 //! What is kept of coagents: their headers, and what they changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
+use async_trait::async_trait;
 use crow_agent::{AcpAgent, AcpAgentParts, AgentConfig, BaseAgent, Coagent};
 use crow_core::{
     control::ControlFlow,
     event::{AgentEvent, AgentRole, Envelope},
     permission::{PermissionMode, PermissionPolicy},
-    tool::ToolRegistry,
+    tool::{CallPlan, Tool, ToolCategory, ToolContext, ToolRegistry, ToolResult},
 };
 use crow_runtime::{RuntimeConfig, SessionMetadata, SnapshotLimits, SnapshotStores};
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{Play, ScriptedModel},
 };
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::story::{Team, ends, parts, says};
+use super::story::{Team, calls, ends, parts, says};
 use crate::{
     checks::{bash, path_alone},
     tools::Shell,
@@ -51,6 +53,58 @@ impl Repairing {
                 AcpAgent::new(AcpAgentParts { coagents, ..parts }).unwrap()
             });
         Self { harness, _data: data }
+    }
+}
+
+/// Says what it knows of its agent. How it is planned is left to its category.
+struct WhoAmI;
+
+#[async_trait]
+impl Tool for WhoAmI {
+    fn name(&self) -> &'static str {
+        "who_am_i"
+    }
+
+    fn description(&self) -> &'static str {
+        "Says who it is."
+    }
+
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+
+    fn category(&self) -> ToolCategory {
+        ToolCategory::Session
+    }
+
+    async fn execute(&self, _input: Value, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let turn = ctx.current_turn.load(Ordering::Relaxed);
+        let (name, description) = (ctx.agent_name.get(), ctx.description.get());
+        let has_parent = ctx.parent.is_some();
+        let title = &plan.title;
+        ToolResult::success(format!("{title}: {name} {description} {turn} {has_parent}"))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_learns_what_its_agent_is_for_and_which_turn_it_is() {
+    let mut tools = ToolRegistry::new();
+    tools.register(WhoAmI);
+    let options = HarnessOptions { tools, ..HarnessOptions::default() };
+    let script = [calls("who_am_i"), says("one"), calls("who_am_i"), says("two")];
+    let mut harness =
+        AgentHarness::start_composed(ScriptedModel::new(script), options, |primary| {
+            let parts = parts(primary, ControlFlow::Hitl);
+            AcpAgent::new(AcpAgentParts { description: "for tests".to_owned(), ..parts }).unwrap()
+        });
+    for turn in 1..=2 {
+        let events = harness.run("who?").await;
+        let said = events.iter().find_map(|event| match &event.event {
+            AgentEvent::CallEnd { result, .. } => Some(result.output.clone()),
+            _ => None,
+        });
+        let name = harness.handle.metadata().agent_type;
+        assert_eq!(said.unwrap(), format!("who_am_i: {name} for tests {turn} false"));
     }
 }
 
