@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use crow_core::{
-    control::EndTool,
     event::{AgentEvent, AgentState, CheckReport},
     ids::ReplyId,
     model::{ModelConfig, ModelReply, ResolvedModel, ToolChoice, ToolDefinition},
@@ -122,14 +121,10 @@ impl BaseAgent {
         self.set_tools(tools);
     }
 
-    /// Gives the agent this tool to end its turn with, and takes every other one of the kind away.
-    pub(crate) fn set_end_tool(&mut self, tool: Option<&Arc<dyn Tool>>) {
+    /// Gives it one more tool.
+    pub(crate) fn add_tool(&mut self, tool: &Arc<dyn Tool>) {
         let mut tools = self.tools.as_ref().clone();
-        let ends = [EndTool::TaskComplete.name(), EndTool::SubmitForReview.name()];
-        tools.retain(|tool| !ends.contains(&tool.name()));
-        if let Some(tool) = tool {
-            tools.register_shared(Arc::clone(tool));
-        }
+        tools.register_shared(Arc::clone(tool));
         self.set_tools(tools);
     }
 
@@ -241,7 +236,7 @@ impl BaseAgent {
         agent: &mut AgentInternals,
         model: &mut Fallback<'a>,
         tools: &Toolset<'_>,
-        tool_choice: ToolChoice,
+        tool_choice: ToolChoice<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         agent.set_state(AgentState::Processing).await?;

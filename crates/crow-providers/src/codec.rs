@@ -40,7 +40,7 @@ pub(crate) struct Frame<'a> {
     pub system: &'a str,
     pub tools: &'a [ToolDefinition],
     pub config: &'a ModelConfig,
-    pub tool_choice: ToolChoice,
+    pub tool_choice: ToolChoice<'a>,
 }
 
 /// One wire format in one conversation.

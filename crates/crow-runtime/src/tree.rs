@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::A
 
 use crow_core::{
     capability::{PermissionRequest, PutAside, QuestionRequest},
-    ids::SessionId,
+    ids::{SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionPolicy,
     tool::ToolSource,
@@ -12,7 +12,7 @@ use crow_core::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::{RootSession, Sandbox, answers::Answers, events::Outlet};
+use crate::{RootSession, Sandbox, answers::Answers, events::Outlet, session::Family};
 
 /// What all agents of one root session share while they run: the order of events, the way out for them, the questions
 /// that are open, and what is permitted.
@@ -37,6 +37,7 @@ pub(crate) struct Tree {
     unasked: Mutex<Vec<PutAside>>,
     policy: RwLock<PermissionPolicy>,
     spent: Mutex<Spent>,
+    snapshots: Mutex<TreeSnapshots>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
     /// The places of spawned agents below the root. Who waits for one gets it in its turn.
@@ -46,6 +47,15 @@ pub(crate) struct Tree {
 /// What each model was asked for. There are a few of them at most.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spent(Vec<(ModelRef, TokenUsage)>);
+
+/// The states of the files that all agents of a tree work on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TreeSnapshots {
+    /// Before the first call that could change them.
+    pub(crate) initial: Option<SnapshotId>,
+    /// After the last one.
+    pub(crate) current: Option<SnapshotId>,
+}
 
 impl Spent {
     pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
@@ -74,7 +84,7 @@ impl Tree {
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
         seats: usize,
-        spent: Spent,
+        family: &Family,
     ) -> Self {
         Self {
             root,
@@ -88,7 +98,8 @@ impl Tree {
             tool_source: OnceLock::new(),
             unasked: Mutex::default(),
             policy: RwLock::new(policy),
-            spent: Mutex::new(spent),
+            spent: Mutex::new(family.spent.clone()),
+            snapshots: Mutex::new(family.snapshots.clone()),
             sessions: Mutex::default(),
             seats: Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS))),
         }
@@ -121,6 +132,15 @@ impl Tree {
         self.known().push(KnownSession { id: id.clone(), ended_at: None });
     }
 
+    /// Notes that an agent runs again in a session of an earlier process.
+    pub(crate) fn reopen_session(&self, id: &SessionId) {
+        let mut known = self.known();
+        match known.iter_mut().find(|known| known.id == *id) {
+            Some(session) => session.ended_at = None,
+            None => known.push(KnownSession { id: id.clone(), ended_at: None }),
+        }
+    }
+
     /// Adds a session of an earlier process.
     pub(crate) fn add_ended_session(&self, id: &SessionId) {
         let ended_at = Some(self.root.between(|now| now));
@@ -138,6 +158,18 @@ impl Tree {
 
     fn known(&self) -> MutexGuard<'_, Vec<KnownSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes between which states of the files a call ended.
+    pub(crate) fn on_snapshots(&self, before: Option<&SnapshotId>, after: Option<&SnapshotId>) {
+        let mut known = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        known.initial = known.initial.take().or_else(|| before.cloned());
+        known.current = after.cloned().or_else(|| known.current.take());
+    }
+
+    /// Returns the first and the last state of the files.
+    pub(crate) fn snapshots(&self) -> TreeSnapshots {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts what a model was asked for.

@@ -2,7 +2,7 @@
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
 //! them on demand, and checks every request it sees. [`scripted`] stands in for a model without any bytes, and
-//! [`harness`] runs an agent on it, and [`host`] stands in for the product that adapters talk to. By a [`NamedPipe`] a test and
+//! [`harness`] runs an agent on it, [`tools`] calls one tool, and [`host`] stands in for the product that adapters talk to. By a [`NamedPipe`] a test and
 //! a command wait for each other.
 //!
 //! ```
@@ -39,6 +39,7 @@ pub mod host;
 mod named_pipe;
 pub mod scripted;
 pub mod server;
+pub mod tools;
 mod wait;
 pub mod wire;
 

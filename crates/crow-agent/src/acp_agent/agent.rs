@@ -1,5 +1,7 @@
 //! What a composition is made of, and who may do what in it.
 
+use std::sync::Arc;
+
 use crow_core::{
     control::{CoagentTools, Consensus, ControlFlow, EndTool},
     model::ResolvedModel,
@@ -87,7 +89,7 @@ impl AcpAgent {
         // Where the user has the next word, an agent that was not given the tool ends its turns with words.
         let wants_end =
             control_flow != ControlFlow::Hitl || primary.tools().get(end.name()).is_some();
-        primary.set_end_tool(wants_end.then(|| end_tools.get(end)));
+        set_end_tool(&mut primary, wants_end.then(|| end_tools.get(end)));
         let tools = match allowed {
             Some(CoagentTools::Full) if coagents.len() > 1 => CoagentTools::ReadOnly,
             Some(tools) => tools,
@@ -239,12 +241,12 @@ impl Coagent {
         }
     }
 
-    fn confined(self, allowed: &Allowed<'_>, end: Option<&std::sync::Arc<dyn Tool>>) -> Self {
+    fn confined(self, allowed: &Allowed<'_>, end: Option<&Arc<dyn Tool>>) -> Self {
         match self {
             Self::Base(mut agent) => {
                 agent.retain_tools(|tool| allowed.permits(tool));
                 agent.set_sourced(allowed.sourced(agent.sourced()));
-                agent.set_end_tool(end);
+                set_end_tool(&mut agent, end);
                 Self::Base(agent)
             }
             // Its completed run is its vote, so how its own run ends is left to its own control flow.
@@ -275,6 +277,14 @@ impl Allowed<'_> {
                 | ToolCategory::External => false,
             },
         }
+    }
+}
+
+/// Gives an agent this tool to end its turn with, and takes every other one of the kind away.
+fn set_end_tool(agent: &mut BaseAgent, tool: Option<&Arc<dyn Tool>>) {
+    agent.retain_tools(|tool| !is_end(tool));
+    if let Some(tool) = tool {
+        agent.add_tool(tool);
     }
 }
 

@@ -82,12 +82,30 @@ impl Looked {
         looked
     }
 
+    /// Returns what the primary is to know of a look whose words it never hears: which files the coagent changed.
+    pub(super) fn untold_changes(&self) -> Option<String> {
+        let is_told = self.review.verdict == Verdict::Rejected;
+        if is_told || self.files_changed.is_empty() {
+            return None;
+        }
+        let how = match self.review.verdict {
+            Verdict::Approved => "approved of the work and",
+            Verdict::Rejected | Verdict::Unfinished => "did not finish its review, but",
+        };
+        let reviewer = &self.review.reviewer;
+        let names = self.changed_names();
+        Some(format!("{reviewer} {how} changed files after your last turn: {names}"))
+    }
+
+    fn changed_names(&self) -> String {
+        let names = self.files_changed.iter().map(|path| path.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// Files that a coagent changed are told to the primary, whose own look at them is out of date.
     fn name_changes(mut self) -> Self {
         if self.review.verdict == Verdict::Rejected && !self.files_changed.is_empty() {
-            let names = self.files_changed.iter().map(|path| path.display().to_string());
-            let names = names.collect::<Vec<_>>().join(", ");
-            let text = format!("{}\n\nI changed: {names}", self.review.text);
+            let text = format!("{}\n\nI changed: {}", self.review.text, self.changed_names());
             text.trim().clone_into(&mut self.review.text);
         }
         self
@@ -136,6 +154,7 @@ pub(super) async fn look(
             Ok(looked)
         }
     };
+    seat.internals().save_metadata()?;
     match looked {
         Ok(looked) => Ok(looked.name_changes()),
         Err(error @ (AgentError::Session(_) | AgentError::Closed)) => Err(error),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_core::event::AgentRole;
+use crow_core::{event::AgentRole, ids::SessionId};
 use crow_runtime::{AgentError, AgentInternals, ChildSpec, Reach};
 
 use super::{AcpAgent, Coagent};
@@ -15,8 +15,12 @@ pub struct AcpSession {
     /// What opens each session: facts about the place.
     pub(super) surroundings: Arc<str>,
     pub(super) seats: Vec<Seat>,
+    /// The sessions below the primary's that earlier processes left.
+    earlier: Vec<SessionId>,
     /// What the generator of the handoff wrote for the run under way.
     pub(super) written: Option<String>,
+    /// The session in which messages are written for the run under way.
+    pub(super) generator: Option<Box<AgentInternals>>,
 }
 
 /// A coagent's session.
@@ -41,7 +45,8 @@ impl AcpSession {
     /// `surroundings`.
     pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
         let surroundings = surroundings.into();
-        Self { internals, surroundings, seats: Vec::new(), written: None }
+        let earlier = internals.metadata().child_session_ids;
+        Self { internals, surroundings, seats: Vec::new(), earlier, written: None, generator: None }
     }
 
     /// Returns what the primary works with.
@@ -64,7 +69,7 @@ impl AcpSession {
         self.seats.get_mut(place).map(Seat::internals_mut)
     }
 
-    /// Makes the sessions of the coagents that have none. Another agent at a place gets another session, and so does one
+    /// Makes the sessions of the coagents that have none, or opens those again that an earlier process left. Another agent at a place gets another session, and so does one
     /// that may go further than before, or less far.
     pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
         let reach = agent.reach_of_coagents();
@@ -103,6 +108,10 @@ impl AcpSession {
             call_id: None,
             reach,
         };
+        if let Some(child) = self.internals.reopen_child(&spec, &self.earlier).await? {
+            self.earlier.retain(|id| id != child.session_id());
+            return Ok(child);
+        }
         self.internals.child(spec).await
     }
 }

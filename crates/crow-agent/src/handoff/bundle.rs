@@ -107,6 +107,13 @@ impl Bundle {
         }
     }
 
+    /// Writes what the model is asked that writes a message from it.
+    pub(crate) fn for_generator(mut self, prompt: &str) -> String {
+        let prompt = prompt.trim();
+        self.fit(TokenEstimator::new("", &[]).text(prompt));
+        format!("{prompt}\n\n{}", self.to_text(&[]))
+    }
+
     /// Cuts the longest texts until the whole, with `more` tokens of instructions, stays below the bound.
     pub(super) fn fit(&mut self, more: u64) {
         let estimator = TokenEstimator::new("", &[]);

@@ -9,7 +9,7 @@ use crow_agent::{
 use crow_core::{
     capability::{PermissionAnswer, QuestionAnswer},
     control::{Consensus, ControlFlow},
-    event::{AgentEvent, AgentRole, Envelope, RunOutcome},
+    event::{AgentEvent, AgentRole, AgentState, Envelope, RunOutcome},
     message::Block,
     model::{ProviderError, ProviderErrorKind},
     permission::{PermissionMode, PermissionPolicy},
@@ -325,6 +325,30 @@ async fn whoever_reads_the_files_of_a_killed_process_finds_who_started_whom() {
     assert_eq!(parent.call_id.unwrap().as_str(), "t");
     assert_eq!(child.metadata.crow().root_id, *harness.handle.session_id());
     assert!(child.events.iter().any(|line| matches!(line.event, AgentEvent::UserInput { .. })));
+}
+
+#[tokio::test]
+async fn an_agent_whose_call_runs_a_subagent_says_for_which_session_it_waits() {
+    let helper = sub("helper", [reply([text("found")])], tools([]));
+    let mut harness =
+        Stage::new([solo(&helper)]).start([reply([task("t", "helper")]), reply([text("ok")])]);
+    let events = run(&mut harness).await;
+    let root = harness.handle.session_id().clone();
+    let child = harness.handle.child_sessions().remove(0);
+    let states = events.iter().filter(|event| event.session_id == root).filter_map(|event| {
+        let AgentEvent::StateChange { state } = &event.event else { return None };
+        Some(state.clone())
+    });
+    let executing = AgentState::ExecutingTool("task".to_owned());
+    let expected = [
+        AgentState::Processing,
+        executing.clone(),
+        AgentState::WaitingForSubagent(child),
+        executing,
+        AgentState::Processing,
+    ];
+    let states: Vec<_> = states.filter(|state| *state != AgentState::Idle).collect();
+    assert_eq!(states, expected);
 }
 
 #[tokio::test]

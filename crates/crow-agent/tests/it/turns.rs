@@ -6,14 +6,14 @@ use crow_agent::AgentConfig;
 use crow_core::{
     event::{AgentEvent, AgentState, Envelope, RunOutcome},
     message::Block,
-    model::{ProviderError, ProviderErrorKind, StopReason, ToolChoice},
+    model::{ProviderError, ProviderErrorKind, StopReason},
     permission::{DenialSource, PermissionMode, PermissionPolicy},
     tool::ToolCategory::{Execute, Read, Write},
     turn::{TurnEnd, TurnLimits},
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
-    scripted::{Play, ScriptedModel, call, malformed_call, reply, text, thinking},
+    scripted::{Play, ScriptedModel, SeenToolChoice, call, malformed_call, reply, text, thinking},
 };
 use serde_json::json;
 use tokio::sync::Barrier;
@@ -137,7 +137,7 @@ async fn the_step_limit_lets_the_model_report_once() {
     let (harness, events) = play(plays, options).await;
     assert_eq!(outcome(&events), RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 2 } });
     let requests = harness.model.requests();
-    assert_eq!(requests[2].tool_choice, ToolChoice::None);
+    assert_eq!(requests[2].tool_choice, SeenToolChoice::None);
     assert!(requests[2].outline().last().unwrap().contains("limit of 2 steps"));
 }
 

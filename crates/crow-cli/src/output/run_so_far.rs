@@ -90,7 +90,7 @@ impl RunSoFar {
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 self.on_reply(envelope, reply_id, blocks, origin);
             }
-            AgentEvent::Usage { reply_id, usage } => {
+            AgentEvent::Usage { reply_id, usage, .. } => {
                 self.model_call(envelope, reply_id).usage += *usage;
             }
             AgentEvent::CallPending { call_id, title, .. }

@@ -181,7 +181,7 @@ impl Story {
             cache_read_tokens: 4000,
             ..TokenUsage::default()
         };
-        self.tell(AgentEvent::Usage { reply_id, usage });
+        self.tell(AgentEvent::Usage { reply_id, usage, estimated: false });
         if calls.is_empty() {
             self.replies += 1;
         }

@@ -92,6 +92,8 @@ async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
         call("t", "task", &json!({"agent": "TASK-SMART", "prompt": "Make the file made."})),
         writes("w", "made"),
         submits("s", "made is there."),
+        // The model that writes what the reviewer is told.
+        Reply::new().text("See that made is there.").into(),
         writes("w2", "also"),
         completes("c"),
         Reply::new().text("Both are there.").into(),
@@ -109,7 +111,9 @@ async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
     assert!(place.project("made").exists() && place.project("also").exists());
     place.run(&["undo"]).await.exited(0);
     assert!(!place.project("made").exists() && !place.project("also").exists());
-    server.finish().await.unwrap();
+    let requests = server.finish().await.unwrap();
+    let reviewer = requests[4].body["messages"].to_string();
+    assert!(reviewer.contains("See that made is there."), "{reviewer}");
 }
 
 #[tokio::test]

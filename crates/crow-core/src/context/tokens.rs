@@ -83,6 +83,11 @@ impl TokenEstimator {
         self.corrected(message_tokens(message))
     }
 
+    /// Estimates the output of a reply.
+    pub fn reply(&self, blocks: &[ReplyBlock]) -> u64 {
+        self.corrected(blocks.iter().map(reply_block_tokens).sum())
+    }
+
     /// Estimates the input of a request with these messages, which are those of the last one and more.
     pub fn request(&mut self, messages: &[Arc<Message>]) -> u64 {
         let estimated = self.count(messages);

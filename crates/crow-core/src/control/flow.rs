@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a primary is told when its turn ended and the task is not done.
 pub const CONTINUE: &str = "Go on with the task. Call task_complete when all of it is done.";
 /// What the generator of level 2 is asked.
-pub const CRITERIA_PROMPT: &str = "Write the acceptance criteria of this task: a short list of what must be true when it is done, each point such that one can look at the files or run a command and see whether it holds. Take them from the task alone, add no wishes of your own. Answer with the list and nothing else.";
+pub const CRITERIA_PROMPT: &str = "Write the acceptance criteria of this task: a short list of what must be true when it is done, each point such that one can look at the files or run a command and see whether it holds. Take them from the task alone, add no wishes of your own, and keep to a list that you wrote before. Say of each point whether what was done so far shows that it holds, and end by telling the agent to see to those that are not shown to hold. Answer with the message and nothing else.";
 /// The message of level 1, as the seed has it.
 const LEVEL_1: &str = "Continue with the task. Call task_complete when done.";
 
@@ -28,7 +28,8 @@ pub enum ControlFlow {
         /// The most rounds.
         max_rounds: Option<u32>,
     },
-    /// A model writes once, from the task, what the primary is told until it says that the task is done.
+    /// A model writes after each turn, from the task and from what was done, what the primary is told, until that says that
+    /// the task is done.
     Generated {
         /// What that model is asked.
         generator_prompt: String,

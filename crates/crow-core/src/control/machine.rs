@@ -22,7 +22,7 @@ pub enum NextAction {
         /// What it is told before, and whose words these are.
         message: Option<(InputSource, String)>,
     },
-    /// A model is asked for a message: it sees the task and this prompt.
+    /// A model is asked for a message: it sees the task, what the turn came to, and this prompt.
     Generate {
         /// The prompt.
         prompt: String,
@@ -81,8 +81,6 @@ pub struct ControlMachine {
     consensus: Consensus,
     phase: Phase,
     rounds: u32,
-    /// What the generator wrote; asked for once.
-    generated: Option<String>,
     last_round: u64,
     same_rounds: u32,
     /// What the round under way came to so far.
@@ -105,7 +103,6 @@ impl ControlMachine {
             consensus,
             phase: Phase::Primary(None),
             rounds: 0,
-            generated: None,
             last_round: 0,
             same_rounds: 0,
             round: 0,
@@ -172,8 +169,9 @@ impl ControlMachine {
                 let message = message.clone();
                 self.next_round(InputSource::ControlFlow, message, spent);
             }
-            ControlFlow::Generated { .. } => match self.generated.clone() {
-                Some(message) => self.next_round(InputSource::ControlFlow, message, spent),
+            // A message costs; none is written past a bound.
+            ControlFlow::Generated { .. } => match self.reached(spent) {
+                Some(limit) => self.finish(RunFinish::Stopped(TurnEnd::Budget { limit })),
                 None => self.phase = Phase::Generating,
             },
         }
@@ -189,11 +187,7 @@ impl ControlMachine {
                 self.finish(RunFinish::Failed("the generator wrote nothing".to_owned()));
             }
             Ok(text) => {
-                let message = format!(
-                    "Look at the work as it is now and hold it against these points:\n\n{}\n\nGo on with what does not hold yet. When all of them hold and you have seen it, call task_complete.",
-                    text.trim()
-                );
-                self.generated = Some(message.clone());
+                let message = format!("{}\n\n{CONTINUE}", text.trim());
                 self.next_round(InputSource::ControlFlow, message, spent);
             }
             Err(finish) => self.finish(finish),

@@ -122,7 +122,9 @@ impl Preset {
             Self::Static => {
                 "is told to go on with the same words until it says that the task is done"
             }
-            Self::Generated => "is held against criteria that a model writes from the task",
+            Self::Generated => {
+                "is told after each turn what a model writes: criteria, and which of them hold"
+            }
             Self::Advise => "a reviewer without tools advises after each turn",
             Self::Judge => "a reviewer that changes nothing says when it is done",
             Self::Smart => "a reviewer that may repair says when it is done",

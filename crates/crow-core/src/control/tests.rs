@@ -94,16 +94,16 @@ fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
 }
 
 #[test]
-fn the_generator_is_asked_once_and_what_it_wrote_is_kept() {
+fn the_generator_is_asked_after_each_turn() {
     let mut machine = machine(ControlFlow::from_level(2).unwrap(), false);
     machine.on_primary_turn(&turn(TurnEnd::Text, "one"), Spent::default());
-    let prompt = CRITERIA_PROMPT.to_owned();
-    assert_eq!(machine.next_action(), NextAction::Generate { prompt });
-    machine.on_generated(Ok("- it builds".to_owned()), Spent::default());
-    let first = machine.next_action();
-    assert!(told(&first).unwrap().1.contains("- it builds"));
+    let generate = NextAction::Generate { prompt: CRITERIA_PROMPT.to_owned() };
+    assert_eq!(machine.next_action(), generate);
+    machine.on_generated(Ok("- it builds\n".to_owned()), Spent::default());
+    let message = format!("- it builds\n\n{CONTINUE}");
+    assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, message.as_str())));
     machine.on_primary_turn(&turn(TurnEnd::Text, "two"), Spent::default());
-    assert_eq!(machine.next_action(), first);
+    assert_eq!(machine.next_action(), generate);
 }
 
 #[test]

@@ -150,6 +150,9 @@ pub enum AgentEvent {
         reply_id: ReplyId,
         /// What it used.
         usage: TokenUsage,
+        /// The provider said nothing of it, or the attempt failed: the numbers are Crow's estimate.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
     },
     /// A call is understood and about to be decided upon.
     CallPending {

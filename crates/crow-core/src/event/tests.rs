@@ -159,6 +159,7 @@ fn talk() -> Vec<AgentEvent> {
                 cache_write_tokens: 4,
                 cache_write_1h_tokens: 1,
             },
+            estimated: false,
         },
     ]
 }

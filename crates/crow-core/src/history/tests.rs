@@ -265,11 +265,11 @@ fn the_timeline_shows_what_the_model_does_not_see() {
                 call("b"),
             ],
         ),
-        AgentEvent::Usage { reply_id: ReplyId::new("r1"), usage: usage(10) },
+        AgentEvent::Usage { reply_id: ReplyId::new("r1"), usage: usage(10), estimated: false },
         done("b"),
         input("m2", InputSource::Steering, "faster"),
         done("a"),
-        AgentEvent::Usage { reply_id: ReplyId::new("r2"), usage: usage(30) },
+        AgentEvent::Usage { reply_id: ReplyId::new("r2"), usage: usage(30), estimated: false },
         AgentEvent::TurnComplete { turn: 1, end: TurnEnd::MaxSteps { steps: 1 } },
         AgentEvent::TurnComplete { turn: 2, end: TurnEnd::DoomLoop { reason: "r".into() } },
         AgentEvent::TurnComplete { turn: 3, end: TurnEnd::Text },
@@ -519,7 +519,11 @@ impl Session {
                 self.answer(&id);
             }
             Move::Usage => {
-                self.log(AgentEvent::Usage { reply_id: ReplyId::new("r"), usage: usage(1) });
+                self.log(AgentEvent::Usage {
+                    reply_id: ReplyId::new("r"),
+                    usage: usage(1),
+                    estimated: false,
+                });
             }
             Move::Handoff => self.log(AgentEvent::Handoff {
                 from: "a".into(),

@@ -22,14 +22,18 @@ pub struct ToolDefinition {
     pub parameters: Value,
 }
 
-/// Whether the model may call tools in this reply.
+/// Whether the model may call tools in this reply, or must.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ToolChoice {
+pub enum ToolChoice<'a> {
     /// As it likes.
     #[default]
     Auto,
     /// Not at all. The tools stay in the request, so that the provider's cache holds.
     None,
+    /// It must call a tool, whichever.
+    Any,
+    /// It must call the tool of this name.
+    Tool(&'a str),
 }
 
 /// One request to a model.
@@ -44,7 +48,7 @@ pub struct ModelRequest<'a> {
     /// How the model is asked.
     pub config: &'a ModelConfig,
     /// Whether it may call tools.
-    pub tool_choice: ToolChoice,
+    pub tool_choice: ToolChoice<'a>,
 }
 
 /// The items of a reply. Ends after [`ModelEvent::Completed`] or an error; dropping it ends the request.

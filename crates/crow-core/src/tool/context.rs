@@ -3,9 +3,10 @@
 use std::{
     ops::Deref,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicU32},
 };
 
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{Patch, Preview};
@@ -13,6 +14,7 @@ use crate::{
     capability::{
         Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots, UserQuestions,
     },
+    event::ParentCall,
     file_views::FileViews,
     ids::{CallId, FilesId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
@@ -30,7 +32,15 @@ pub struct AgentContext {
     /// The root session, whose id the user knows.
     pub root_id: SessionId,
     /// The agent's name.
-    pub agent_name: CurrentName,
+    pub agent_name: CurrentText,
+    /// What the agent is for, in a line; empty where nobody said so.
+    pub description: CurrentText,
+    /// What started the session, for a child.
+    pub parent: Option<ParentCall>,
+    /// The number of the turn under way, or of the last one; 0 before the first.
+    pub current_turn: AtomicU32,
+    /// The program's own values in the session's header.
+    pub metadata: HeaderValues,
     /// The model that the agent talks to.
     pub model: CurrentModel,
     /// Where the agent works.
@@ -66,30 +76,88 @@ pub struct AgentContext {
     pub resources: ResourceMap,
 }
 
-/// The name of the agent that works in a session. Another one may go on with it between runs.
-#[derive(Debug)]
-pub struct CurrentName(RwLock<Arc<str>>);
+impl AgentContext {
+    /// Makes the context of a session in which nothing but processes can be used: no jobs, snapshots, agents or questions,
+    /// and nothing seen yet. The runtime adds what it has; a test what it looks at.
+    pub fn new(
+        session_id: SessionId,
+        agent_name: impl Into<CurrentText>,
+        model: CurrentModel,
+        workspace: Workspace,
+        processes: Arc<dyn Processes>,
+    ) -> Self {
+        Self {
+            root_id: session_id.clone(),
+            session_id,
+            agent_name: agent_name.into(),
+            description: CurrentText::new(""),
+            parent: None,
+            current_turn: AtomicU32::new(0),
+            metadata: HeaderValues::default(),
+            model,
+            workspace,
+            scratch: None,
+            temp: None,
+            places: Arc::default(),
+            file_views: FileViews::default(),
+            todo: Mutex::default(),
+            user_processes: Arc::clone(&processes),
+            processes,
+            jobs: None,
+            snapshots: None,
+            children: None,
+            outside: None,
+            questions: None,
+            resources: ResourceMap::default(),
+        }
+    }
+}
 
-impl CurrentName {
-    /// Names an agent.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(RwLock::new(name.into()))
+/// The program's own values in a session's header. The runtime keeps them up to date.
+#[derive(Debug, Default)]
+pub struct HeaderValues(RwLock<Map<String, Value>>);
+
+impl HeaderValues {
+    /// Makes them.
+    pub fn new(values: Map<String, Value>) -> Self {
+        Self(RwLock::new(values))
     }
 
-    /// Returns the name.
+    /// Returns a value.
+    pub fn get(&self, key: &str) -> Option<Value> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Sets a value. What a tool sets is not kept: `AgentInternals::set_metadata` keeps it, too.
+    pub fn set(&self, key: impl Into<String>, value: Value) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key.into(), value);
+    }
+}
+
+/// A text about the agent that works in a session: its name, what it is for. Another one may go on with it between runs.
+#[derive(Debug)]
+pub struct CurrentText(RwLock<Arc<str>>);
+
+impl CurrentText {
+    /// Makes the text.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(RwLock::new(text.into()))
+    }
+
+    /// Returns the text.
     pub fn get(&self) -> Arc<str> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Names another agent.
-    pub fn set(&self, name: impl Into<Arc<str>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = name.into();
+    /// Puts another one in its place.
+    pub fn set(&self, text: impl Into<Arc<str>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
 }
 
-impl<T: Into<Arc<str>>> From<T> for CurrentName {
-    fn from(name: T) -> Self {
-        Self::new(name)
+impl<T: Into<Arc<str>>> From<T> for CurrentText {
+    fn from(text: T) -> Self {
+        Self::new(text)
     }
 }
 
@@ -137,6 +205,18 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Makes the context of a call of which nothing was shown and nothing is withheld.
+    pub fn new(agent: Arc<AgentContext>, call_id: CallId) -> Self {
+        Self {
+            agent,
+            call_id,
+            cancellation: CancellationToken::new(),
+            preview: None,
+            withheld_reads: WithheldReads::default(),
+            progress: Progress::default(),
+        }
+    }
+
     /// Returns whether the call is to stop.
     pub fn should_abort(&self) -> bool {
         self.cancellation.is_cancelled()

@@ -53,7 +53,7 @@ mod typed;
 pub use command_line::{
     CommandLine, CommandMeaning, Depth, Extent, Redirect, SimpleCommand, Touch, Word,
 };
-pub use context::{AgentContext, CurrentModel, CurrentName, Progress, ToolContext};
+pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, Progress, ToolContext};
 pub use outside::OutsideTool;
 pub use patch::{FileChange, FileContents, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Subject};

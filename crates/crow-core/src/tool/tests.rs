@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -12,12 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     capability::{ProcessError, ProcessOutcome, ProcessSpec, Processes},
-    file_views::FileViews,
     ids::{CallId, SessionId, SnapshotId},
     model::{Abilities, ModelRef},
-    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, Permit, WithheldReads},
-    resource_map::ResourceMap,
-    todo::TodoList,
+    permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, Permit},
     workspace::Workspace,
 };
 
@@ -36,37 +33,16 @@ impl Processes for NoProcesses {
 }
 
 fn context(call_id: &str) -> ToolContext {
+    let model = CurrentModel::new(
+        ModelRef { provider: "p".into(), model: "m".into() },
+        Abilities::default(),
+    );
+    let (id, workspace) = (SessionId::new("s"), Workspace::new("/p"));
     let agent = AgentContext {
-        session_id: SessionId::new("s"),
-        root_id: SessionId::new("s"),
-        agent_name: "builder".into(),
-        model: CurrentModel::new(
-            ModelRef { provider: "p".into(), model: "m".into() },
-            Abilities::default(),
-        ),
-        workspace: Workspace::new("/p"),
         scratch: Some("/scratch".into()),
-        temp: None,
-        places: std::sync::Arc::default(),
-        file_views: FileViews::default(),
-        todo: Mutex::new(TodoList::default()),
-        processes: Arc::new(NoProcesses),
-        user_processes: Arc::new(NoProcesses),
-        jobs: None,
-        snapshots: None,
-        children: None,
-        outside: None,
-        questions: None,
-        resources: ResourceMap::default(),
+        ..AgentContext::new(id, "builder", model, workspace, Arc::new(NoProcesses))
     };
-    ToolContext {
-        agent: Arc::new(agent),
-        call_id: CallId::new(call_id),
-        cancellation: CancellationToken::new(),
-        preview: None,
-        withheld_reads: WithheldReads::default(),
-        progress: Progress::default(),
-    }
+    ToolContext::new(Arc::new(agent), CallId::new(call_id))
 }
 
 fn permit(call_id: &str, input: &Value) -> Permit {

@@ -109,8 +109,12 @@ pub trait Tool: Send + Sync {
         Ok(())
     }
 
-    /// Tells what a call would do.
-    async fn plan(&self, input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError>;
+    /// Tells what a call would do. Without an own answer it does what tools of its category may: permission is asked for
+    /// accordingly.
+    async fn plan(&self, input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+        let _ = (input, ctx);
+        Ok(CallPlan::of_category(self.name(), self.category()))
+    }
 
     /// Works out what the user is shown before allowing the call.
     async fn preview(

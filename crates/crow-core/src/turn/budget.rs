@@ -116,11 +116,20 @@ impl Budget {
 
     /// Draws what a model call used. Its price is in US dollars, where it is known.
     pub fn draw(&self, usage: TokenUsage, price: Option<f64>) {
+        self.draw_for(usage, price, 1);
+    }
+
+    /// Draws what a failed attempt at a model call used. It is no step.
+    pub fn draw_attempt(&self, usage: TokenUsage, price: Option<f64>) {
+        self.draw_for(usage, price, 0);
+    }
+
+    fn draw_for(&self, usage: TokenUsage, price: Option<f64>, steps: u64) {
         for account in self.accounts() {
             let mut drawn = account.drawn();
             drawn.usage += usage;
             drawn.money = drawn.money.zip(price).map(|(all, one)| all + one);
-            drawn.steps = drawn.steps.saturating_add(1);
+            drawn.steps = drawn.steps.saturating_add(steps);
         }
     }
 

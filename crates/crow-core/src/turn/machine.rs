@@ -90,7 +90,7 @@ pub enum NextStep {
     /// Call the model.
     CallModel {
         /// Whether it may call tools.
-        tool_choice: ToolChoice,
+        tool_choice: ToolChoice<'static>,
         /// What it is told before, as a message that stays in the history.
         reminder: Option<String>,
     },

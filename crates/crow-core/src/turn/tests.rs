@@ -55,7 +55,7 @@ impl Turn {
         end
     }
 
-    fn asks(&mut self) -> (ToolChoice, Option<String>) {
+    fn asks(&mut self) -> (ToolChoice<'static>, Option<String>) {
         let step = self.machine.next_step();
         let NextStep::CallModel { tool_choice, reminder } = step else {
             panic!("the turn does not call the model but {step:?}")

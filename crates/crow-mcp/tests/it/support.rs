@@ -7,7 +7,7 @@ use std::{
     path::Path,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -17,22 +17,15 @@ use async_trait::async_trait;
 use crow_core::{
     capability::{
         Http, HttpAnswer, HttpError, HttpRequest, PipedProcess, PipedProcesses, PipedSpec,
-        ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
+        ProcessEnd, ProcessError,
     },
-    file_views::FileViews,
-    ids::{CallId, SessionId},
     mcp::{McpServerConfig, McpTransport},
-    model::{Abilities, ModelRef},
-    permission::WithheldReads,
-    resource_map::ResourceMap,
-    todo::TodoList,
-    tool::{
-        AgentContext, CallPlan, CurrentModel, Progress, Tool, ToolContext, ToolResult,
-        ToolSource as _,
-    },
+    tool::{AgentContext, Tool, ToolContext, ToolResult, ToolSource as _},
     workspace::Workspace,
 };
 use crow_mcp::{McpSettings, McpTools, Outside, SchemaCache};
+pub(crate) use crow_testkit::tools::call;
+use crow_testkit::tools::{agent_context, tool_context};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -298,56 +291,9 @@ impl Session {
     }
 }
 
-pub(crate) async fn call(tool: &dyn Tool, input: Value, ctx: &ToolContext) -> ToolResult {
-    tool.check(&input).unwrap();
-    let plan: CallPlan = tool.plan(&input, ctx).await.unwrap();
-    tool.execute(input, &plan, ctx).await
-}
-
-#[derive(Debug)]
-struct NoProcesses;
-
-#[async_trait]
-impl Processes for NoProcesses {
-    async fn run(
-        &self,
-        _spec: ProcessSpec,
-        _cancellation: CancellationToken,
-    ) -> Result<ProcessOutcome, ProcessError> {
-        Err(ProcessError::Unavailable)
-    }
-}
-
 pub(crate) fn context() -> ToolContext {
-    let agent = AgentContext {
-        session_id: SessionId::new("s"),
-        root_id: SessionId::new("s"),
+    tool_context(AgentContext {
         agent_name: "builder".into(),
-        model: CurrentModel::new(
-            ModelRef { provider: "p".into(), model: "m".into() },
-            Abilities::default(),
-        ),
-        workspace: Workspace::new("/p"),
-        scratch: None,
-        temp: None,
-        places: std::sync::Arc::default(),
-        file_views: FileViews::default(),
-        todo: Mutex::new(TodoList::default()),
-        processes: Arc::new(NoProcesses),
-        user_processes: Arc::new(NoProcesses),
-        jobs: None,
-        snapshots: None,
-        children: None,
-        outside: None,
-        questions: None,
-        resources: ResourceMap::default(),
-    };
-    ToolContext {
-        agent: Arc::new(agent),
-        call_id: CallId::new("c"),
-        cancellation: CancellationToken::new(),
-        preview: None,
-        withheld_reads: WithheldReads::default(),
-        progress: Progress::default(),
-    }
+        ..agent_context(Workspace::new("/p"))
+    })
 }

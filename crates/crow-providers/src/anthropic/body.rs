@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use crow_core::model::{ModelInfo, ToolChoice, ToolDefinition};
+use crow_core::model::{ModelConfig, ModelInfo, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Named>,
+    tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,8 +87,17 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
 }
 
 fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> Head<'a> {
-    let Sampling { max_tokens, thinking, effort, temperature } = sampling(model, frame.config);
-    let no_calls = frame.tool_choice == ToolChoice::None && !frame.tools.is_empty();
+    let tool_choice = tool_choice(frame);
+    let is_forced = matches!(frame.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
+    // The service refuses to force a call where the model thinks.
+    let without_thinking;
+    let config = if is_forced && tool_choice.is_some() {
+        without_thinking = ModelConfig { thinking: None, ..frame.config.clone() };
+        &without_thinking
+    } else {
+        frame.config
+    };
+    let Sampling { max_tokens, thinking, effort, temperature } = sampling(model, config);
     let system = System { kind: "text", text: frame.system, cache_control: EPHEMERAL };
     Head {
         model: &model.reference.model,
@@ -97,10 +106,21 @@ fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> Head<'a> {
         thinking,
         output_config: effort.map(|effort| json!({"effort": effort})),
         temperature,
-        tool_choice: no_calls.then_some(Named { kind: "none" }),
+        tool_choice,
         tools: tools(frame.tools),
         system: (!frame.system.trim().is_empty()).then_some([system]),
     }
+}
+
+fn tool_choice(frame: Frame<'_>) -> Option<Value> {
+    let choice = match frame.tool_choice {
+        _ if frame.tools.is_empty() => return None,
+        ToolChoice::Auto => return None,
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Any => json!({"type": "any"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+    };
+    Some(choice)
 }
 
 /// The end of the first message, which holds what never changes, and the end of the last one that can bear a mark.

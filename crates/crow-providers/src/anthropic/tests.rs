@@ -96,7 +96,7 @@ fn json_of(encoded: &EncodedMessage) -> Value {
     serde_json::from_slice(&encoded.json).unwrap()
 }
 
-fn body(messages: Vec<Message>, config: &ModelConfig, tool_choice: ToolChoice) -> Value {
+fn body(messages: Vec<Message>, config: &ModelConfig, tool_choice: ToolChoice<'_>) -> Value {
     let mut codec = AnthropicCodec::new(route(true));
     let encoded: Vec<_> =
         messages.into_iter().map(|message| codec.encode_message(&Arc::new(message))).collect();

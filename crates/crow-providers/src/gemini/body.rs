@@ -64,7 +64,12 @@ struct TextPart<'a> {
 
 fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> Head<'a> {
     let has_tools = !frame.tools.is_empty();
-    let no_calls = has_tools && frame.tool_choice == ToolChoice::None;
+    let calling = match frame.tool_choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(json!({"mode": "NONE"})),
+        ToolChoice::Any => Some(json!({"mode": "ANY"})),
+        ToolChoice::Tool(name) => Some(json!({"mode": "ANY", "allowedFunctionNames": [name]})),
+    };
     let system = SystemInstruction { parts: [TextPart { text: frame.system }] };
     Head {
         generation_config: GenerationConfig {
@@ -72,7 +77,9 @@ fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> Head<'a> {
             temperature: frame.config.temperature,
             thinking_config: thinking::config(model, frame.config),
         },
-        tool_config: no_calls.then(|| json!({"functionCallingConfig": {"mode": "NONE"}})),
+        tool_config: calling
+            .filter(|_| has_tools)
+            .map(|calling| json!({"functionCallingConfig": calling})),
         tools: has_tools.then(|| {
             let declarations: Value = frame.tools.iter().map(declaration).collect();
             json!([{"functionDeclarations": declarations}])

@@ -179,7 +179,7 @@ pub(super) fn body(
     system: &str,
     messages: &[Arc<Message>],
     config: &ModelConfig,
-    tool_choice: ToolChoice,
+    tool_choice: ToolChoice<'_>,
 ) -> Value {
     let encoded: Vec<EncodedMessage> =
         messages.iter().map(|message| codec.encode_message(message)).collect();

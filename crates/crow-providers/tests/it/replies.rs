@@ -2,7 +2,7 @@
 
 use crow_core::{
     message::{CallArguments, ReplyContent},
-    model::{ModelReply, StopReason, ToolChoice},
+    model::{ModelReply, StopReason, Thinking, ToolChoice},
     usage::TokenUsage,
 };
 use crow_providers::Dialect;
@@ -193,5 +193,37 @@ async fn tools_stay_in_the_request_when_they_may_not_be_called() {
         let requests = server.finish().await.unwrap();
         assert_eq!(requests[0].at(pointer), expected);
         assert!(requests[0].at("/tools").is_array());
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_any_tool_or_of_one_can_be_asked_for_in_every_format() {
+    let forms = [
+        ("/tool_choice", json!({"type": "any"}), json!({"type": "tool", "name": "read_file"})),
+        (
+            "/toolConfig/functionCallingConfig",
+            json!({"mode": "ANY"}),
+            json!({"mode": "ANY", "allowedFunctionNames": ["read_file"]}),
+        ),
+        ("/tool_choice", json!("required"), json!({"type": "function", "name": "read_file"})),
+        (
+            "/tool_choice",
+            json!("required"),
+            json!({"type": "function", "function": {"name": "read_file"}}),
+        ),
+    ];
+    for (dialect, (pointer, any, one)) in DIALECTS.into_iter().zip(forms) {
+        for (choice, expected) in [(ToolChoice::Any, any), (ToolChoice::Tool("read_file"), one)] {
+            let server = ModelServer::start([Reply::new().text("Hi")]).await;
+            let mut talk = Talk::with(&server, dialect);
+            talk.tool_choice = choice;
+            talk.config.thinking = Some(Thinking::High);
+            talk.step().await;
+            let requests = server.finish().await.unwrap();
+            assert_eq!(*requests[0].at(pointer), expected, "{dialect:?}");
+            if dialect == DIALECTS[0] {
+                assert!(requests[0].body.get("thinking").is_none(), "it would be refused");
+            }
+        }
     }
 }

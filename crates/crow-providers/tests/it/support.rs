@@ -36,7 +36,7 @@ pub(crate) struct Talk {
     pub(crate) system: String,
     pub(crate) tools: Vec<ToolDefinition>,
     pub(crate) config: ModelConfig,
-    pub(crate) tool_choice: ToolChoice,
+    pub(crate) tool_choice: ToolChoice<'static>,
 }
 
 /// What came of a request.

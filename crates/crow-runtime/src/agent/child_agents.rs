@@ -27,6 +27,7 @@ use super::{
     runtime::Inner,
     shared::Shared,
     subagents::last_task,
+    waits::{Waiting, Waits},
 };
 use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::Seat};
 
@@ -69,9 +70,10 @@ pub trait ChildFactory: Send + Sync + fmt::Debug {
 pub(super) struct ChildAgents {
     runtime: Weak<Inner>,
     config: Arc<RuntimeConfig>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     tasks: TaskTracker,
     factory: Arc<Mutex<Option<Arc<dyn ChildFactory>>>>,
+    waits: Waits,
     pub(super) background: Background,
 }
 
@@ -86,6 +88,7 @@ impl ChildAgents {
             shared: Arc::clone(shared),
             tasks: tasks.clone(),
             factory: Arc::default(),
+            waits: Waits::default(),
             background,
         }
     }
@@ -193,6 +196,46 @@ impl ChildAgents {
         }
     }
 
+    /// Opens the last of these sessions that an agent of that name and role was driven in. One that cannot be opened is left
+    /// as it is: somebody else may work in it.
+    pub(super) async fn earlier_session(
+        &self,
+        spec: &ChildSpec,
+        earlier: &[SessionId],
+    ) -> Result<Option<(Arc<Inner>, AgentSession)>, AgentError> {
+        let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
+        if earlier.is_empty() {
+            return Ok(None);
+        }
+        let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
+        let (parent, earlier, spec) = (self.shared.id.clone(), earlier.to_vec(), spec.clone());
+        let open = self.tasks.spawn_blocking(move || {
+            let is_it = |id: &&SessionId| {
+                config.store.read(id).is_ok_and(|stored| {
+                    let metadata = stored.metadata;
+                    metadata.parent_session_id.as_ref() == Some(&parent)
+                        && metadata.parent_tool_use_id == spec.call_id
+                        && metadata.agent_type == spec.agent
+                        && metadata.crow().role == spec.role
+                })
+            };
+            let id = earlier.iter().rev().find(is_it)?;
+            let abilities = spec.model.info.abilities;
+            match AgentSession::open_child(&config, id, tree.root.clone(), abilities) {
+                Ok(session) => {
+                    tree.reopen_session(id);
+                    Some(session)
+                }
+                Err(error) => {
+                    tracing::warn!(session = %id, %error, "a child's session is not opened again");
+                    None
+                }
+            }
+        });
+        let session = open.await.map_err(|error| AgentError::Custom(Box::new(error)))?;
+        Ok(session.map(|session| (inner, session)))
+    }
+
     fn save_header(&self) -> Result<(), AgentError> {
         let recorder = self.shared.recorder.upgrade().ok_or(AgentError::Closed)?;
         let now = self.config.clock.now();
@@ -231,7 +274,7 @@ impl ChildAgents {
         }
     }
 
-    async fn tell(&self, event: AgentEvent) {
+    pub(super) async fn tell(&self, event: AgentEvent) {
         if let Some(recorder) = self.shared.recorder.upgrade() {
             recorder.tell(event, &self.shared.run_token()).await;
         }
@@ -267,6 +310,7 @@ impl ChildAgents {
         task: ChildTask,
         run: ChildRun,
         cancel: &CancellationToken,
+        waiting: Waiting,
     ) -> Result<ChildOutcome, ChildError> {
         let seat = cancel.run_until_cancelled(self.seat(&task)).await;
         let seat = seat.unwrap_or(Err(ChildError::Cancelled))?;
@@ -281,7 +325,11 @@ impl ChildAgents {
         };
         let spawned = self.spawn(spec, cancel, seat, agent).await;
         let child = spawned.map_err(|error| ChildError::Failed { reason: error.to_string() })?;
-        Ok(outcome(end_of(&child, cancel).await.as_ref(), cancel))
+        let end = match waiting {
+            Waiting::Call => self.waits.wait(self, &child, end_of(&child, cancel)).await,
+            Waiting::Nobody => end_of(&child, cancel).await,
+        };
+        Ok(outcome(end.as_ref(), cancel))
     }
 }
 
@@ -294,7 +342,7 @@ impl Children for ChildAgents {
     ) -> Result<ChildOutcome, ChildError> {
         let made = cancellation.run_until_cancelled(self.make(&task)).await;
         let run = made.unwrap_or(Err(ChildError::Cancelled))?;
-        self.run_made(task, run, &cancellation).await
+        self.run_made(task, run, &cancellation, Waiting::Call).await
     }
 
     async fn start(&self, task: ChildTask) -> Result<TaskId, ChildError> {
@@ -306,7 +354,7 @@ impl Children for ChildAgents {
         let end = id.clone();
         self.tasks.spawn(async move {
             let ending = own.background.ending(end);
-            ending.with(own.run_made(task, run, &token).await);
+            ending.with(own.run_made(task, run, &token, Waiting::Nobody).await);
         });
         Ok(id)
     }

@@ -8,17 +8,19 @@ use std::{
 
 use crow_core::{
     event::{AgentEvent, AgentRole, AgentState},
-    ids::CallId,
+    ids::{CallId, SessionId},
     model::ResolvedModel,
 };
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals, launch::Launch, runtime::ABORT_GRACE,
+    AgentEnd, AgentError, AgentHandle, AgentInternals,
+    launch::Launch,
+    runtime::{ABORT_GRACE, Inner},
     shared::Shared,
 };
-use crate::{events::Recorder, tree::Seat};
+use crate::{AgentSession, events::Recorder, tree::Seat};
 
 /// How long a child may take to end by itself once it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
@@ -84,13 +86,32 @@ impl AgentInternals {
     /// voice. Its session is a child of this one, its events come out in the same stream, and what it uses is this one's.
     pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
         let (inner, session) = self.children.session(&spec).await?;
+        Ok(self.drive(&inner, session, spec.reach))
+    }
+
+    /// Opens the session of such a child again, where one of these is the last that this agent drove under that name: an
+    /// earlier process did, and what was said in it is remembered. Its open calls are answered.
+    pub async fn reopen_child(
+        &mut self,
+        spec: &ChildSpec,
+        earlier: &[SessionId],
+    ) -> Result<Option<Self>, AgentError> {
+        let Some((inner, session)) = self.children.earlier_session(spec, earlier).await? else {
+            return Ok(None);
+        };
+        let mut child = self.drive(&inner, session, spec.reach);
+        child.close_open_calls().await?;
+        Ok(Some(child))
+    }
+
+    fn drive(&self, inner: &Arc<Inner>, session: AgentSession, reach: Reach) -> Self {
         let driver = Some(Arc::clone(&self.shared));
-        let place = self.children.place(driver, &self.shared.session_token, spec.reach);
-        let (launch, _) = Launch::new(&inner, session, place);
+        let place = self.children.place(driver, &self.shared.session_token, reach);
+        let (launch, _) = Launch::new(inner, session, place);
         if let Some(factory) = self.children.factory() {
             launch.internals.offer_children(factory);
         }
-        Ok(launch.internals)
+        launch.internals
     }
 
     /// Starts a child agent with a task and a handle of its own.

@@ -3,20 +3,20 @@
 use std::{
     collections::VecDeque,
     path::Path,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use crow_core::{
     capability::Containment,
+    context::TokenEstimator,
     event::{AgentEvent, AgentState, InputSource, NoticeAudience, NoticeLevel, RunOutcome},
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId},
     message::Block,
     model::{Abilities, Conversation, ModelRef},
     permission::SandboxPlaces,
-    tool::{AgentContext, CurrentModel, ToolResult},
+    tool::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolResult},
 };
-use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -37,7 +37,7 @@ use crate::{
     changes::{Leases, ToolSnapshots},
     events::Recorder,
     process::AgentJobs,
-    session::{ToolState, title_of},
+    session::ToolState,
 };
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
@@ -51,6 +51,8 @@ pub struct AgentInternals {
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
+    /// Made when a provider first leaves out what a call used.
+    pub(super) estimator: Option<TokenEstimator>,
     pub(crate) tasks: TaskTracker,
     pub(crate) leases: Arc<Leases>,
     /// Up to where all that was undone is told.
@@ -100,6 +102,14 @@ fn with_temp(shared: &Shared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
     })
 }
 
+fn process_runner(parts: &Parts) -> ProcessRunner {
+    let runner = ProcessRunner::new(parts.config.child_env.clone());
+    match &parts.shared.tree.sandbox {
+        Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
+        None => runner,
+    }
+}
+
 impl AgentInternals {
     pub(super) fn new(parts: Parts) -> Self {
         let metadata = parts.shared.metadata().clone();
@@ -122,16 +132,9 @@ impl AgentInternals {
             session: crow.root_id.clone(),
             tasks: parts.tasks.clone(),
         });
-        let new_runner = || {
-            let runner = ProcessRunner::new(parts.config.child_env.clone());
-            match &sandbox {
-                Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
-                None => runner,
-            }
-        };
-        let runner = new_runner();
+        let runner = process_runner(&parts);
         let user_processes =
-            UserProcesses { runner: new_runner(), tree: Arc::clone(&parts.shared.tree) };
+            UserProcesses { runner: process_runner(&parts), tree: Arc::clone(&parts.shared.tree) };
         let own_runner = runner.clone();
         let token = &parts.shared.session_token;
         let jobs = Arc::new(AgentJobs::new(
@@ -148,6 +151,10 @@ impl AgentInternals {
             session_id: metadata.session_id.clone(),
             root_id: crow.root_id.clone(),
             agent_name: metadata.agent_type.as_str().into(),
+            description: CurrentText::new(""),
+            parent: metadata.parent(),
+            current_turn: parts.history.turns().into(),
+            metadata: HeaderValues::new(metadata.own_values()),
             model: CurrentModel::new(metadata.model_ref(), parts.abilities),
             workspace: crow.workspace(),
             scratch,
@@ -173,6 +180,7 @@ impl AgentInternals {
             history: parts.history,
             input: parts.input,
             conversation: None,
+            estimator: None,
             tasks: parts.tasks,
             leases: parts.leases,
             undo_mark: 0,
@@ -194,12 +202,6 @@ impl AgentInternals {
     /// Returns the session's header.
     pub fn metadata(&self) -> SessionMetadata {
         self.shared.metadata().clone()
-    }
-
-    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
-    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
-        self.shared.metadata().set(key, value).map_err(SessionError::from)?;
-        self.save_metadata()
     }
 
     /// Returns the history.
@@ -314,6 +316,9 @@ impl AgentInternals {
         // What the history would not take must not stand in the log: the session could not be opened again.
         self.history.accepts(event.event())?;
         self.shared.on_event(event.event());
+        if let AgentEvent::TurnStart { turn } = event.event() {
+            self.context.current_turn.store(*turn, Ordering::Relaxed);
+        }
         let envelope = self.recorder.record(event, &self.shared.run_token()).await?;
         Ok(self.history.apply(&envelope)?)
     }
@@ -435,31 +440,6 @@ impl AgentInternals {
             finish(self.tasks.spawn_blocking(work)).await?;
         }
         Ok(())
-    }
-
-    /// Names the session after its first prompt. Returns whether it had no name before.
-    fn set_title(&self, content: &[Block]) -> bool {
-        let mut metadata = self.shared.metadata();
-        let mut crow = metadata.crow();
-        let Some(title) = title_of(content).filter(|_| crow.title.is_empty()) else { return false };
-        crow.title = title;
-        metadata.set_crow(&crow);
-        true
-    }
-
-    pub(super) fn save_metadata(&self) -> Result<(), AgentError> {
-        let now = self.config.clock.now();
-        // Written under the lock: of two changes the later one is written last.
-        let mut metadata = self.shared.metadata();
-        metadata.updated_at = now;
-        let mut crow = metadata.crow();
-        crow.turns = self.history.turns();
-        crow.usage = self.history.usage();
-        let (initial, current) = self.history.snapshots();
-        crow.initial_snapshot = initial.cloned();
-        crow.current_snapshot = current.cloned();
-        metadata.set_crow(&crow);
-        Ok(self.recorder.save_metadata(&metadata)?)
     }
 }
 

@@ -5,6 +5,7 @@ mod child_agents;
 mod children;
 mod error;
 mod handle;
+mod header;
 mod input;
 mod internals;
 mod jobs;
@@ -18,6 +19,7 @@ mod subagents;
 mod switches;
 mod undone;
 mod user_processes;
+mod waits;
 
 pub use child_agents::{AgentFn, ChildFactory, ChildRun};
 pub use children::{ChildSpec, Reach};

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use crow_core::{
+    context::TokenEstimator,
     event::{AgentEvent, AgentState},
     ids::{CallId, ReplyId},
     message::{ReplyBlock, ReplyContent},
     model::{
-        ModelConfig, ModelEvent, ModelReply, ModelRequest, ModelStream, ProviderError,
+        ModelConfig, ModelEvent, ModelReply, ModelRequest, ModelStream, Price, ProviderError,
         ProviderErrorKind, ResolvedModel, Retry, ToolChoice, ToolDefinition,
     },
     redact::{RedactedStream, Redactor},
+    usage::TokenUsage,
 };
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
@@ -29,18 +31,27 @@ pub struct ModelCall<'a> {
     pub tools: &'a [ToolDefinition],
     /// How the model is asked.
     pub config: &'a ModelConfig,
-    /// Whether it may call tools.
-    pub tool_choice: ToolChoice,
+    /// Whether it may call tools, or must.
+    pub tool_choice: ToolChoice<'a>,
 }
 
 /// What came of the open reply so far.
 #[derive(Debug)]
 struct OpenReply {
     id: ReplyId,
+    /// Something of it came.
+    has_begun: bool,
     text: String,
     thinking: String,
     text_stream: RedactedStream,
     thinking_stream: RedactedStream,
+}
+
+/// A call under way, and what its tokens cost where money is bounded.
+#[derive(Debug, Clone, Copy)]
+struct Asked<'a> {
+    call: ModelCall<'a>,
+    price: Option<Price>,
 }
 
 /// What a delta is a part of.
@@ -54,6 +65,7 @@ impl OpenReply {
     fn new(id: ReplyId, redactor: &Redactor) -> Self {
         Self {
             id,
+            has_begun: false,
             text: String::new(),
             thinking: String::new(),
             text_stream: redactor.stream(),
@@ -68,6 +80,7 @@ impl OpenReply {
             Part::Thinking => (&mut self.thinking, &mut self.thinking_stream),
         };
         let is_end = delta.is_none();
+        self.has_begun |= !is_end;
         let delta = match delta {
             Some(delta) => stream.push(delta),
             None => stream.finish(),
@@ -103,15 +116,72 @@ impl AgentInternals {
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
         let mut open = OpenReply::new(id.clone(), &self.config.redactor);
-        let mut reply = cancel
-            .run_until_cancelled(self.read(stream, &mut open))
-            .await
-            .ok_or(AgentError::Cancelled)??;
+        let asked = Asked { call, price };
+        let read = cancel.run_until_cancelled(self.read(stream, &mut open, asked)).await;
+        let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.record_attempt(&open, asked).await?;
+                return Err(error);
+            }
+        };
         make_call_ids_unique(&mut reply.blocks);
+        let estimated = self.complete_usage(&mut reply, call)?;
         self.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
-        self.record_reply(open, &reply).await?;
+        self.record_reply(open, &reply, estimated).await?;
         Ok((id, reply))
+    }
+
+    /// Puts an estimate in place of what the provider does not say, and returns whether it did: a bound on tokens
+    /// holds for every provider.
+    fn complete_usage(
+        &mut self,
+        reply: &mut ModelReply,
+        call: ModelCall<'_>,
+    ) -> Result<bool, AgentError> {
+        let is_answered = !reply.blocks.is_empty();
+        let lacks_input = reply.usage.input_tokens == 0;
+        let lacks_output = reply.usage.output_tokens == 0 && is_answered;
+        if lacks_input {
+            reply.usage.input_tokens = self.estimated_input(call)?;
+        }
+        if lacks_output {
+            reply.usage.output_tokens = self.estimator(call).reply(&reply.blocks);
+        }
+        Ok(lacks_input || lacks_output)
+    }
+
+    fn estimator(&mut self, call: ModelCall<'_>) -> &mut TokenEstimator {
+        self.estimator.get_or_insert_with(|| TokenEstimator::new(call.system, call.tools))
+    }
+
+    fn estimated_input(&mut self, call: ModelCall<'_>) -> Result<u64, AgentError> {
+        self.estimator(call);
+        let messages =
+            self.history.messages().map_err(|open| AgentError::CallsOpen { count: open.len() })?;
+        Ok(self.estimator.as_mut().map_or(0, |estimator| estimator.request(messages)))
+    }
+
+    /// Counts an attempt that broke off in the middle of a reply: it is paid for all the same. One that brought nothing
+    /// was most likely never begun.
+    async fn record_attempt(
+        &mut self,
+        open: &OpenReply,
+        asked: Asked<'_>,
+    ) -> Result<(), AgentError> {
+        if !open.has_begun {
+            return Ok(());
+        }
+        let Asked { call, price } = asked;
+        let input_tokens = self.estimated_input(call)?;
+        let estimator = self.estimator(call);
+        let output_tokens = estimator.text(&open.text) + estimator.text(&open.thinking);
+        let usage = TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() };
+        self.draw_attempt(usage, price);
+        self.shared.tree.spend(call.model.info.reference.clone(), usage);
+        let reply_id = open.id.clone();
+        self.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
     }
 
     fn open_stream(&mut self, call: ModelCall<'_>) -> Result<ModelStream, AgentError> {
@@ -139,6 +209,7 @@ impl AgentInternals {
         &mut self,
         mut stream: ModelStream,
         open: &mut OpenReply,
+        asked: Asked<'_>,
     ) -> Result<ModelReply, AgentError> {
         while let Some(event) = stream.next().await {
             match event? {
@@ -148,13 +219,16 @@ impl AgentInternals {
                 ModelEvent::ThinkingDelta(delta) => {
                     self.pass_delta_on(open, Part::Thinking, Some(delta)).await?;
                 }
-                ModelEvent::CallStarted { .. } => {}
+                ModelEvent::CallStarted { .. } => open.has_begun = true,
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);
                     let (reply_id, reason) = (open.id.clone(), wait.reason);
                     self.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }
-                ModelEvent::Retrying(retry) => self.reset(open, retry).await?,
+                ModelEvent::Retrying(retry) => {
+                    self.record_attempt(open, asked).await?;
+                    self.reset(open, retry).await?;
+                }
                 ModelEvent::Completed(reply) => {
                     self.pass_delta_on(open, Part::Thinking, None).await?;
                     self.pass_delta_on(open, Part::Text, None).await?;
@@ -197,6 +271,7 @@ impl AgentInternals {
         &mut self,
         open: OpenReply,
         reply: &ModelReply,
+        estimated: bool,
     ) -> Result<(), AgentError> {
         let OpenReply { id, text, thinking, .. } = open;
         self.emit(AgentEvent::Reply {
@@ -214,7 +289,7 @@ impl AgentInternals {
         if !text.is_empty() {
             self.emit(AgentEvent::TextComplete { reply_id: id.clone(), text }).await?;
         }
-        self.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage }).await
+        self.emit(AgentEvent::Usage { reply_id: id, usage: reply.usage, estimated }).await
     }
 }
 

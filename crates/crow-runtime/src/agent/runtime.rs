@@ -80,8 +80,8 @@ impl AgentRuntime {
             Arc::new(Sandbox::new(config, session.root.id().as_str(), roots))
         });
         let seats = config.children.running;
-        let spent = session.family.spent.clone();
-        let tree = Tree::new(session.root.clone(), session.policy.clone(), sandbox, seats, spent);
+        let (root, policy) = (session.root.clone(), session.policy.clone());
+        let tree = Tree::new(root, policy, sandbox, seats, &session.family);
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;

@@ -326,6 +326,11 @@ impl Shared {
     /// Keeps count of what comes of the agent.
     pub(super) fn on_event(&self, event: &AgentEvent) {
         self.calls.on_event(event);
+        if let AgentEvent::CallEnd { result, .. } = event {
+            let metadata = &result.metadata;
+            let (before, after) = (&metadata.snapshot_before, &metadata.snapshot_after);
+            self.tree.on_snapshots(before.as_ref(), after.as_ref());
+        }
         if let AgentEvent::Reply { blocks, .. } = event {
             let text: String = blocks
                 .iter()

@@ -64,6 +64,10 @@ impl AgentInternals {
         self.shared.budget().draw(usage, price.map(|price| price.cost(&usage)));
     }
 
+    pub(super) fn draw_attempt(&self, usage: TokenUsage, price: Option<Price>) {
+        self.shared.budget().draw_attempt(usage, price.map(|price| price.cost(&usage)));
+    }
+
     /// Tells the model of tasks whose end it has not seen, each once.
     pub(super) async fn tell_ended_tasks(&mut self) -> Result<(), AgentError> {
         let ended = self.children.take_ended();

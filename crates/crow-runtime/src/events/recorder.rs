@@ -10,7 +10,7 @@ use crow_core::{
     event::{AgentEvent, AgentRole, Envelope, ParentCall},
     ids::SessionId,
     redact::Redactor,
-    tool::CurrentName,
+    tool::CurrentText,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::Tree
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session_id: SessionId,
-    agent: CurrentName,
+    agent: CurrentText,
     role: AgentRole,
     parent: Option<ParentCall>,
     round: AtomicU32,

@@ -216,24 +216,49 @@ impl AgentSession {
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
-        let OpenedSession { mut stored, log, torn_bytes } = config.store.open(id)?;
-        if stored.metadata.parent_session_id.is_some() {
+        let mut opened = config.store.open(id)?;
+        let metadata = &opened.stored.metadata;
+        if metadata.parent_session_id.is_some() {
             // Two counters for one root would give out each number twice.
-            let root = stored.metadata.crow().root_id;
+            let root = metadata.crow().root_id;
             return Err(SessionError::IsChild { id: id.clone(), root });
         }
+        let history = fold(&mut opened)?;
+        let StoredSession { metadata, events, .. } = &opened.stored;
+        tidy(config, &metadata.crow());
+        let family = Family::read(config, metadata, events);
+        let root = family.root(metadata);
+        Ok(Self { family, ..Self::with_history(config, opened, history, root, abilities) })
+    }
+
+    /// Opens the session of a child as its only writer, below a root that is open. Blocks.
+    pub(crate) fn open_child(
+        config: &RuntimeConfig,
+        id: &SessionId,
+        root: RootSession,
+        abilities: Abilities,
+    ) -> Result<Self, SessionError> {
+        let mut opened = config.store.open(id)?;
+        let history = fold(&mut opened)?;
+        Ok(Self::with_history(config, opened, history, root, abilities))
+    }
+
+    fn with_history(
+        config: &RuntimeConfig,
+        opened: OpenedSession,
+        history: History,
+        root: RootSession,
+        abilities: Abilities,
+    ) -> Self {
+        let OpenedSession { stored, log, torn_bytes } = opened;
+        let StoredSession { metadata, damage, .. } = stored;
         if torn_bytes > 0 {
+            let id = &metadata.session_id;
             tracing::warn!(session = %id, torn_bytes, "the last line of the log was torn and was cut off");
         }
-        let inconsistent = |source| SessionError::Inconsistent { id: id.clone(), source };
-        let history = stored.fold().map_err(inconsistent)?;
-        let StoredSession { metadata, events, damage } = stored;
-        let family = Family::read(config, &metadata, &events);
-        let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
-        let crow = metadata.crow();
-        tidy(config, &crow);
-        let policy = policy(config, &crow);
-        Ok(Self {
+        let tools = ToolState::from_history(&history);
+        let policy = policy(config, &metadata.crow());
+        Self {
             metadata,
             history,
             log,
@@ -241,11 +266,11 @@ impl AgentSession {
             abilities,
             torn_bytes,
             damage,
-            family,
+            family: Family::default(),
             tools,
             policy,
             protected_files: Vec::new(),
-        })
+        }
     }
 
     /// Gives a root session a title in which no agent runs. Blocks.
@@ -400,6 +425,12 @@ fn remove_half(config: &RuntimeConfig, id: &SessionId) {
     if let Err(error) = config.store.remove(id) {
         tracing::warn!(session = %id, %error, "half a session stays behind");
     }
+}
+
+/// Folds the log of a session that was opened.
+fn fold(opened: &mut OpenedSession) -> Result<History, SessionError> {
+    let id = opened.stored.metadata.session_id.clone();
+    opened.stored.fold().map_err(|source| SessionError::Inconsistent { id, source })
 }
 
 /// Removes from the workspace what processes that were killed left half written.

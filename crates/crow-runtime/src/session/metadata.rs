@@ -213,6 +213,12 @@ impl SessionMetadata {
         ModelRef { provider: self.provider.clone(), model: self.model.clone() }
     }
 
+    /// Returns the program's own values.
+    pub(crate) fn own_values(&self) -> Map<String, Value> {
+        let own = self.metadata.iter().filter(|(key, _)| *key != CROW);
+        own.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// Returns what started the session, for a child.
     pub fn parent(&self) -> Option<ParentCall> {
         let session_id = self.parent_session_id.clone()?;

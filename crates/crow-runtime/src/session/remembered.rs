@@ -17,7 +17,11 @@ use crow_core::{
 use serde_json::Value;
 
 use super::SessionMetadata;
-use crate::{RuntimeConfig, session::RootSession, tree::Spent};
+use crate::{
+    RuntimeConfig,
+    session::RootSession,
+    tree::{Spent, TreeSnapshots},
+};
 
 /// The state of a session's tools, as their results tell it.
 #[derive(Debug, Default)]
@@ -64,6 +68,10 @@ pub(crate) struct Family {
     pub(crate) grants: Vec<Grant>,
     /// What their models were asked for.
     pub(crate) spent: Spent,
+    /// The files before the first call that could change them, and after the last one.
+    pub(crate) snapshots: TreeSnapshots,
+    /// The numbers of these two calls.
+    snapshots_at: Option<(u64, u64)>,
     /// The last number that one of the logs holds: the count is shared by all.
     last_seq: u64,
     /// Up to this event nothing that was allowed holds any more.
@@ -101,6 +109,24 @@ impl Family {
         RootSession::new(metadata.crow().root_id, self.last_seq)
     }
 
+    fn take_snapshots(&mut self, event: &Envelope) {
+        let AgentEvent::CallEnd { result, .. } = &event.event else { return };
+        let (Some(seq), metadata) = (event.seq, &result.metadata) else { return };
+        let (first, last) = self.snapshots_at.unwrap_or((u64::MAX, 0));
+        if let Some(before) = &metadata.snapshot_before
+            && seq < first
+        {
+            self.snapshots.initial = Some(before.clone());
+            self.snapshots_at = Some((seq, last));
+        }
+        if let Some(after) = &metadata.snapshot_after
+            && seq > last
+        {
+            self.snapshots.current = Some(after.clone());
+            self.snapshots_at = Some((seq.min(first), seq));
+        }
+    }
+
     fn take(&mut self, events: &[Envelope]) {
         let mut model = None;
         for event in events {
@@ -114,6 +140,7 @@ impl Family {
             {
                 self.spent.add(model, *usage);
             }
+            self.take_snapshots(event);
             let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
             if let PermissionAnswer::AllowSession { grants } = answer
                 && event.seq > Some(self.forgotten)

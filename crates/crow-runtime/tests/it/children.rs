@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crow_core::{
     event::{AgentEvent, AgentState},
-    ids::RunId,
+    ids::{CallId, RunId},
 };
 use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentSession, ChildLimits, RuntimeConfig,
+    AgentError, AgentHandle, AgentInternals, AgentSession, ChildLimits, ChildSpec, RuntimeConfig,
     SessionError, ShutdownReport,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -75,6 +75,29 @@ async fn a_session_and_that_of_its_child_name_each_other() {
     assert_eq!(helper.parent_session_id.as_ref(), Some(handle.session_id()));
     assert_eq!(helper.crow().root_id, *handle.session_id());
     assert_eq!(handle.child_sessions(), std::slice::from_ref(id));
+}
+
+#[tokio::test]
+async fn the_tools_of_a_child_know_what_started_it_and_what_its_header_holds() {
+    let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
+        let spec = ChildSpec { call_id: Some(CallId::new("c7")), ..child("helper") };
+        let mut helper = root.child(spec).await?;
+        let parent = helper.context().parent.clone().unwrap();
+        assert_eq!(
+            (&parent.session_id, parent.call_id),
+            (root.session_id(), Some(CallId::new("c7")))
+        );
+        assert!(root.context().parent.is_none());
+        helper.set_metadata("colour", "blue".into())?;
+        assert_eq!(helper.context().metadata.get("colour"), Some("blue".into()));
+        assert!(helper.set_metadata("crow", 1.into()).is_err());
+        assert_eq!(helper.context().metadata.get("crow"), None);
+        helper.emit(AgentEvent::TurnStart { turn: 3 }).await?;
+        let turn = helper.context().current_turn.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(turn, 3);
+        Ok(())
+    });
+    assert_eq!(handle.ended().await.result, Ok(()));
 }
 
 #[tokio::test]

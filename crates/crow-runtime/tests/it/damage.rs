@@ -62,6 +62,7 @@ fn events() -> Vec<AgentEvent> {
     let usage = |id: &str| AgentEvent::Usage {
         reply_id: ReplyId::new(id),
         usage: TokenUsage { input_tokens: 7, ..TokenUsage::default() },
+        estimated: false,
     };
     let call = |id: &str| {
         ReplyBlock::plain(ReplyContent::Call(ToolCall {

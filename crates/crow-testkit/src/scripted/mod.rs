@@ -6,4 +6,4 @@ mod requests;
 
 pub use model::{ScriptedModel, ScriptedModels};
 pub use play::{Play, call, malformed_call, reply, text, thinking};
-pub use requests::SeenRequest;
+pub use requests::{SeenRequest, SeenToolChoice};

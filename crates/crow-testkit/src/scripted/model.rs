@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use crow_core::{
     model::{
         Abilities, Conversation, ModelEvent, ModelInfo, ModelRef, ModelReply, ModelRequest,
         ModelStream, Models, ModelsError, Price, Provider, ProviderError, ProviderErrorKind,
-        ResolvedModel, StopReason,
+        ResolvedModel, Retry, StopReason,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -119,34 +120,41 @@ impl Conversation for ScriptedConversation {
         drop(requests);
         let play = self.model.shared.plays.lock().unwrap().pop_front();
         self.model.shared.asked.send_replace(asked);
-        match play {
-            Some(Play::Reply { blocks, stop, usage }) => {
-                let mut events: Vec<Result<ModelEvent, ProviderError>> =
-                    blocks.iter().filter_map(delta).map(Ok).collect();
-                let calls =
-                    blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
-                let stop =
-                    stop.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
-                events.push(Ok(ModelEvent::Completed(ModelReply {
-                    blocks,
-                    stop,
-                    usage,
-                    origin: origin(),
-                    response_id: None,
-                })));
-                stream::iter(events).boxed()
-            }
-            Some(Play::Stall(text)) => {
-                stream::iter([Ok(ModelEvent::TextDelta(text))]).chain(stream::pending()).boxed()
-            }
-            Some(Play::Fail(error)) => stream::iter([Err(error)]).boxed(),
-            None => {
-                let error = ProviderError::new(
-                    ProviderErrorKind::InvalidRequest,
-                    format!("request {asked} is not in the script"),
-                );
-                stream::iter([Err(error)]).boxed()
-            }
+        let beyond = || {
+            let message = format!("request {asked} is not in the script");
+            Play::Fail(ProviderError::new(ProviderErrorKind::InvalidRequest, message))
+        };
+        perform(play.unwrap_or_else(beyond))
+    }
+}
+
+fn perform(play: Play) -> ModelStream {
+    match play {
+        Play::Reply { blocks, stop, usage } => {
+            let mut events: Vec<Result<ModelEvent, ProviderError>> =
+                blocks.iter().filter_map(delta).map(Ok).collect();
+            let calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+            let stop =
+                stop.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
+            events.push(Ok(ModelEvent::Completed(ModelReply {
+                blocks,
+                stop,
+                usage,
+                origin: origin(),
+                response_id: None,
+            })));
+            stream::iter(events).boxed()
+        }
+        Play::Stall(text) => {
+            stream::iter([Ok(ModelEvent::TextDelta(text))]).chain(stream::pending()).boxed()
+        }
+        Play::Fail(error) => stream::iter([Err(error)]).boxed(),
+        Play::Retried(text, then) => {
+            let mut error = ProviderError::new(ProviderErrorKind::Truncated, "it broke off");
+            error.mid_stream = true;
+            let retry = ModelEvent::Retrying(Retry { error, attempt: 1, wait: Duration::ZERO });
+            let broken = [Ok(ModelEvent::TextDelta(text)), Ok(retry)];
+            stream::iter(broken).chain(perform(*then)).boxed()
         }
     }
 }

@@ -24,6 +24,8 @@ pub enum Play {
     Stall(String),
     /// It fails.
     Fail(ProviderError),
+    /// It says something and breaks off; the provider asks again, and then it does this.
+    Retried(String, Box<Self>),
 }
 
 impl Play {
@@ -32,7 +34,7 @@ impl Play {
     pub fn stopping(self, stop: StopReason) -> Self {
         match self {
             Self::Reply { blocks, usage, .. } => Self::Reply { blocks, stop: Some(stop), usage },
-            other @ (Self::Stall(_) | Self::Fail(_)) => other,
+            other @ (Self::Stall(_) | Self::Fail(_) | Self::Retried(..)) => other,
         }
     }
 }

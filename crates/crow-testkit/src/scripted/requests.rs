@@ -9,6 +9,30 @@ use crow_core::{
     tool::SOURCED_NAME,
 };
 
+/// What a request said of calls, see [`ToolChoice`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeenToolChoice {
+    /// As the model likes.
+    Auto,
+    /// Not at all.
+    None,
+    /// Some tool.
+    Any,
+    /// This tool.
+    Tool(String),
+}
+
+impl From<ToolChoice<'_>> for SeenToolChoice {
+    fn from(choice: ToolChoice<'_>) -> Self {
+        match choice {
+            ToolChoice::Auto => Self::Auto,
+            ToolChoice::None => Self::None,
+            ToolChoice::Any => Self::Any,
+            ToolChoice::Tool(name) => Self::Tool(name.to_owned()),
+        }
+    }
+}
+
 /// A request that a scripted model saw.
 #[derive(Debug, Clone)]
 pub struct SeenRequest {
@@ -20,8 +44,8 @@ pub struct SeenRequest {
     pub tools: Vec<String>,
     /// The messages.
     pub messages: Vec<Arc<Message>>,
-    /// Whether it might call tools.
-    pub tool_choice: ToolChoice,
+    /// Whether it might call tools, or had to.
+    pub tool_choice: SeenToolChoice,
     /// How much it might think; none where that is left to it.
     pub thinking: Option<Thinking>,
 }
@@ -33,7 +57,7 @@ impl SeenRequest {
             system: request.system.to_owned(),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             messages: request.messages.to_vec(),
-            tool_choice: request.tool_choice,
+            tool_choice: request.tool_choice.into(),
             thinking: request.config.thinking,
         }
     }

@@ -140,3 +140,13 @@ fn core_and_runtime_bring_few_external_crates() {
     assert!(!external.is_empty(), "cargo tree lists nothing:\n{printed}");
     assert!(external.len() <= EXTERNAL_CRATES, "{} crates: {external:#?}", external.len());
 }
+
+#[test]
+fn a_base_agent_knows_nothing_of_what_comes_after_its_turn() {
+    let sources = crate::tree::shipped_sources();
+    let base = sources.iter().find(|source| source.path.ends_with("crow-agent/src/base_agent.rs"));
+    let code = &base.unwrap().code;
+    for word in ["control::", "ControlFlow", "EndTool", "Coagent", "AcpAgent"] {
+        assert!(!code.contains(word), "base_agent.rs names {word}");
+    }
+}

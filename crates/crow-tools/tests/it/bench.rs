@@ -18,15 +18,11 @@ use crow_core::{
         CapturedOutput, Containment, JobError, JobInfo, JobOutput, Jobs, ProcessEnd, ProcessError,
         ProcessOutcome, ProcessSpec, Processes, Since,
     },
-    file_views::FileViews,
-    ids::{CallId, JobId, SessionId},
+    ids::JobId,
     model::{Abilities, ModelRef},
-    permission::WithheldReads,
-    resource_map::ResourceMap,
-    todo::TodoList,
     tool::{
-        AgentContext, CallPlan, CurrentModel, Preview, Progress, Tool, ToolContext, ToolError,
-        ToolResult, ToolStatus,
+        AgentContext, CallPlan, CurrentModel, Preview, Tool, ToolContext, ToolError, ToolResult,
+        ToolStatus,
     },
     workspace::Workspace,
 };
@@ -34,6 +30,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crow_testkit::tools::{agent_context, tool_context};
 use crow_tools::builtin_tools;
 
 /// A workspace with all tools.
@@ -63,37 +60,16 @@ impl Bench {
         let root = folder.path().canonicalize().unwrap().join("w");
         fs::create_dir(&root).unwrap();
         let processes = Arc::new(FakeProcesses::default());
+        let reference = ModelRef { provider: "p".into(), model: "m".into() };
         let agent = AgentContext {
-            session_id: SessionId::new("s"),
-            root_id: SessionId::new("s"),
-            agent_name: "tester".into(),
-            model: CurrentModel::new(
-                ModelRef { provider: "p".into(), model: "m".into() },
-                abilities,
-            ),
-            workspace: Workspace::new(root),
+            model: CurrentModel::new(reference, abilities),
             scratch: Some(folder.path().join("scratch")),
-            temp: None,
-            places: std::sync::Arc::default(),
-            file_views: FileViews::default(),
-            todo: Mutex::new(TodoList::default()),
             processes: Arc::clone(&processes) as Arc<dyn Processes>,
             user_processes: Arc::clone(&processes) as Arc<dyn Processes>,
             jobs: Some(Arc::clone(&processes) as Arc<dyn Jobs>),
-            snapshots: None,
-            children: None,
-            outside: None,
-            questions: None,
-            resources: ResourceMap::default(),
+            ..agent_context(Workspace::new(root))
         };
-        let ctx = ToolContext {
-            agent: Arc::new(agent),
-            call_id: CallId::new("c1"),
-            cancellation: CancellationToken::new(),
-            preview: None,
-            withheld_reads: WithheldReads::default(),
-            progress: Progress::default(),
-        };
+        let ctx = tool_context(agent);
         Self { folder, ctx, processes, tools: Tools(builtin_tools()) }
     }
 

@@ -93,6 +93,31 @@ fn a_chat_hands_over_words_as_they_are() {
 }
 
 #[test]
+fn whoever_starts_agents_can_collect_and_end_them() {
+    let registry = shipped();
+    let mut starters = Vec::new();
+    for name in registry.names(AgentKind::Base) {
+        let tools = registry.base(&name).unwrap().tools;
+        let has = |tool: &str| tools.iter().any(|known| known == tool);
+        if has("task") {
+            assert!(has("task_output") && has("task_cancel"), "{name}: {tools:?}");
+            starters.push(name);
+        }
+    }
+    assert_eq!(starters, ["builder"]);
+}
+
+#[test]
+fn the_reviewer_of_a_part_is_told_what_a_model_writes_for_that_part() {
+    let part = shipped().composition("TASK-SMART").unwrap();
+    let Some(HandoffDefinition::Generated { generator_prompt }) = &part.handoff else {
+        panic!("{:?}", part.handoff)
+    };
+    assert!(generator_prompt.contains("a review prompt for this specific task"));
+    assert!(generator_prompt.contains("task_complete"), "it names the end of the review");
+}
+
+#[test]
 fn a_prompt_speaks_of_the_tools_that_its_agent_has() {
     let registry = shipped();
     let prompt = |name: &str, tools: &[&str]| {

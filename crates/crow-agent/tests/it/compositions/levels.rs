@@ -56,12 +56,13 @@ async fn level_1_the_primary_is_told_the_same_every_time() {
 }
 
 #[tokio::test]
-async fn level_2_criteria_are_written_once_from_the_task_and_kept() {
+async fn level_2_a_model_writes_after_each_turn_from_the_task_and_the_work() {
     let script = [
         says("half of it"),
         // The generator asks the same model, in a session of its own.
         says("- the test passes"),
         says("two"),
+        says("- the test passes: shown"),
         ends("task_complete", "three"),
     ];
     let mut team = Team::start(level(2), script, vec![]);
@@ -70,9 +71,11 @@ async fn level_2_criteria_are_written_once_from_the_task_and_kept() {
         "builder: half of it",
         "generator is told: Write the acceptance cri",
         "generator: - the test passes",
-        "builder is told: Look at the work as it i",
+        "builder is told: - the test passes",
         "builder: two",
-        "builder is told: Look at the work as it i",
+        "generator is told: Write the acceptance cri",
+        "generator: - the test passes: shown",
+        "builder is told: - the test passes: shown",
         "builder: [task_complete]",
         "builder ends it: three",
         "completed",
@@ -82,7 +85,11 @@ async fn level_2_criteria_are_written_once_from_the_task_and_kept() {
     let generator = &requests[1];
     assert_eq!(generator.tools, Vec::<String>::new());
     let asked = format!("{:?}", generator.messages);
-    assert!(asked.contains("fix it") && !asked.contains("half of it"), "{asked}");
+    assert!(asked.contains("fix it") && asked.contains("half of it"), "{asked}");
+    // It is asked in the same session, and knows what it wrote.
+    let again = &requests[3];
+    assert_eq!(again.session, generator.session);
+    assert!(format!("{:?}", again.messages).contains("Last words:\\ntwo"), "{again:?}");
     let told = format!("{:?}", requests[2].messages.last().unwrap());
     assert!(told.contains("- the test passes"), "{told}");
 }

@@ -3,6 +3,7 @@
 mod handoffs;
 mod levels;
 mod ownership;
+mod records;
 mod reviewers;
 mod seams;
 mod story;

@@ -11,13 +11,15 @@ use crow_core::{
     message::Block,
     tool::ToolCategory,
     turn::RunLimits,
+    usage::TokenUsage,
 };
 use crow_runtime::AgentSession;
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
-    scripted::{Play, ScriptedModel},
+    scripted::{Play, ScriptedModel, call},
 };
 use futures_util::StreamExt as _;
+use serde_json::json;
 use tokio::sync::Barrier;
 
 use super::story::{Team, all_tools, base, calls, ends, parts, says, tell};
@@ -163,7 +165,40 @@ async fn the_bound_of_tokens_is_a_stop_wherever_it_is_reached() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_has_its_work_reviewed_in_a_new_session_of_the_reviewer() {
+async fn the_bound_of_tokens_holds_where_the_provider_reports_none() {
+    let silent = |number: usize| Play::Reply {
+        blocks: vec![call(&format!("c{number}"), "look", json!({ "n": number }))],
+        stop: None,
+        usage: TokenUsage::default(),
+    };
+    let mut team = Team::start_with(ControlFlow::Hitl, (0..100).map(silent), vec![], |parts| {
+        let limits = RunLimits { max_tokens: Some(2000), ..RunLimits::default() };
+        AcpAgentParts { limits, ..parts }
+    });
+    let events = team.harness.run(&"several words about it ".repeat(50)).await;
+    assert_eq!(tell(&events).last().unwrap(), "stopped: the limit of tokens was reached");
+    assert!(
+        events
+            .iter()
+            .all(|event| { !matches!(event.event, AgentEvent::Usage { estimated: false, .. }) })
+    );
+}
+
+#[tokio::test]
+async fn attempts_that_broke_off_count_for_the_bound_of_tokens() {
+    let words = "several words about it ".repeat(50);
+    let broken = Play::Retried(words, Box::new(calls("look")));
+    let mut team = Team::start_with(ControlFlow::Hitl, [broken], vec![], |parts| {
+        // The reply itself uses 110 tokens, the attempt before it more than 200.
+        let limits = RunLimits { max_tokens: Some(300), ..RunLimits::default() };
+        AcpAgentParts { limits, ..parts }
+    });
+    let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_again_has_its_work_reviewed_in_the_session_of_its_reviewer() {
     let judge = vec![approves(), approves()];
     let mut team = Team::start(ControlFlow::judge(), [submits(), submits()], vec![judge]);
     let first = team.harness.run("fix it").await;
@@ -192,8 +227,10 @@ async fn a_session_that_is_opened_again_has_its_work_reviewed_in_a_new_session_o
         let event = events.iter().find(|event| event.role == AgentRole::Coagent);
         event.unwrap().session_id.clone()
     };
-    assert_ne!(of_coagent(&first), of_coagent(&second));
-    assert_eq!(handle.child_sessions(), [of_coagent(&first), of_coagent(&second)]);
+    assert_eq!(of_coagent(&first), of_coagent(&second));
+    assert_eq!(handle.child_sessions(), [of_coagent(&first)]);
+    let [_, again] = &judge.requests()[..] else { panic!("the judge was asked twice") };
+    assert!(again.messages.len() > 2, "it remembers its first review");
 }
 
 #[tokio::test]

@@ -119,6 +119,13 @@ impl ChatCodec {
                 ToolChoice::None => {
                     head.insert("tool_choice".to_owned(), json!("none"));
                 }
+                ToolChoice::Any => {
+                    head.insert("tool_choice".to_owned(), json!("required"));
+                }
+                ToolChoice::Tool(name) => {
+                    let choice = json!({"type": "function", "function": {"name": name}});
+                    head.insert("tool_choice".to_owned(), choice);
+                }
             }
         }
         head

@@ -151,6 +151,12 @@ impl ResponsesCodec {
                 ToolChoice::None => {
                     set("tool_choice", json!("none"));
                 }
+                ToolChoice::Any => {
+                    set("tool_choice", json!("required"));
+                }
+                ToolChoice::Tool(name) => {
+                    set("tool_choice", json!({"type": "function", "name": name}));
+                }
             }
         }
         head

@@ -1,0 +1,51 @@
+//! The header of an agent's session: what lists and other programs read without the log.
+
+use crow_core::message::Block;
+use serde_json::Value;
+
+use super::{AgentError, AgentInternals};
+use crate::{
+    session::{SessionError, title_of},
+    tree::TreeSnapshots,
+};
+
+impl AgentInternals {
+    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
+    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
+        self.shared.metadata().set(key, value.clone()).map_err(SessionError::from)?;
+        self.context.metadata.set(key, value);
+        self.save_metadata()
+    }
+
+    /// Names the session after its first prompt. Returns whether it had no name before.
+    pub(super) fn set_title(&self, content: &[Block]) -> bool {
+        let mut metadata = self.shared.metadata();
+        let mut crow = metadata.crow();
+        let Some(title) = title_of(content).filter(|_| crow.title.is_empty()) else { return false };
+        crow.title = title;
+        metadata.set_crow(&crow);
+        true
+    }
+
+    /// Brings the session's header up to date. Runs do so when they end; whoever drives a child does when its turn is
+    /// over. Blocks for one small write.
+    pub fn save_metadata(&self) -> Result<(), AgentError> {
+        let now = self.config.clock.now();
+        // Written under the lock: of two changes the later one is written last.
+        let mut metadata = self.shared.metadata();
+        metadata.updated_at = now;
+        let mut crow = metadata.crow();
+        crow.turns = self.history.turns();
+        crow.usage = self.history.usage();
+        if crow.root_id == self.shared.id {
+            // The agents of a tree work on the same files.
+            let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
+            (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
+        } else {
+            let (initial, current) = self.history.snapshots();
+            (crow.initial_snapshot, crow.current_snapshot) = (initial.cloned(), current.cloned());
+        }
+        metadata.set_crow(&crow);
+        Ok(self.recorder.save_metadata(&metadata)?)
+    }
+}
