@@ -216,7 +216,7 @@ impl AgentSession {
         id: &SessionId,
         abilities: Abilities,
     ) -> Result<Self, SessionError> {
-        let OpenedSession { mut stored, log, torn_bytes } = config.store.open(id)?;
+        let OpenedSession { mut stored, mut log, torn_bytes } = config.store.open(id)?;
         if stored.metadata.parent_session_id.is_some() {
             // Two counters for one root would give out each number twice.
             let root = stored.metadata.crow().root_id;
@@ -230,6 +230,9 @@ impl AgentSession {
         let StoredSession { metadata, events, damage } = stored;
         let family = Family::read(config, &metadata, &events);
         let (root, tools) = (family.root(&metadata), ToolState::from_history(&history));
+        if damage.is_none() {
+            log.give_back(events);
+        }
         let crow = metadata.crow();
         tidy(config, &crow);
         let policy = policy(config, &crow);
