@@ -82,7 +82,7 @@ impl AcpAgent {
         };
         // A run is large: it is kept off the stack.
         let work = Box::pin(async move {
-            run.before = run.track().await;
+            run.before = run.track().await?;
             run.drive(input).await
         });
         let (worked, timing) = enforce(left, &token, work).await;
@@ -256,7 +256,7 @@ impl Run<'_> {
             self.tell_verdict(&one.review.reviewer, one.review.verdict).await?;
             reviews.push(one.review);
         }
-        self.before = self.track().await;
+        self.before = self.track().await?;
         let spent = self.spent();
         let told = match finish {
             Some(finish) => Err(finish),
@@ -355,12 +355,14 @@ impl Run<'_> {
     }
 
     /// Captures the files, if anybody will ask what changed since.
-    async fn track(&mut self) -> Option<SnapshotId> {
-        if self.agent.coagents.is_empty() {
-            return None;
-        }
-        let snapshots = self.session.internals.context().snapshots.clone()?;
-        snapshots.track().await.ok()
+    async fn track(&mut self) -> Result<Option<SnapshotId>, AgentError> {
+        let internals = &mut self.session.internals;
+        let snapshots = internals.context().snapshots.clone();
+        let Some(snapshots) = snapshots.filter(|_| !self.agent.coagents.is_empty()) else {
+            return Ok(None);
+        };
+        let tracked = internals.look_at_files(snapshots.track()).await?;
+        Ok(tracked.ok())
     }
 
     async fn changes(&mut self) -> Option<Patch> {

@@ -156,7 +156,7 @@ impl ProductHost {
             (Arc::clone(&self.store), Arc::clone(&self.places), id.clone());
         let given = setup.additional_directories.clone();
         let (metadata, place, directories) = blocking(move || {
-            let metadata = store.read(&wanted)?.metadata;
+            let metadata = store.header(&wanted)?;
             let crow = metadata.crow();
             still_there(&crow.cwd)?;
             let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;

@@ -65,7 +65,7 @@ impl AgentRequest {
         environment: &Environment,
     ) -> Result<PathBuf, CliError> {
         match &self.resume {
-            Some(prefix) => Ok(store.read(&store.find(prefix)?)?.metadata.crow().cwd),
+            Some(prefix) => Ok(store.header(&store.find(prefix)?)?.crow().cwd),
             None => working_directory(self.cwd.as_deref(), environment),
         }
     }

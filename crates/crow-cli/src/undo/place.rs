@@ -26,7 +26,7 @@ pub(crate) fn journal_of(
     let store = product::session_store(environment)?;
     let session = match named {
         // What the agents below a root session changed is undone through it.
-        Some(prefix) => store.read(&store.find(prefix)?)?.metadata.crow().root_id,
+        Some(prefix) => store.header(&store.find(prefix)?)?.crow().root_id,
         None => last_here(store.as_ref(), environment)?,
     };
     let config = RuntimeConfig {

@@ -10,7 +10,7 @@ pub(crate) fn remove(
     id: &SessionId,
 ) -> Result<(), UndoError> {
     // Of a session that cannot be read nobody knows where it worked; it can be removed all the same.
-    let root = store.read(id).ok().map(|stored| stored.metadata.crow().cwd);
+    let root = store.header(id).ok().map(|header| header.crow().cwd);
     store.remove(id)?;
     if let Some(root) = root {
         snapshots.forget_session(&root, id)?;

@@ -33,6 +33,9 @@ pub enum Observed {
     Lost(SessionError),
 }
 
+/// For so many events room is kept: a session that was read whole waited here.
+const PENDING: usize = 64;
+
 /// Watches an agent and those that it starts, without holding any of them up.
 ///
 /// What it yields is the order of the logs: durable events come with rising numbers and none is left out, unless
@@ -108,6 +111,9 @@ impl Observer {
                 self.catch_up(read);
             }
             if let Some(observed) = self.pending.pop_front() {
+                if self.pending.is_empty() {
+                    self.pending.shrink_to(PENDING);
+                }
                 return Some(observed);
             }
             match self.receive().await {

@@ -1,12 +1,13 @@
 //! Before and after a call that may change files: its turn to do so, and what it changed.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use crow_core::{
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SnapshotId,
     tool::{ToolCategory, ToolResult},
 };
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::prepare::ReadyCall;
@@ -32,7 +33,26 @@ impl Held {
     }
 }
 
+/// A look at the files of a project that takes longer is told of.
+const LONG_LOOK: Duration = Duration::from_secs(1);
+const LOOKING: &str = "the files of the project are read, so that changes can be undone";
+
 impl AgentInternals {
+    /// Waits for a look at the files of the project. The user is told of one that takes long, such as the first one at a
+    /// large project.
+    pub async fn look_at_files<T>(
+        &mut self,
+        look: impl Future<Output = T>,
+    ) -> Result<T, AgentError> {
+        let mut look = pin!(look);
+        if let Ok(seen) = timeout(LONG_LOOK, &mut look).await {
+            return Ok(seen);
+        }
+        let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
+        self.emit(AgentEvent::Notice { level, audience, text: LOOKING.to_owned() }).await?;
+        Ok(look.await)
+    }
+
     /// Waits until a call may change files and captures what it may change. Returns nothing if it is cancelled meanwhile.
     pub(super) async fn hold(
         &mut self,
@@ -59,8 +79,16 @@ impl AgentInternals {
         let watch = stores.watch_of(&workspace);
         let work =
             move || Recording::begin(stores.of_workspace(&workspace)?, watch, session, &scope);
-        let begun = self.tasks.spawn_blocking(work);
-        let Some(begun) = cancel.run_until_cancelled(begun).await else { return Ok(None) };
+        let mut begun = self.tasks.spawn_blocking(work);
+        let in_time = timeout(LONG_LOOK, cancel.run_until_cancelled(&mut begun)).await;
+        let begun = if let Ok(begun) = in_time {
+            begun
+        } else {
+            let (call_id, reason) = (ready.ctx.call_id.clone(), LOOKING.to_owned());
+            self.emit(AgentEvent::CallWait { call_id, reason }).await?;
+            cancel.run_until_cancelled(begun).await
+        };
+        let Some(begun) = begun else { return Ok(None) };
         let recording = match begun {
             Ok(Ok(recording)) => {
                 self.tell_job_changes().await?;

@@ -228,6 +228,10 @@ impl AgentSession {
         tidy(config, &metadata.crow());
         let family = Family::read(config, metadata, events);
         let root = family.root(metadata);
+        if opened.stored.damage.is_none() {
+            // Whoever shows the session next need not read its log again.
+            opened.log.give_back(std::mem::take(&mut opened.stored.events));
+        }
         Ok(Self { family, ..Self::with_history(config, opened, history, root, abilities) })
     }
 

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_core::{event::FORMAT_VERSION, ids::SessionId};
+use crow_core::{
+    event::{AgentEvent, Envelope, FORMAT_VERSION},
+    ids::SessionId,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -15,6 +18,7 @@ use super::{
     Damage, ListPlace, OpenedSession, Repair, SessionError, SessionFilter, SessionLog,
     SessionMetadata, SessionStore, StoredSession,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
+    recent::RecentLog,
     salvage::mend,
     undo_file, unfinished,
 };
@@ -33,6 +37,7 @@ const HEADER_CHUNK: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
+    recent: RecentLog,
 }
 
 /// The writer; the lock ends with it, also when the process is killed.
@@ -40,13 +45,14 @@ pub struct FileStore {
 struct FileLog {
     folder: PathBuf,
     log: LogFile,
+    recent: RecentLog,
     _lock: FileLock,
 }
 
 impl FileStore {
     /// Keeps sessions in `folder`, which is made when the first session is.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), recent: RecentLog::default() }
     }
 
     fn folder_of(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
@@ -159,7 +165,7 @@ impl SessionStore for FileStore {
         unfinished::end(&self.folder);
         made?;
         let (log, _) = LogFile::open(folder.join(HISTORY))?;
-        Ok(Box::new(FileLog { folder, log, _lock: lock }))
+        Ok(Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }))
     }
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
@@ -171,7 +177,7 @@ impl SessionStore for FileStore {
         let stored = self.stored(id, header, content)?;
         Ok(OpenedSession {
             stored,
-            log: Box::new(FileLog { folder, log, _lock: lock }),
+            log: Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }),
             torn_bytes,
         })
     }
@@ -179,7 +185,22 @@ impl SessionStore for FileStore {
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
         let folder = self.existing(id)?;
         let header = read_header(&folder, id)?;
-        self.stored(id, header, read_log(&folder.join(HISTORY))?)
+        let content = match self.recent.take(&folder) {
+            Some(recent) => recent.read_on(&folder.join(HISTORY))?,
+            None => read_log(&folder.join(HISTORY))?,
+        };
+        self.stored(id, header, content)
+    }
+
+    fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
+        let folder = self.existing(id)?;
+        match read_header(&folder, id)? {
+            Header::Whole(metadata) => Ok(metadata),
+            header @ Header::Damaged(_) => {
+                let content = read_log(&folder.join(HISTORY))?;
+                Ok(self.stored(id, header, content)?.metadata)
+            }
+        }
     }
 
     fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
@@ -275,8 +296,15 @@ impl SessionStore for FileStore {
 }
 
 impl SessionLog for FileLog {
-    fn append(&mut self, event: &crow_core::event::Envelope) -> Result<(), SessionError> {
+    fn append(&mut self, event: &Envelope) -> Result<(), SessionError> {
+        if matches!(event.event, AgentEvent::RunStart { .. }) {
+            self.recent.forget(&self.folder);
+        }
         self.log.append(event)
+    }
+
+    fn give_back(&mut self, events: Vec<Envelope>) {
+        self.recent.keep(&self.folder, events, self.log.len());
     }
 
     fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError> {
@@ -285,6 +313,12 @@ impl SessionLog for FileLog {
 
     fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
         Some(self.log.sync())
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        self.recent.forget(&self.folder);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,7 +29,7 @@ pub(super) struct LogContent {
     pub lost: Vec<LostEvent>,
     /// The bytes of a last line that was not written to its end.
     pub torn: Vec<u8>,
-    good_len: u64,
+    pub good_len: u64,
 }
 
 /// A line that cannot be understood, and what can still be read in it.
@@ -93,6 +93,11 @@ impl LogFile {
                 Err(SessionError::Write { path: self.path.clone(), source })
             }
         }
+    }
+
+    /// Returns how long the log is.
+    pub(super) fn len(&self) -> u64 {
+        self.len
     }
 
     /// Returns work that makes the log outlive a power cut.
@@ -169,10 +174,22 @@ fn is_torn(line: &[u8]) -> bool {
 /// Reads a log. What a crash or a power cut leaves of a last line is torn; any other line that is not understood is lost,
 /// and those around it are not.
 pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
+    read_on(
+        path,
+        LogContent { events: Vec::new(), lost: Vec::new(), torn: Vec::new(), good_len: 0 },
+    )
+}
+
+/// Reads what a log holds behind what was read of it before, which was whole.
+pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, SessionError> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(before.good_len))?;
+        file.read_to_end(&mut bytes)
+    });
     read.map_err(|source| SessionError::Read { path: path.to_path_buf(), source })?;
-    let (mut events, mut lost) = (Vec::new(), Vec::new());
+    let LogContent { mut events, mut lost, .. } = before;
+    let known = events.len();
     let mut good_len = 0;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
@@ -192,14 +209,14 @@ pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
         } else {
             lost.push(LostEvent {
                 before: events.len(),
-                line: LostLine { line: index + 1, reason: error.to_string() },
+                line: LostLine { line: known + index + 1, reason: error.to_string() },
                 text: line.to_vec(),
             });
         }
         good_len += line.len();
     }
     let torn = bytes.split_off(good_len);
-    Ok(LogContent { events, lost, torn, good_len: good_len as u64 })
+    Ok(LogContent { events, lost, torn, good_len: before.good_len + good_len as u64 })
 }
 
 /// Reads two events that stand in one line because the byte between them is damaged.

@@ -92,6 +92,12 @@ impl SessionStore for MemoryStore {
         Ok(kept.stored())
     }
 
+    fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(kept.metadata.clone())
+    }
+
     fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
         // What is in memory is whole.
         self.read(id).map(|_| Repair::default())
@@ -167,6 +173,8 @@ impl SessionLog for MemoryLog {
         }
         Ok(())
     }
+
+    fn give_back(&mut self, _events: Vec<Envelope>) {}
 
     fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
         None

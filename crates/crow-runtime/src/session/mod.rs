@@ -7,6 +7,7 @@ mod log_file;
 mod memory;
 mod metadata;
 mod opened_with;
+mod recent;
 mod remembered;
 mod root_session;
 mod salvage;

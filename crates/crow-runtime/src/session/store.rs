@@ -16,6 +16,10 @@ pub trait SessionLog: Send + fmt::Debug {
     /// Writes the header.
     fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError>;
 
+    /// Takes the events back that the session held when it was opened, if all of it was whole. Whoever reads the session
+    /// next, before a run begins, need not read them again.
+    fn give_back(&mut self, events: Vec<Envelope>);
+
     /// Returns work that makes everything appended so far outlive a power cut, or none if there is nothing to do. It
     /// blocks and may run beside further appends.
     fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>>;
@@ -108,6 +112,9 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
 
     /// Reads a session, also while another process writes it. Of a damaged one what is whole is read.
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
+
+    /// Reads the header of a session alone, as [`read`](Self::read) would find it.
+    fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError>;
 
     /// Writes a damaged session anew from what is whole, and keeps the damaged files beside it. Refused while it is in use.
     fn repair(&self, id: &SessionId) -> Result<Repair, SessionError>;

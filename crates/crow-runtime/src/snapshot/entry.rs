@@ -32,6 +32,15 @@ impl fmt::Debug for ContentHash {
     }
 }
 
+/// A root that could not be captured while others were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotScanned {
+    /// The folder.
+    pub root: PathBuf,
+    /// What stood in the way, in a few words that name it.
+    pub reason: String,
+}
+
 /// What a path is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {

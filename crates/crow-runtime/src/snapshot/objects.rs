@@ -15,7 +15,13 @@ use std::{
 use uuid::Uuid;
 use zstd::bulk::Compressor;
 
-use super::{ContentHash, SnapshotStoreError, WhyNotCovered, error::at, usage::Budget};
+use super::{
+    ContentHash, SnapshotStoreError, WhyNotCovered,
+    error::at,
+    packs::{NewPack, Packs, SMALL},
+    usage::Budget,
+    version,
+};
 
 const OBJECTS: &str = "objects";
 const UNFINISHED: &str = "unfinished";
@@ -33,7 +39,9 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The objects of a store.
 pub(super) struct Objects {
+    store: PathBuf,
     folder: PathBuf,
+    packs: Packs,
     unfinished: PathBuf,
     /// Made once: its tables take longer to set up than a small file takes to compress.
     compressor: Mutex<Compressor<'static>>,
@@ -41,10 +49,10 @@ pub(super) struct Objects {
 
 /// An object's file.
 #[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) hash: ContentHash,
-    pub(super) path: PathBuf,
-    pub(super) bytes: u64,
+struct Stored {
+    hash: ContentHash,
+    path: PathBuf,
+    bytes: u64,
 }
 
 impl fmt::Debug for Objects {
@@ -60,7 +68,8 @@ impl Objects {
             private_folder(needed).map_err(at(needed))?;
         }
         let compressor = Mutex::new(Compressor::new(LEVEL).map_err(at(&folder))?);
-        Ok(Self { folder, unfinished, compressor })
+        let (store, packs) = (store.to_path_buf(), Packs::new(store));
+        Ok(Self { store, folder, packs, unfinished, compressor })
     }
 
     /// Stores a content, if there is room.
@@ -86,6 +95,43 @@ impl Objects {
         }
     }
 
+    /// Stores a content, if there is room: a small one in a pack, where it is only after [`end_pack`](Self::end_pack).
+    pub(super) fn put_into(
+        &self,
+        pack: &mut NewPack,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Result<ContentHash, WhyNotCovered>, SnapshotStoreError> {
+        if bytes.len() > SMALL {
+            return self.put_content(bytes, budget);
+        }
+        let hash = ContentHash::of(bytes);
+        if pack.has(&hash) || self.holds(&hash, bytes) {
+            return Ok(Ok(hash));
+        }
+        let packed = self.pack(bytes);
+        if let Err(why) = budget.take_content(packed.len() as u64) {
+            return Ok(Err(why));
+        }
+        pack.add(hash, &packed);
+        if pack.is_full() {
+            self.end_pack(std::mem::take(pack))?;
+        }
+        Ok(Ok(hash))
+    }
+
+    /// Writes what was gathered: as a pack, or as files of their own where there is little.
+    pub(super) fn end_pack(&self, pack: NewPack) -> Result<(), SnapshotStoreError> {
+        if let Some(few) = pack.too_few() {
+            for (hash, packed) in few {
+                self.write(hash, packed).map_err(at(self.path(hash)))?;
+            }
+            return Ok(());
+        }
+        version::raise(&self.store, version::PACKS)?;
+        self.packs.write(&self.unfinished, pack)
+    }
+
     /// Stores a folder or a list of paths.
     pub(super) fn put_folder(
         &self,
@@ -106,9 +152,10 @@ impl Objects {
         let path = self.path(hash);
         let packed = match fs::read(&path) {
             Ok(packed) => packed,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(SnapshotStoreError::Missing { hash: *hash });
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match self.packs.read(hash) {
+                Some(packed) => packed.map_err(at(path))?,
+                None => return Err(SnapshotStoreError::Missing { hash: *hash }),
+            },
             Err(error) => return Err(at(path)(error)),
         };
         let bytes = unpack(packed).filter(|bytes| ContentHash::of(bytes) == *hash);
@@ -117,11 +164,24 @@ impl Objects {
 
     /// Returns whether an object is there, without reading it.
     pub(super) fn has(&self, hash: &ContentHash) -> bool {
-        fs::symlink_metadata(self.path(hash)).is_ok()
+        fs::symlink_metadata(self.path(hash)).is_ok() || self.packs.has(hash)
     }
 
-    /// Returns the files of all objects.
-    pub(super) fn all(&self) -> Result<Vec<Stored>, SnapshotStoreError> {
+    /// Keeps of all objects those that are wanted; asks with the bytes that each takes. Only for who has the store alone.
+    pub(super) fn retain(
+        &self,
+        mut is_wanted: impl FnMut(&ContentHash, u64) -> Result<bool, SnapshotStoreError>,
+    ) -> Result<(), SnapshotStoreError> {
+        for Stored { hash, path, bytes } in self.all()? {
+            if !is_wanted(&hash, bytes)? {
+                fs::remove_file(&path).map_err(at(&path))?;
+            }
+        }
+        self.packs.retain(&self.unfinished, is_wanted)
+    }
+
+    /// Returns the objects that have files of their own.
+    fn all(&self) -> Result<Vec<Stored>, SnapshotStoreError> {
         let mut all = Vec::new();
         for folder in entries(&self.folder)? {
             let beginning = folder.file_name();

@@ -126,7 +126,10 @@ impl SnapshotStore {
         let inner = others.filter(|other| *other != root && other.starts_with(root));
         let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
         let mut walk = Walk::new(&self.objects, &self.limits, without, self.budget()?);
-        let walked = walk.project(root, &mut index);
+        let walked = walk.project(root, &mut index).and_then(|walked| {
+            let pack = walk.pack.take();
+            pack.map_or(Ok(()), |pack| self.objects.end_pack(pack)).map(|()| walked)
+        });
         self.bytes.add(walk.budget.written)?;
         let (node, unignored) = walked?;
         let Walk { not_covered, entries, read, .. } = walk;

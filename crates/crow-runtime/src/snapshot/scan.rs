@@ -10,7 +10,8 @@ use std::{
 use crow_core::ids::SnapshotId;
 
 use super::{
-    Content, ContentHash, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
+    Content, ContentHash, FileStamp, NotCovered, NotScanned, SnapshotLimits, SnapshotStoreError,
+    WhyNotCovered,
     error::at,
     file::{ReadFile, read_file},
     ignored::{self, Kind, OuterRules, Rules},
@@ -19,6 +20,7 @@ use super::{
     now::{Is, Now, is_absence},
     objects::Objects,
     own_output::is_own_output,
+    packs::NewPack,
     proof::prove,
     undoing,
     usage::Budget,
@@ -43,15 +45,6 @@ pub struct Scan {
     pub not_scanned: Vec<NotScanned>,
 }
 
-/// A root that could not be captured while others were.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotScanned {
-    /// The folder.
-    pub root: PathBuf,
-    /// What stood in the way, in a few words that name it.
-    pub reason: String,
-}
-
 /// One walk.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
@@ -68,6 +61,8 @@ pub(super) struct Walk<'a> {
     ignored_left: usize,
     /// How many files and folders were read, so that the index is worth saving.
     pub(super) read: usize,
+    /// Where small contents are gathered in a first look at a project; none where they get files of their own.
+    pub(super) pack: Option<NewPack>,
 }
 
 /// Where the walk is.
@@ -123,6 +118,7 @@ impl<'a> Walk<'a> {
             entries: 0,
             ignored_left: 0,
             read: 0,
+            pack: None,
         }
     }
 
@@ -146,6 +142,7 @@ impl<'a> Walk<'a> {
             return Err(at(root)(io::ErrorKind::NotADirectory.into()));
         }
         self.device = now.device;
+        self.pack = index.root.node.is_none().then(NewPack::default);
         prove(root, &index.root, now.device);
         let outer = OuterRules::read(root);
         let place = Place {
@@ -322,7 +319,11 @@ impl<'a> Walk<'a> {
         }
         match read_file(path, limit) {
             Ok(ReadFile::Whole { bytes, stamp }) => {
-                match self.objects.put_content(&bytes, &mut self.budget)? {
+                let put = match &mut self.pack {
+                    Some(pack) => self.objects.put_into(pack, &bytes, &mut self.budget)?,
+                    None => self.objects.put_content(&bytes, &mut self.budget)?,
+                };
+                match put {
                     Ok(hash) => Ok(Some((Content::Stored(hash), stamp))),
                     Err(why) => not_stored(why),
                 }

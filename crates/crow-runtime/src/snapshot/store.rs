@@ -315,7 +315,7 @@ impl SnapshotStore {
             self.roots.push(root);
         }
         if self.roots.len() > 1 {
-            version::raise(&self.folder)?;
+            version::raise(&self.folder, version::ROOTS)?;
         }
         Ok(self)
     }

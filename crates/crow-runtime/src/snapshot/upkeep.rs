@@ -1,15 +1,11 @@
 //! What the store keeps for whom, and getting rid of the rest.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
     ContentHash, SnapshotLimits, SnapshotStore, SnapshotStoreError,
-    error::at,
     reach::Reached,
     store::{parse, unpoisoned},
     undoing::Undoing,
@@ -112,15 +108,16 @@ impl SnapshotStore {
         self.next_generation()?;
         self.objects.remove_unfinished()?;
         let mut collected = Collected { removed: 0, freed: 0, remaining: 0 };
-        for object in self.objects.all()? {
-            if found.contains(&object.hash) {
-                collected.remaining += object.bytes;
+        self.objects.retain(|hash, bytes| {
+            let is_found = found.contains(hash);
+            if is_found {
+                collected.remaining += bytes;
             } else {
-                fs::remove_file(&object.path).map_err(at(&object.path))?;
                 collected.removed += 1;
-                collected.freed += object.bytes;
+                collected.freed += bytes;
             }
-        }
+            Ok(is_found)
+        })?;
         self.forget_indexes(&roots);
         self.bytes.set(collected.remaining)?;
         self.released.set(0)?;
@@ -133,19 +130,18 @@ impl SnapshotStore {
         let mut checked =
             Checked { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
         self.next_generation()?;
-        for object in self.objects.all()? {
-            match self.objects.read(&object.hash) {
-                Ok(_) => {
-                    checked.objects += 1;
-                    checked.bytes += object.bytes;
-                }
-                Err(SnapshotStoreError::Damaged { hash }) => {
-                    fs::remove_file(&object.path).map_err(at(&object.path))?;
-                    checked.damaged.push(hash);
-                }
-                Err(error) => return Err(error),
+        self.objects.retain(|hash, bytes| match self.objects.read(hash) {
+            Ok(_) => {
+                checked.objects += 1;
+                checked.bytes += bytes;
+                Ok(true)
             }
-        }
+            Err(SnapshotStoreError::Damaged { hash }) => {
+                checked.damaged.push(hash);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        })?;
         let Reached { found, mut missing, .. } =
             Reached::from_sessions(&self.references, &self.objects)?;
         missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));

@@ -10,9 +10,14 @@ use std::{
 use super::{SnapshotStoreError, error::at};
 
 const FILE: &str = "version";
-/// The newest one. A store whose snapshots are all of one root is of the first.
-const VERSION: u32 = 2;
+/// A store whose snapshots are all of one root, and whose objects all have files of their own.
 const FIRST: u32 = 1;
+/// There may be snapshots of several roots, which an older program would take for garbage.
+pub(super) const ROOTS: u32 = 2;
+/// There may be packs, which an older program does not know.
+pub(super) const PACKS: u32 = 3;
+/// The newest one.
+const VERSION: u32 = PACKS;
 
 /// Reads the version, before anything else of the store is touched, and writes it into a store that has none.
 pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
@@ -34,12 +39,13 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     }
 }
 
-/// Says that there may be snapshots of several roots, which an older program would take for garbage.
-pub(super) fn raise(store: &Path) -> Result<(), SnapshotStoreError> {
+/// Says of a store that it is at least of that version.
+pub(super) fn raise(store: &Path, version: u32) -> Result<(), SnapshotStoreError> {
     let path = store.join(FILE);
-    match fs::read_to_string(&path) {
-        Ok(text) if text == format!("{VERSION}\n") => Ok(()),
-        _ => write(&path, VERSION).map_err(at(path)),
+    let known = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+    match known {
+        Some(known) if version <= known => Ok(()),
+        _ => write(&path, version).map_err(at(path)),
     }
 }
 
@@ -60,9 +66,10 @@ mod tests {
     fn only_the_owner_can_read_the_version_file() {
         let folder = tempfile::tempdir().unwrap();
         check(folder.path()).unwrap();
-        raise(folder.path()).unwrap();
+        raise(folder.path(), PACKS).unwrap();
+        raise(folder.path(), ROOTS).unwrap();
         let metadata = fs::metadata(folder.path().join(FILE)).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "2\n");
+        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), "3\n");
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use crow_core::{
     capability::Clock,
-    event::{AgentEvent, AgentState},
+    event::{AgentEvent, AgentState, Envelope},
     ids::RunId,
     message::Block,
     permission::{PermissionMode, PermissionPolicy},
@@ -20,7 +20,7 @@ use crow_core::{
     },
 };
 use crow_runtime::{
-    AgentError, AgentInternals, HandleError, InputMessage, RuntimeConfig, SessionError,
+    AgentError, AgentInternals, HandleError, InputMessage, Observed, RuntimeConfig, SessionError,
     ShutdownReport,
 };
 use crow_testkit::{
@@ -388,4 +388,30 @@ async fn a_call_that_reports_without_a_pause_is_not_kept_from_ending_by_its_repo
     let reports = seen.iter().filter(|e| matches!(e.event, AgentEvent::CallProgress { .. }));
     let count = reports.count();
     assert!((1..10 * LOOKS).contains(&count), "{count} reports came before the call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_the_files_that_takes_long_is_told_and_a_short_one_is_not() {
+    let (done, look) = tokio::sync::oneshot::channel();
+    let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
+        assert_eq!(internals.look_at_files(async { 1 }).await?, 1);
+        assert_eq!(internals.look_at_files(look).await?, Ok(2));
+        idle(internals).await
+    });
+    let mut observer = handle.subscribe_after(0);
+    let told = loop {
+        if let Some(Observed::Event(event)) = observer.next().await
+            && let AgentEvent::Notice { text, .. } = &event.event
+        {
+            break text.clone();
+        }
+    };
+    assert_eq!(told, "the files of the project are read, so that changes can be undone");
+    done.send(2).unwrap();
+    runtime.shutdown_all(SOON).await;
+    // The short look was told of by none.
+    while let Some(observed) = observer.next().await {
+        let is_notice = |event: &Envelope| matches!(event.event, AgentEvent::Notice { .. });
+        assert!(!matches!(&observed, Observed::Event(event) if is_notice(event)), "{observed:?}");
+    }
 }

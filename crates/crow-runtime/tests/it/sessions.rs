@@ -333,6 +333,44 @@ fn a_session_beyond_repair_can_be_removed() {
 }
 
 #[test]
+fn whoever_shows_a_session_that_was_just_opened_does_not_read_it_again() {
+    let place = place();
+    place.with_input("s1");
+    let id = SessionId::new("s1");
+    let open = || AgentSession::open(&place.config, &id, Abilities::default()).unwrap();
+    let path = place.path("s1/history.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let said = |events: &[Envelope]| format!("{events:?}").contains("hello");
+    let read = || place.config.store.read(&id).unwrap().events;
+    let session = open();
+    // What is on the disk tells whether it was read. What was appended since is read from there.
+    let third = serde_json::to_string(&input(&read()[0], 3)).unwrap();
+    drop(session);
+    let session = open();
+    fs::write(&path, whole.replace("hello", "other") + &third + "\n").unwrap();
+    let events = read();
+    assert_eq!(events.iter().filter_map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(said(&events[..2]));
+    // It is not kept for a second one, nor when the session is closed.
+    assert!(!said(&read()[..2]));
+    fs::write(&path, &whole).unwrap();
+    drop(session);
+    drop(open());
+    fs::write(&path, whole.replace("hello", "other")).unwrap();
+    assert!(!said(&read()));
+}
+
+#[test]
+fn the_header_of_a_session_is_read_alone() {
+    let place = place();
+    place.with_input("s1");
+    let id = SessionId::new("s1");
+    let whole = place.config.store.read(&id).unwrap().metadata;
+    fs::remove_file(place.path("s1/history.jsonl")).unwrap();
+    assert_eq!(place.config.store.header(&id).unwrap(), whole);
+}
+
+#[test]
 fn what_a_killed_process_left_of_a_new_session_is_removed_when_the_next_one_is_made() {
     let place = place();
     // One with all but its place, and one in its first moment. A third one is being made.

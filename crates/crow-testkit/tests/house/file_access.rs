@@ -108,14 +108,14 @@ const EXCEPTIONS: &[Exception] = &[
         "contents in the snapshot store, in the user's data directory",
     ),
     (
+        "crates/crow-runtime/src/snapshot/packs.rs",
+        &["File::open", "fs::read", "fs::remove_file", "fs::symlink_metadata", "metadata"],
+        "contents in the snapshot store, in the user's data directory",
+    ),
+    (
         "crates/crow-runtime/src/snapshot/refs.rs",
         &["OpenOptions", "fs::read_to_string", "fs::remove_file"],
         "references of the snapshot store, in the user's data directory",
-    ),
-    (
-        "crates/crow-runtime/src/snapshot/upkeep.rs",
-        &["fs::remove_file"],
-        "removes objects of the snapshot store, in the user's data directory",
     ),
     (
         "crates/crow-runtime/src/snapshot/version.rs",

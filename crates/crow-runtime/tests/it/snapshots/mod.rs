@@ -3,6 +3,7 @@
 mod activities;
 mod hazards;
 mod laws;
+mod packs;
 mod project;
 mod race;
 mod scans;

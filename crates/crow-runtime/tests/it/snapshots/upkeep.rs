@@ -152,13 +152,13 @@ fn a_store_of_a_newer_program_is_left_alone() {
     let project = Project::new();
     let version = project.data.join("version");
     assert_eq!(fs::read_to_string(&version).unwrap(), "1\n");
-    fs::write(&version, "3\n").unwrap();
+    fs::write(&version, "4\n").unwrap();
     fs::write(project.data.join("unfinished/theirs"), "").unwrap();
     let newer = SnapshotStore::open(&project.data, &project.root, project.limits, None);
-    let Err(error @ SnapshotStoreError::Newer { known: 2, .. }) = newer else {
+    let Err(error @ SnapshotStoreError::Newer { known: 3, .. }) = newer else {
         panic!("{newer:?}")
     };
-    assert!(error.to_string().contains("format 3, newer than format 2"), "{error}");
+    assert!(error.to_string().contains("format 4, newer than format 3"), "{error}");
     assert!(project.data.join("unfinished/theirs").exists());
     for cut in ["", "\n"] {
         fs::write(&version, cut).unwrap();

@@ -1,7 +1,10 @@
 //! What the result of a call says of the files.
 
+use std::{fs::File, time::Duration};
+
 use crow_core::{event::AgentEvent, tool::FileChange};
-use crow_runtime::SnapshotLimits;
+use crow_runtime::{Observed, SnapshotLimits};
+use tokio::time::advance;
 
 use super::stage::{Call, Stage, metadata};
 
@@ -97,4 +100,36 @@ async fn where_nothing_can_be_captured_the_call_runs_and_the_user_is_told_once()
     assert_eq!(told.count(), 1);
     assert!(!stage.exists("a") && !stage.exists("b"));
     assert_eq!(metadata(&events).snapshot_after, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_says_what_it_waits_for_where_a_look_at_the_files_takes_long() {
+    let mut stage = Stage::new();
+    stage.config.snapshots.clone().unwrap().of(&stage.root()).unwrap();
+    // As long as somebody has the store alone nothing can be looked at.
+    let [store] = stage.stores().try_into().unwrap();
+    let held = File::open(store.join("lock")).unwrap();
+    held.lock().unwrap();
+    let mut observer = stage.agent.handle.subscribe();
+    let work = stage.turn(&[Call::Put("a.txt", "new")]);
+    let waiting = async {
+        loop {
+            tokio::select! {
+                biased;
+                Some(Observed::Event(event)) = observer.next() => {
+                    if let AgentEvent::CallWait { reason, .. } = &event.event {
+                        break reason.clone();
+                    }
+                }
+                () = advance(Duration::from_millis(100)) => {}
+            }
+        }
+    };
+    let (events, reason) = tokio::join!(work, async {
+        let reason = waiting.await;
+        held.unlock().unwrap();
+        reason
+    });
+    assert_eq!(reason, "the files of the project are read, so that changes can be undone");
+    assert_eq!(metadata(&events).changes.unwrap().created, 1);
 }
