@@ -22,7 +22,7 @@ pub enum RuleStoreError {
         source: io::Error,
     },
     /// The file does not hold rules.
-    #[error("{}{}: {source}", .path.display(), position(.source))]
+    #[error("{}{}: {}", .path.display(), position(.source), reason(.source))]
     Rules {
         /// The file.
         path: PathBuf,
@@ -177,4 +177,12 @@ fn position(error: &RuleError) -> String {
         return String::new();
     }
     format!(":{}:{}", source.line(), source.column())
+}
+
+/// Says what is wrong without the line and column that stand before it already.
+fn reason(error: &RuleError) -> String {
+    let text = error.to_string();
+    let RuleError::Json { source, .. } = error else { return text };
+    let position = format!(" at line {} column {}", source.line(), source.column());
+    text.strip_suffix(&position).map_or(text.clone(), ToOwned::to_owned)
 }

@@ -61,12 +61,11 @@ struct Head {
 #[non_exhaustive]
 pub enum RuleError {
     /// The JSON is not that of rules, or a rule cannot be written as JSON.
-    #[error("{place} cannot be understood as JSON")]
+    #[error("{place} cannot be understood as JSON: {source}")]
     Json {
         /// Which rule and key is meant, as far as that is known.
         place: String,
         /// What is wrong, with line and column.
-        #[source]
         source: serde_json::Error,
     },
     /// The document was written by a newer program.

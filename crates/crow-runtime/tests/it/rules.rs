@@ -90,3 +90,17 @@ fn what_is_no_file_or_too_large_to_be_rules_is_not_read() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_broken_rule_is_told_with_its_place_and_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = RuleStore::parse(
+        &folder.path().join("permissions.json"),
+        "{\n  \"version\": 1,\n  \"rules\": [{\"id\": \"x\"}]\n}",
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(error.contains("permissions.json:3:"), "{error}");
+    let wanted = "cannot be understood as JSON: missing field `matcher`";
+    assert!(error.ends_with(wanted), "{error}");
+}
