@@ -84,11 +84,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_named_and_packed_as_git_does_it() {
-        // `git hash-object` of "hello\n", and what git writes for a file that is empty.
+    fn contents_are_named_and_written_as_git_does_it() {
+        // `git hash-object` of "hello\n".
         assert_eq!(object_name(b"hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
-        let mut out = String::new();
-        literal(b"", &mut out);
-        assert_eq!(out, "literal 0\nHcmV?d00001\n\n");
+        assert_eq!([1, 26, 27, 52].map(length_letter), ['A', 'Z', 'a', 'z']);
+        assert_eq!(base_85(0).iter().collect::<String>(), "00000");
+        assert_eq!(base_85(u32::MAX).iter().collect::<String>(), "|NsC0");
     }
 }
