@@ -347,6 +347,7 @@ mod tests {
             exceptions: Vec::new(),
             left: Vec::new(),
             intent: None,
+            continues: None,
             stays: None,
         }
     }

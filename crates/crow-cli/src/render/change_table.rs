@@ -253,6 +253,7 @@ mod tests {
             exceptions: Vec::new(),
             left: Vec::new(),
             intent: None,
+            continues: None,
             stays: None,
         };
         let records = [

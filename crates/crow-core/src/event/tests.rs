@@ -181,7 +181,7 @@ fn changing() -> ToolResult {
         }),
         not_restorable: vec![NotRestorable { path: "/p/b".into(), reason: "too large".into() }],
         shared: true,
-        cut_off: true,
+        cut_off: false,
         duration_ms: 12,
         extra: json!({"exit_code": 0}),
     };

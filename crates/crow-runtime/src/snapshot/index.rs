@@ -104,6 +104,13 @@ impl Item {
 }
 
 impl Item {
+    /// Takes it for a link. Returns whether it was something else before, or led elsewhere.
+    pub(super) fn set_link(&mut self, target: OsString) -> bool {
+        let is_new = !matches!(&self.what, What::Link { target: before } if *before == target);
+        self.what = What::Link { target };
+        is_new
+    }
+
     /// Returns the object of a folder.
     pub(super) fn node(&self) -> Option<ContentHash> {
         self.folder().and_then(|folder| folder.node)

@@ -19,7 +19,7 @@ use super::{
     node::{Child, write_folder},
     now::{Is, Now, is_absence},
     objects::Objects,
-    own_output::is_own_output,
+    own_output::{is_own_output, see_own_output},
     packs::NewPack,
     proof::prove,
     undoing,
@@ -271,7 +271,9 @@ impl<'a> Walk<'a> {
         let found = match now.is {
             Is::Folder => self.subfolder(place, judge_anew, path, item, now)?,
             Is::Link => link(path, item),
-            Is::File if is_own_output(now.device, now.stamp.inode) => own_output(item, now.stamp),
+            Is::File if is_own_output(now.device, now.stamp.inode) => {
+                Found::changed_if(see_own_output(item, now.stamp))
+            }
             Is::File => self.file(path, item, now.stamp, judged_otherwise)?,
             Is::Special => Found::Gone,
         };
@@ -489,22 +491,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Takes a file that this process prints to for the same, whatever was printed.
-fn own_output(item: &mut Item, stamp: FileStamp) -> Found {
-    let before = item.child();
-    let stamp = FileStamp { size: 0, modified: 0, changed: 0, ..stamp };
-    let content = Content::NotStored { why: WhyNotCovered::OwnOutput, stamp };
-    item.what = What::File { seen: Seen { stamp, settled: false }, content };
-    Found::changed_if(before != item.child())
-}
-
 fn link(path: &Path, item: &mut Item) -> Found {
-    let Ok(target) = crow_fs::read_link(path).map(PathBuf::into_os_string) else {
-        return Found::Gone;
-    };
-    if matches!(&item.what, What::Link { target: before } if *before == target) {
-        return Found::Same;
-    }
-    item.what = What::Link { target };
-    Found::Changed
+    let target = crow_fs::read_link(path).map(PathBuf::into_os_string);
+    target.map_or(Found::Gone, |target| Found::changed_if(item.set_link(target)))
 }

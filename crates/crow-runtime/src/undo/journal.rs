@@ -50,6 +50,8 @@ pub struct UndoJournal {
     pub(super) records: Vec<UndoRecord>,
     /// What undos began that were killed, or are under way.
     pub(super) killed: Vec<UndoRecord>,
+    /// Those that were killed and of which is known what they did since what is under way now has begun.
+    pub(super) finished: Vec<UndoRecord>,
     pub(super) undone: UndoneSteps,
     /// The agent of the session, if it runs in this process.
     agent: Option<(AgentHandle, Arc<Leases>)>,
@@ -73,6 +75,7 @@ impl UndoJournal {
             told: Told::default(),
             records: Vec::new(),
             killed: Vec::new(),
+            finished: Vec::new(),
             undone: UndoneSteps::default(),
             agent: None,
         };
@@ -171,6 +174,21 @@ impl UndoJournal {
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
         let at = self.undone.last_undo().ok_or(UndoError::Nothing { what: "redo" })?;
+        let continued = self.records.get(at).and_then(|undo| undo.continues.clone());
+        let mut report = self.redo_one(at, options)?;
+        let place = |id: &UndoId| self.records.iter().position(|record| record.id == *id);
+        if let Some(at) = continued.as_ref().and_then(place) {
+            let first = self.redo_one(at, options)?;
+            report.calls.retain(|call| !first.calls.iter().any(|own| own.key() == call.key()));
+            report.calls.extend(first.calls);
+            report.paths.extend(first.paths);
+            report.told_later |= first.told_later;
+        }
+        Ok(report)
+    }
+
+    /// Takes the undo at a place among the records back.
+    fn redo_one(&mut self, at: usize, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let undo = self.records.get(at).ok_or(UndoError::Nothing { what: "redo" })?.clone();
         let mut changes = self.store.changes(&undo.before, &undo.after)?;
         if let Some(left) = self.undone.left_by_redo(at) {
@@ -273,6 +291,7 @@ impl UndoJournal {
             alone => alone?,
         };
         self.reload()?;
+        self.finished.clear();
         if !options.dry_run {
             self.finish_killed()?;
         }
@@ -333,7 +352,7 @@ impl UndoJournal {
     }
 
     /// Returns the places of calls.
-    fn places_of(&self, keys: &[CallKey]) -> Vec<usize> {
+    pub(super) fn places_of(&self, keys: &[CallKey]) -> Vec<usize> {
         let keys: BTreeSet<&CallKey> = keys.iter().collect();
         let calls = self.told.calls.iter().enumerate();
         calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()

@@ -103,6 +103,7 @@ impl UndoJournal {
             exceptions,
             left,
             intent: None,
+            continues: self.continued(request),
             reverses: request.reverses.clone(),
             before,
             after,
@@ -111,6 +112,13 @@ impl UndoJournal {
             last_kept: None,
             last_seen: Some(self.told.last_seq.max(last_call)),
         }
+    }
+
+    /// Returns the undo that was killed and that an undo of some of its calls brings to its end.
+    fn continued(&self, request: &Request) -> Option<UndoId> {
+        let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
+        let places = self.places_of(&killed.calls);
+        request.calls.iter().all(|call| places.contains(call)).then(|| killed.id.clone())
     }
 
     fn exception(&self, path: PathBuf, undone: &BTreeSet<StepAuthor>) -> PathException {
@@ -139,6 +147,7 @@ impl UndoJournal {
         for killed in std::mem::take(&mut self.killed) {
             let record = self.finished(killed)?;
             self.sessions.add_undo(&self.id, &record)?;
+            self.finished.push(record);
         }
         self.reload()
     }

@@ -135,6 +135,9 @@ pub struct UndoRecord {
     /// next undo finds it and says what was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<SnapshotId>,
+    /// The undo that was killed and that this one brings to its end: a redo takes both back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<UndoId>,
     /// The record that it takes back: for a redo the undo, for an undo the restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<UndoId>,

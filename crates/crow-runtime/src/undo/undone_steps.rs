@@ -156,6 +156,7 @@ mod tests {
             exceptions: Vec::new(),
             left: Vec::new(),
             intent: None,
+            continues: None,
             reverses: None,
             before: SnapshotId::new("b"),
             after: SnapshotId::new("a"),
