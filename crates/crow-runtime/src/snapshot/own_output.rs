@@ -1,11 +1,8 @@
 //! Files that the standard output and error of this process go to.
 
-use std::{
-    fs::{File, Metadata},
-    io,
-    os::{fd::AsFd as _, unix::fs::MetadataExt as _},
-    sync::OnceLock,
-};
+use std::{fs::File, io, os::fd::AsFd as _, sync::OnceLock};
+
+use crow_fs::EntryMetadata;
 
 use super::{
     Content, FileStamp, WhyNotCovered,
@@ -18,9 +15,10 @@ pub(super) fn is_own_output(device: u64, inode: u64) -> bool {
     let files = FILES.get_or_init(|| {
         let outputs =
             [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
-        let metadata =
-            outputs.into_iter().flatten().flat_map(|output| File::from(output).metadata());
-        metadata.filter(Metadata::is_file).map(|file| (file.dev(), file.ino())).collect()
+        let files = outputs.into_iter().flatten().map(File::from);
+        let files = files.flat_map(|file| EntryMetadata::of_file(&file));
+        let files = files.filter(EntryMetadata::is_file).map(|file| file.identity);
+        files.map(|file| (file.device, file.inode)).collect()
     });
     files.contains(&(device, inode))
 }
