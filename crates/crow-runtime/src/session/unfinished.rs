@@ -34,9 +34,14 @@ pub(super) fn make(sessions: &Path, id: &SessionId) -> Result<(PathBuf, FileLock
             // Before it was locked another process may have taken it, or the folder around it, for one that was left.
             Ok(lock) if new.exists() => return Ok((new, lock)),
             Ok(_) => {}
-            Err(error) => failed = error,
+            Err(error) => {
+                // On a full disk the folder may be there without its lock.
+                drop(fs::remove_dir_all(&new));
+                failed = error;
+            }
         }
     }
+    end(sessions);
     Err(failed)
 }
 
