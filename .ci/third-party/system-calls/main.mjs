@@ -15,6 +15,7 @@ const BOUND = 500;
 /// The places that commands never see, beyond those that are hidden anyway.
 const HIDDEN = 200;
 const COMMAND = "true";
+const RUNS = 3;
 
 const provider = PROVIDERS.find(({ name }) => name === "openai-chat");
 const checks = new Checks("system-calls");
@@ -49,9 +50,18 @@ async function count(name, settings) {
 	fs.writeFileSync(path.join(project, "file"), "text\n");
 	// What the first start writes once is not counted.
 	await total(FIRST, home, project);
-	const few = await total(FEW, home, project);
-	const many = await total(MANY, home, project);
+	const few = await least(FEW, home, project);
+	const many = await least(MANY, home, project);
 	return Math.round((many - few) / (MANY - FEW));
+}
+
+/// Returns the fewest calls of several runs: on a busy machine threads wait for each other by calls that are no part of the work.
+async function least(steps, home, project) {
+	const totals = [];
+	for (let run = 0; run < RUNS; run++) {
+		totals.push(await total(steps, home, project));
+	}
+	return Math.min(...totals);
 }
 
 async function total(steps, home, project) {
