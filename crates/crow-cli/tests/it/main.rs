@@ -31,6 +31,7 @@ mod questions;
 mod redaction;
 mod sessions;
 mod shipped_agents;
+mod side_by_side;
 mod signals;
 mod terminal;
 mod trust;

@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use crow_core::{
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SnapshotId,
-    tool::{ToolCategory, ToolResult},
+    tool::{Subject, ToolCategory, ToolResult},
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -64,6 +64,10 @@ impl AgentInternals {
         let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
             return Ok(Some(Held::default()));
         };
+        // The kernel keeps it from changing anything: it waits for nobody, and there is nothing to capture.
+        if self.is_to_run_read_only(ready) && self.holds_read_only_commands().await {
+            return Ok(Some(Held::default()));
+        }
         // What is run outside may wait for a person: others go on meanwhile, and the changes count as shared.
         // And what starts other agents would wait for them while they wait for it.
         let lease = if tool.runs_outside() || tool.category() == ToolCategory::Agent {
@@ -102,6 +106,14 @@ impl AgentInternals {
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         };
         Ok(Some(Held { _lease: lease, recording }))
+    }
+
+    /// Returns whether a call runs its command in the read-only profile, if a sandbox holds it.
+    fn is_to_run_read_only(&self, ready: &ReadyCall) -> bool {
+        match &ready.plan.subject {
+            Subject::Command(line) => line.only_reads() || self.runner.is_read_only(),
+            Subject::Nothing | Subject::Path(_) => false,
+        }
     }
 
     async fn lease(

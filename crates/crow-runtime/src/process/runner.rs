@@ -29,9 +29,9 @@ use super::{
 };
 use crate::sandbox::{CommandKind, Confined, Launch, Program, Sandbox, SandboxProfile};
 
-/// Where programs are looked for if the children have no `PATH`.
 /// How long the line of a command may be that the user is told, in bytes.
 const LINE: usize = 80;
+/// Where programs are looked for if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts processes with an environment of its own and nothing of the agent's.
@@ -60,8 +60,13 @@ impl ProcessRunner {
         self.is_read_only.store(profile == SandboxProfile::ReadOnly, Ordering::Relaxed);
     }
 
+    /// Returns whether the processes may change no files of the workspace, if a sandbox holds them.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only.load(Ordering::Relaxed)
+    }
+
     fn profile(&self, spec: &ProcessSpec) -> SandboxProfile {
-        if spec.only_reads || self.is_read_only.load(Ordering::Relaxed) {
+        if spec.only_reads || self.is_read_only() {
             SandboxProfile::ReadOnly
         } else {
             SandboxProfile::Workspace

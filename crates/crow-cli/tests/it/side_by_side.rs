@@ -1,0 +1,125 @@
+//! Sessions that work in one project at the same time: which of their commands wait for one another.
+
+use std::{fs, path::Path};
+
+use crow_core::event::AgentEvent;
+use crow_runtime::{RuntimeConfig, SandboxConfig, SnapshotLimits, SnapshotStores};
+use crow_testkit::{
+    NamedPipe,
+    harness::{AgentHarness, HarnessOptions},
+    scripted::{ScriptedModel, call, reply, text},
+    wait_until,
+};
+use rustix::fs::{CWD, Mode, OFlags};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// How many sessions read beside the one that writes.
+const READERS: usize = 20;
+
+fn runs(command: &str) -> ScriptedModel {
+    let command = json!({"command": command});
+    ScriptedModel::new([reply([call("c", "bash", command)]), reply([text("Done.")])])
+}
+
+fn options(kept: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
+    let mut tools = crow_core::tool::ToolRegistry::new();
+    crow_tools::register_builtin(&mut tools);
+    let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
+    let snapshots = SnapshotStores::new(kept.join("snapshots"), SnapshotLimits::default(), None);
+    let runtime = RuntimeConfig {
+        child_env: std::collections::BTreeMap::from([path]).into(),
+        sandbox,
+        snapshots: Some(snapshots.into()),
+        ..RuntimeConfig::default()
+    };
+    HarnessOptions { tools, runtime, ..HarnessOptions::default() }
+}
+
+/// Returns once a command waits for somebody to write to a pipe. It goes on when what is returned is dropped.
+async fn reader_of(pipe: &Path) -> rustix::fd::OwnedFd {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut opened = None;
+    wait_until(|| {
+        opened = rustix::fs::openat(CWD, pipe, flags, Mode::empty()).ok();
+        opened.is_some()
+    })
+    .await;
+    opened.unwrap()
+}
+
+#[tokio::test]
+async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writes() {
+    let kept = TempDir::new().unwrap();
+    let sandbox = || Some(SandboxConfig::new(kept.path().join("sandbox")));
+    let new = || options(kept.path(), sandbox());
+    let writer = AgentHarness::start(runs("echo x > made; read line < gate"), new());
+    let gate = writer.cwd().join("gate");
+    NamedPipe::make(&gate);
+    writer.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    let at_gate = reader_of(&gate).await;
+    let mut readers = Vec::new();
+    for number in 0..READERS {
+        let pipe = writer.cwd().join(format!("pipe{number}"));
+        NamedPipe::make(&pipe);
+        let reader = writer.beside(runs(&format!("cat pipe{number}")), new());
+        reader.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+        readers.push((reader, pipe));
+    }
+    // None of them ends before all have begun.
+    let mut open = Vec::new();
+    for (_, pipe) in &readers {
+        open.push(reader_of(pipe).await);
+    }
+    drop(open);
+    for (reader, _) in &mut readers {
+        let events = reader.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+        for event in events {
+            match &event.event {
+                AgentEvent::CallWait { reason, .. } => panic!("it waited: {reason}"),
+                AgentEvent::CallStart { snapshot, .. } => assert_eq!(*snapshot, None),
+                AgentEvent::CallEnd { result, .. } => {
+                    assert_eq!(result.output, "(no output)\n[exit code 0]");
+                    assert!(!result.metadata.shared);
+                }
+                _ => {}
+            }
+        }
+    }
+    drop(at_gate);
+    let mut writer = writer;
+    let events = writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    let written = events.iter().find_map(|event| match &event.event {
+        AgentEvent::CallEnd { result, .. } => Some(result.metadata.clone()),
+        _ => None,
+    });
+    let written = written.unwrap();
+    assert!(!written.shared, "who reads is no other who changes files: {written:?}");
+    assert_eq!(written.files_modified, [writer.cwd().join("made")]);
+}
+
+#[tokio::test]
+async fn without_a_sandbox_a_command_that_reads_waits_for_the_one_that_writes() {
+    let kept = TempDir::new().unwrap();
+    let mut writer =
+        AgentHarness::start(runs("read line < gate; echo x > made"), options(kept.path(), None));
+    let gate = writer.cwd().join("gate");
+    NamedPipe::make(&gate);
+    writer.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    let at_gate = reader_of(&gate).await;
+    let mut reader = writer.beside(runs("cat made"), options(kept.path(), None));
+    reader.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    let events = reader.until(|event| matches!(event, AgentEvent::CallWait { .. })).await;
+    let Some(AgentEvent::CallWait { reason, .. }) = events.last().map(|it| &it.event) else {
+        panic!("it did not wait");
+    };
+    assert_eq!(reason, "another agent changes files here");
+    drop(at_gate);
+    writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    let events = reader.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
+    let Some(AgentEvent::CallEnd { result, .. }) = events.last().map(|it| &it.event) else {
+        panic!("it did not end");
+    };
+    assert_eq!(result.output, "x\n[exit code 0]");
+    assert_eq!(fs::read_to_string(writer.cwd().join("made")).unwrap(), "x\n");
+}
