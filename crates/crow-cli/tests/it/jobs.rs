@@ -247,3 +247,55 @@ async fn what_a_job_changed_after_its_call_is_told_as_the_jobs_and_undone() {
     assert!(undone.contains("job: read"), "{undone}");
     assert!(!place.project("out").exists());
 }
+
+/// Kills the program when its job has written to a file of the project.
+async fn kill_beside_a_job(next: Reply) -> (ModelServer, Place) {
+    let gate = Gate::new();
+    let held =
+        Reply::new().text("It builds.").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
+    let input = json!({"command": command, "run_in_background": true});
+    let start = Reply::new().call("c1", "bash", &input).into();
+    let (server, place) = undo_place::place([start, held.into(), next.into()]).await;
+    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
+    let mut running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
+    gate.reached(1).await;
+    go.tell().await;
+    done.told().await;
+    running.kill().unwrap();
+    running.wait().unwrap();
+    gate.open();
+    (server, place)
+}
+
+#[tokio::test]
+async fn what_a_job_changed_before_it_was_killed_with_the_program_is_undone_by_force() {
+    let (_server, place) = kill_beside_a_job(Reply::new().text("Never asked.")).await;
+    let id = place.id();
+    let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
+    assert!(changes.contains("job: read"), "{changes}");
+    let diff = said(&place, &["diff"], 0).await;
+    assert!(diff.contains("+built"), "{diff}");
+    let left = said(&place, &["undo"], 1).await;
+    assert!(left.contains("cut off, so nobody knows whether it or somebody else"), "{left}");
+    assert!(place.project("out").exists());
+    said(&place, &["undo", "--force"], 0).await;
+    assert!(!place.project("out").exists());
+    said(&place, &["redo"], 0).await;
+    assert_eq!(fs::read_to_string(place.project("out")).unwrap(), "built\n");
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_records_what_a_killed_job_changed_and_nothing_later() {
+    let (_server, place) = kill_beside_a_job(Reply::new().text("I see.")).await;
+    let id = place.id();
+    place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    fs::write(place.project("later"), "mine\n").unwrap();
+    let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
+    assert!(changes.contains("job: read") && changes.contains("out"), "{changes}");
+    let diff = said(&place, &["diff"], 0).await;
+    assert!(diff.contains("+built") && !diff.contains("mine"), "{diff}");
+    said(&place, &["undo", "--to-start", "--force"], 0).await;
+    assert!(!place.project("out").exists());
+    assert!(place.project("later").exists());
+}

@@ -237,6 +237,9 @@ pub enum AgentEvent {
         /// Others may have made some of the changes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shared: bool,
+        /// The job ended with a process that was killed: nobody saw what it changed last.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cut_off: bool,
     },
     /// The user is asked about a call.
     PermissionRequest {

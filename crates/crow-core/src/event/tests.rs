@@ -82,6 +82,7 @@ fn lifecycle() -> Vec<AgentEvent> {
             after: SnapshotId::new("s-4"),
             changes: ChangeCounts { created: 1, ..ChangeCounts::default() },
             shared: true,
+            cut_off: false,
         },
         AgentEvent::FilesRestored { undo_id: UndoId::new("u-1"), text: "undone".into() },
         AgentEvent::Rewind { undo_id: UndoId::new("u-2"), last_kept: 7 },

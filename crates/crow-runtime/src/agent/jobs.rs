@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{AgentError, AgentInternals, shared::Shared};
 use crate::{
-    SnapshotStoreError, SnapshotStores,
+    ChangedCall, SnapshotStoreError, SnapshotStores, UndoError, UndoJournal,
     changes::{Leases, WatchedJob},
     events::Recorder,
     pipeline::{describe_moved, while_ran},
@@ -112,6 +112,46 @@ impl AgentInternals {
         Ok(())
     }
 
+    /// Records what jobs of this session changed that were killed with an earlier process.
+    pub(crate) async fn record_killed_jobs(&mut self) -> Result<(), AgentError> {
+        let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
+        let (config, workspace) = (self.config.clone(), self.context.workspace.clone());
+        let root = self.context.root_id.clone();
+        let work = move || -> Result<_, UndoError> {
+            let store = stores.of_workspace(&workspace)?;
+            let killed = store.killed_jobs(&root)?;
+            if killed.is_empty() {
+                return Ok(None);
+            }
+            let journal = UndoJournal::open(&config, &root)?;
+            Ok(Some((store, killed, journal.changed_by_killed_job().cloned())))
+        };
+        let looked = self.tasks.spawn_blocking(work);
+        let found = match self.look_at_files(looked).await? {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                let text = format!(
+                    "what a background job changed before it was killed is not known: {error}"
+                );
+                return self.tell_user(text).await;
+            }
+            Err(error) => return Err(AgentError::Custom(Box::new(error))),
+        };
+        let Some((store, killed, call)) = found else { return Ok(()) };
+        if let Some(ChangedCall { call_id, files, before, after: Some(after), changes, .. }) = call
+        {
+            let (shared, cut_off) = (true, true);
+            let event =
+                AgentEvent::JobChanges { call_id, files, before, after, changes, shared, cut_off };
+            self.emit(event).await?;
+        }
+        // Only now: if this process is killed before, the next one finds it.
+        if let Err(error) = store.forget_killed_jobs(&killed) {
+            self.tell_trouble(&error).await?;
+        }
+        Ok(())
+    }
+
     /// Watches over the job that a call started, if it did.
     pub(crate) async fn watch_job(
         &mut self,
@@ -130,8 +170,9 @@ impl AgentInternals {
         let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
         let work = move || {
             let store = stores.of_workspace(&workspace)?;
-            let activity = store.begin_job(&session)?;
-            let job = WatchedJob { jobs, id, call_id, agent, root: session, _activity: activity };
+            let (_activity, _mark) =
+                (store.begin_job(&session)?, store.mark_job(&session, &call_id)?);
+            let job = WatchedJob { jobs, id, call_id, agent, root: session, _activity, _mark };
             stores.watch_of(&workspace).add(&store, job, seen);
             Ok(())
         };

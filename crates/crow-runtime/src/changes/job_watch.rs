@@ -17,7 +17,8 @@ use crow_core::{
 use super::{Described, describe};
 use crate::{
     Activity, Change, Content, Entry, JobActivity, Scan, SnapshotStore, SnapshotStoreError,
-    process::AgentJobs, snapshot::is_of_project,
+    process::AgentJobs,
+    snapshot::{JobMark, is_of_project},
 };
 
 /// The jobs of all agents of this process that may change files of one workspace.
@@ -51,6 +52,8 @@ pub(crate) struct WatchedJob {
     pub(crate) root: SessionId,
     /// Tells other sessions of it, until it is dropped.
     pub(crate) _activity: JobActivity,
+    /// Tells later processes of it if this one is killed.
+    pub(crate) _mark: JobMark,
 }
 
 #[derive(Debug)]
@@ -221,12 +224,13 @@ impl State {
             after,
             changes: counts,
             shared: is_mixed,
+            cut_off: false,
         };
         Ok(Some(Found { agent: job.agent.clone(), event }))
     }
 }
 
 /// Single paths are captured further than scans go: what a scan leaves out says nothing.
-fn is_known(entry: &Entry) -> bool {
+pub(crate) fn is_known(entry: &Entry) -> bool {
     !matches!(entry, Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. })
 }

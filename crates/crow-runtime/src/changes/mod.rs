@@ -7,7 +7,7 @@ mod recording;
 mod stores;
 mod tool_snapshots;
 
-pub(crate) use job_watch::{JobWatch, WatchedJob};
+pub(crate) use job_watch::{JobWatch, WatchedJob, is_known};
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use patch::{Described, describe, describe_all};
 pub(crate) use recording::{Recording, Scope};

@@ -19,10 +19,11 @@ impl AgentInternals {
     /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
     pub(crate) async fn recover_from_killed_sessions(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
-        let Some(sandbox) = tree.sandbox.clone() else { return Ok(()) };
         if tree.has_recovered.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
+        self.record_killed_jobs().await?;
+        let Some(sandbox) = tree.sandbox.clone() else { return Ok(()) };
         let recovered = self.tasks.spawn_blocking(move || sandbox.recover()).await;
         for moved in recovered.unwrap_or_default() {
             let text = describe_moved("while a command of a session ran that was killed", &moved);
@@ -31,7 +32,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    pub(super) async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
+    pub(crate) async fn tell_user(&mut self, text: String) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }

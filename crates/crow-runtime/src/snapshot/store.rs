@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crow_core::ids::{SessionId, SnapshotId};
+use crow_core::ids::{CallId, SessionId, SnapshotId};
 
 use super::{
     Activity, Capture, Change, Content, Entry, JobActivity, NotCovered, PutBack, SnapshotLimits,
@@ -18,6 +18,7 @@ use super::{
     counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
+    job_marks::{self, JobMark, KilledJob},
     kept::keep_copy,
     node::{Child, write_paths},
     objects::{Objects, private_folder},
@@ -345,6 +346,28 @@ impl SnapshotStore {
     /// Returns whether a background job of another session is at work, in whatever process.
     pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
         self.activities.others_have_jobs(session)
+    }
+
+    /// Marks that a job of a root session may change files, so that it is known if its process is killed.
+    pub(crate) fn mark_job(
+        &self,
+        session: &SessionId,
+        call_id: &CallId,
+    ) -> Result<JobMark, SnapshotStoreError> {
+        job_marks::mark(&self.folder, session, call_id)
+    }
+
+    /// Returns the jobs of a root session that were at work when their process was killed.
+    pub(crate) fn killed_jobs(
+        &self,
+        session: &SessionId,
+    ) -> Result<Vec<KilledJob>, SnapshotStoreError> {
+        job_marks::killed_jobs(&self.folder, session)
+    }
+
+    /// Forgets jobs that were killed, when what they changed is in the log.
+    pub(crate) fn forget_killed_jobs(&self, jobs: &[KilledJob]) -> Result<(), SnapshotStoreError> {
+        job_marks::forget(jobs)
     }
 
     /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have

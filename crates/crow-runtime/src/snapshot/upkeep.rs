@@ -77,6 +77,7 @@ impl SnapshotStore {
     pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
         let _shared = self.shared()?;
         unpoisoned(&self.last).remove(session);
+        self.forget_killed_jobs(&self.killed_jobs(session)?)?;
         self.references.remove(session)?;
         self.released.add(1)
     }

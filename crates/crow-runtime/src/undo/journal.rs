@@ -274,6 +274,7 @@ impl UndoJournal {
             None => self.sessions.is_in_use(&self.id)?,
         };
         self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
+        self.add_killed_job();
         self.mark_undone();
         Ok(())
     }

@@ -9,6 +9,7 @@ mod choose;
 mod compose;
 mod error;
 mod journal;
+mod killed_jobs;
 mod notice;
 mod read;
 mod record;

@@ -3,23 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crow_core::{
+    capability::JobInfo,
     event::{AgentEvent, Envelope},
     ids::{CallId, SessionId, SnapshotId},
-    tool::ToolResult,
+    tool::{ToolMetadata, ToolResult},
 };
 
-use super::{ChangedCall, UndoRecord};
-use crate::{SessionStore, StoredSession};
+use super::{CallKey, ChangedCall, UndoRecord};
+use crate::{SessionStore, StoredSession, snapshot::is_of_project};
 
 /// What the logs say.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// In the order in which they began.
     pub(super) calls: Vec<ChangedCall>,
+    /// The calls that started background jobs, as if those had changed nothing.
+    pub(super) job_starts: Vec<ChangedCall>,
+    /// What a job changed that was killed with its process, if the logs do not tell it. It is one of the calls.
+    pub(super) killed_job: Option<CallKey>,
+    /// The last look at all files at the end of a call, and the number of that event.
+    pub(super) last_look: Option<(u64, SnapshotId)>,
     /// The turns that the conversation still has.
     pub(super) turns: Vec<Turn>,
     /// The number of the root's last event.
     pub(super) last_seq: u64,
+    /// Where each turn of the root began that there ever was.
+    turn_starts: Vec<(u64, u32)>,
 }
 
 /// A turn of the root session.
@@ -49,8 +58,8 @@ impl Told {
     ) -> Self {
         let last_seq = root.events.iter().filter_map(|line| line.seq).max().unwrap_or(0);
         let mut told = Self { turns: turns(&root.events, records), last_seq, ..Self::default() };
-        let began: Vec<(u64, u32)> = turn_starts(&root.events);
-        told.take(root, is_at_work);
+        told.turn_starts = turn_starts(&root.events);
+        let mut job_changes = told.take(root, is_at_work);
         let mut known = BTreeSet::new();
         let mut open = root.metadata.child_session_ids.clone();
         while let Some(id) = open.pop() {
@@ -59,25 +68,66 @@ impl Told {
             }
             match store.read(&id) {
                 Ok(stored) => {
-                    told.take(&stored, is_at_work);
+                    job_changes.extend(told.take(&stored, is_at_work));
                     open.extend(stored.metadata.child_session_ids);
                 }
                 // What it changed cannot be told; all else can.
                 Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
             }
         }
-        told.calls.sort_by_key(|call| call.seq);
-        for call in &mut told.calls {
-            let before = began.partition_point(|(seq, _)| *seq < call.seq);
-            call.turn = before.checked_sub(1).and_then(|at| began.get(at)).map_or(0, |turn| turn.1);
+        for (id, line) in job_changes {
+            let changed = told.job_changes(&id, &line);
+            told.calls.extend(changed);
         }
+        told.sort();
         told
     }
 
+    /// Adds a change that the logs do not tell of.
+    pub(super) fn add(&mut self, call: ChangedCall) {
+        self.calls.push(call);
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        self.calls.sort_by_key(|call| call.seq);
+        let starts = &self.turn_starts;
+        for call in &mut self.calls {
+            let before = starts.partition_point(|(seq, _)| *seq < call.seq);
+            call.turn =
+                before.checked_sub(1).and_then(|at| starts.get(at)).map_or(0, |turn| turn.1);
+        }
+    }
+
+    /// Returns what a job changed after the end of the call that started it. A job that ended with a process that was killed
+    /// is told of by the root, in whatever session it was started.
+    fn job_changes(&self, id: &SessionId, line: &Envelope) -> Option<ChangedCall> {
+        let AgentEvent::JobChanges { call_id, files, before, after, changes, shared, cut_off } =
+            &line.event
+        else {
+            return None;
+        };
+        let of_call = |start: &&ChangedCall| start.call_id == *call_id;
+        let own = self.job_starts.iter().filter(of_call).find(|start| start.session_id == *id);
+        let start = own.or_else(|| self.job_starts.iter().find(of_call))?.clone();
+        Some(ChangedCall {
+            seq: line.seq?,
+            time: line.time,
+            before: before.clone(),
+            after: Some(after.clone()),
+            changes: *changes,
+            files: files.clone(),
+            shared: *shared,
+            cut_off: *cut_off,
+            ..start
+        })
+    }
+
+    /// Takes the calls of a session, and returns the lines about its jobs.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
-    fn take(&mut self, session: &StoredSession, is_at_work: bool) {
+    fn take(&mut self, session: &StoredSession, is_at_work: bool) -> Vec<(SessionId, Envelope)> {
         let mut begun: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
-        let mut ended: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
+        let mut job_changes = Vec::new();
         let id = &session.metadata.session_id;
         for line in &session.events {
             match &line.event {
@@ -87,18 +137,24 @@ impl Told {
                 AgentEvent::CallEnd { call_id, result, .. } => {
                     let Some(begun) = begun.remove(call_id) else { continue };
                     self.calls.extend(begun.ended(id, call_id, result));
-                    ended.insert(call_id, begun);
+                    self.job_starts.extend(begun.job_start(id, call_id, result));
+                    self.saw(line.seq, &result.metadata);
                 }
-                AgentEvent::JobChanges { call_id, .. } => {
-                    let call = ended.get(call_id).and_then(|begun| begun.job(id, call_id, line));
-                    self.calls.extend(call);
-                }
+                AgentEvent::JobChanges { .. } => job_changes.push((id.clone(), line.clone())),
                 _ => {}
             }
         }
         if !is_at_work {
             self.calls
                 .extend(begun.into_iter().filter_map(|(call, begun)| begun.cut_off(id, call)));
+        }
+        job_changes
+    }
+
+    fn saw(&mut self, seq: Option<u64>, metadata: &ToolMetadata) {
+        let Some((seq, after)) = seq.zip(metadata.snapshot_after.as_ref()) else { return };
+        if is_of_project(after) && self.last_look.as_ref().is_none_or(|(last, _)| *last < seq) {
+            self.last_look = Some((seq, after.clone()));
         }
     }
 }
@@ -120,23 +176,21 @@ impl Begun<'_> {
         })
     }
 
-    /// Tells what a job of the call changed after its end.
-    fn job(&self, id: &SessionId, call_id: &CallId, line: &Envelope) -> Option<ChangedCall> {
-        let AgentEvent::JobChanges { files, before, after, changes, shared, .. } = &line.event
-        else {
+    /// Returns the job that a call started, if it did.
+    fn job_start(
+        &self,
+        id: &SessionId,
+        call_id: &CallId,
+        result: &ToolResult,
+    ) -> Option<ChangedCall> {
+        let metadata = &result.metadata;
+        metadata.extra.get(JobInfo::EXTRA_KEY)?;
+        if metadata.extra.get(JobInfo::RUNNING_KEY).is_some() {
             return None;
-        };
-        Some(ChangedCall {
-            seq: line.seq?,
-            title: format!("job: {}", self.title),
-            time: line.time,
-            after: Some(after.clone()),
-            changes: *changes,
-            files: files.clone(),
-            shared: *shared,
-            cut_off: false,
-            ..self.call(id, call_id, before.clone())?
-        })
+        }
+        let before = metadata.snapshot_after.clone()?;
+        let title = format!("job: {}", self.title);
+        Some(ChangedCall { title, ..self.call(id, call_id, before)? })
     }
 
     fn cut_off(self, id: &SessionId, call_id: &CallId) -> Option<ChangedCall> {

@@ -153,6 +153,7 @@ fn finish(story: &mut Story) {
         after: SnapshotId::new("s2"),
         changes: ChangeCounts { modified: 1, ..ChangeCounts::default() },
         shared: false,
+        cut_off: false,
     });
     let result = RunOutcome::Completed { summary, verified: true };
     story.tell(AgentEvent::RunEnd { run_id: RunId::new("run"), result });

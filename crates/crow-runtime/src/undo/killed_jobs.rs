@@ -1,0 +1,105 @@
+//! What a background job changed whose process was killed.
+//!
+//! Nobody looked at the files after that job's last writes. What is known is how they were when a call last looked at all of
+//! them, and what calls and jobs did since. What differs from that now is the work of the job, or of somebody else: it is
+//! told as the job's, as cut off and shared, so that it can be undone by force.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use super::{ChangedCall, UndoError, UndoJournal};
+use crate::{
+    Change, Entry,
+    changes::{describe, is_known},
+};
+
+impl UndoJournal {
+    /// Adds what a job that was killed with its process changed, if that is not in the log yet. Of several it is the one
+    /// that began last.
+    pub(super) fn add_killed_job(&mut self) {
+        match self.find_killed_job() {
+            Ok(None) => {}
+            Ok(Some(call)) => {
+                self.told.killed_job = Some(call.key());
+                self.told.add(call);
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.id, %error, "what a killed job changed is not known");
+            }
+        }
+    }
+
+    /// Returns what a job that was killed with its process changed, if that is not in the log yet.
+    pub(crate) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
+        let key = self.told.killed_job.as_ref()?;
+        self.told.calls.iter().find(|call| call.key() == *key)
+    }
+
+    fn find_killed_job(&self) -> Result<Option<ChangedCall>, UndoError> {
+        let killed = self.store.killed_jobs(&self.id)?;
+        let starts = self.told.job_starts.iter();
+        let is_killed =
+            |start: &&ChangedCall| killed.iter().any(|job| job.call_id == start.call_id);
+        let Some(start) = starts.filter(is_killed).max_by_key(|start| start.started) else {
+            return Ok(None);
+        };
+        let changes = self.changes_since_last_look()?;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let (before, after) = self.store.record(&self.id, &changes)?;
+        let described = describe(&self.store, &changes);
+        Ok(Some(ChangedCall {
+            seq: self.told.last_seq,
+            before,
+            after: Some(after),
+            changes: described.counts,
+            files: described.files,
+            ..start.clone()
+        }))
+    }
+
+    fn changes_since_last_look(&self) -> Result<Vec<Change>, UndoError> {
+        let Some((looked, seen)) = &self.told.last_look else { return Ok(Vec::new()) };
+        let Some(roots) = self.store.roots_of(seen)? else { return Ok(Vec::new()) };
+        let now = self.store.scan_roots(&self.id, &roots)?.snapshot;
+        let mut changes: BTreeMap<PathBuf, Change> = self
+            .store
+            .changes(seen, &now)?
+            .into_iter()
+            .map(|change| (change.path.clone(), change))
+            .collect();
+        // It is compared with what calls, jobs and undos left since then.
+        for (path, left) in self.left_since(*looked)? {
+            let found = match changes.remove(&path) {
+                Some(change) => Some(change.after),
+                None => self.store.entry(&now, &path)?.filter(is_known),
+            };
+            if let Some(after) = found.filter(|found| *found != left && is_known(&left)) {
+                changes.insert(path.clone(), Change { path, before: left, after });
+            }
+        }
+        Ok(changes.into_values().collect())
+    }
+
+    /// Returns what calls, jobs and undos since an event of the root left of the paths that they changed.
+    fn left_since(&self, seq: u64) -> Result<BTreeMap<PathBuf, Entry>, UndoError> {
+        let mut left = BTreeMap::new();
+        let is_later = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.seq > seq);
+        for place in 0..=self.told.calls.len() {
+            let records = self.records.iter().filter(|record| {
+                self.place_of(record) == place && record.last_seen.is_none_or(|seen| seen >= seq)
+            });
+            for record in records {
+                let changes = self.store.changes(&record.before, &record.after)?;
+                left.extend(changes.into_iter().map(|change| (change.path, change.after)));
+            }
+            if is_later(&place) {
+                let steps = self.steps(&[place])?.into_iter();
+                left.extend(steps.filter_map(|(path, steps)| {
+                    Some((path, steps.into_iter().next_back()?.after))
+                }));
+            }
+        }
+        Ok(left)
+    }
+}
