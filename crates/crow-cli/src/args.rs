@@ -262,6 +262,9 @@ pub(crate) struct RedoArgs {
 pub(crate) struct DiffArgs {
     /// A call's id, the number of a turn, or A..B: from before A to after B [default: the whole session]
     pub what: Option<Span>,
+    /// Show files that git ignores as well; else they are only counted
+    #[arg(long)]
+    pub ignored: bool,
     #[command(flatten)]
     pub of: OfSession,
 }

@@ -1,6 +1,9 @@
 //! `undo`, `redo`, `diff`, `restore` and `sessions show --changes`.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path, PathBuf},
+};
 
 use crow_runtime::{ChangedCall, UndoReport};
 
@@ -12,7 +15,7 @@ use crate::{
     product,
     render::{
         ConsoleStyle, Destination, Happened, Prompting, UndoReporter, change_table, in_order,
-        unified,
+        unified_without,
     },
     run::console_style,
     undo::{HowWords, Journal, Span, journal_of, lost},
@@ -46,8 +49,9 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
     let span = args.what.clone().unwrap_or(Span::WHOLE);
     let patch = known.journal.diff(&span.from, &span.to)?;
     span.check(known.journal.calls()).map_err(CliError::usage)?;
+    let ignored = known.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
-        OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch))?),
+        OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch, &ignored))?),
         OutputForm::Text => {
             let destination = if environment.stdout_is_terminal {
                 Destination::Reader
@@ -60,7 +64,9 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
                 Destination::Program => repository_around(root),
                 Destination::Reader => root,
             };
-            write_out(unified(&style, seen_from, &patch, destination).as_bytes())
+            let ignored = if args.ignored { BTreeSet::new() } else { ignored };
+            let text = unified_without(&ignored, &style, seen_from, patch, destination);
+            write_out(text.as_bytes())
         }
     }
 }
@@ -105,14 +111,17 @@ fn tell(
     (of, how): (&OfSession, HowWords),
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
+    let paths = report.paths.iter().map(|path| path.path.as_path());
+    let ignored = known.journal.ignored(paths);
     match of.output {
-        OutputForm::Json => write_out(&line(&UndoLine::new(&known.session, report))?)?,
+        OutputForm::Json => write_out(&line(&UndoLine::new(&known.session, report, &ignored))?)?,
         OutputForm::Text => {
             let reporter = UndoReporter {
                 style: &out_style(environment),
                 root: known.journal.root(),
                 prompting: Prompting::Program(of.session.clone()),
                 forced: how.force,
+                ignored: &ignored,
             };
             write_out(reporter.text(report).as_bytes())?
         }

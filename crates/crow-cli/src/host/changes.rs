@@ -9,7 +9,9 @@ use crow_runtime::{
 use tokio::time::timeout;
 
 use crate::{
-    render::{ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified},
+    render::{
+        ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified_without,
+    },
     undo::{HowWords, Span, lost, slash_redo, slash_undo},
 };
 
@@ -140,7 +142,9 @@ impl Open {
         if patch.files.is_empty() {
             return Ok("nothing changed".to_owned());
         }
-        let text = unified(&self.style, journal.root(), &patch, Destination::Reader);
+        let ignored = journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
+        let text =
+            unified_without(&ignored, &self.style, journal.root(), patch, Destination::Reader);
         let mut lines: Vec<_> = text.lines().collect();
         let more = lines.len().saturating_sub(DIFF_LINES);
         lines.truncate(DIFF_LINES);
@@ -166,6 +170,7 @@ impl Open {
             root: journal.root(),
             prompting: Prompting::Chat,
             forced: how.force,
+            ignored: &journal.ignored(report.paths.iter().map(|path| path.path.as_path())),
         };
         reporter.text(report)
     }

@@ -1,6 +1,10 @@
 //! What `undo`, `redo`, `restore`, `diff` and `sessions show --changes` print as JSON.
 
-use std::{borrow::Cow, path::Path};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use crow_core::{
     ids::SessionId,
@@ -79,6 +83,8 @@ pub(crate) struct DiffLine<'a> {
     session_id: &'a SessionId,
     /// The change of each file.
     files: Cow<'a, [FileDiff]>,
+    /// Those of the files that git ignores.
+    ignored: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -161,6 +167,8 @@ struct PathLine {
     copy: Option<String>,
     /// Why it was not restored.
     reason: Option<String>,
+    /// Whether git ignores it.
+    ignored: bool,
 }
 
 /// What became of a path.
@@ -180,7 +188,11 @@ enum OutcomeWord {
 }
 
 impl UndoLine {
-    pub(crate) fn new(session_id: &SessionId, report: &UndoReport) -> Self {
+    pub(crate) fn new(
+        session_id: &SessionId,
+        report: &UndoReport,
+        ignored: &BTreeSet<PathBuf>,
+    ) -> Self {
         Self {
             v: Version,
             kind: UndoType::UndoReport,
@@ -189,7 +201,7 @@ impl UndoLine {
             dry_run: report.dry_run,
             complete: report.is_complete(),
             calls: report.calls.iter().map(CallChanges::from).collect(),
-            paths: report.paths.iter().map(PathLine::from).collect(),
+            paths: report.paths.iter().map(|path| PathLine::new(path, ignored)).collect(),
             rewound_to: report.rewound_to,
             told_later: report.told_later,
         }
@@ -218,7 +230,11 @@ impl RecordLine {
 }
 
 impl<'a> DiffLine<'a> {
-    pub(crate) fn new(session_id: &'a SessionId, patch: &'a Patch) -> Self {
+    pub(crate) fn new(
+        session_id: &'a SessionId,
+        patch: &'a Patch,
+        ignored: &BTreeSet<PathBuf>,
+    ) -> Self {
         // JSON is text, names of files need not be.
         let is_text = |file: &FileDiff| file.path.to_str().is_some();
         let as_text = |file: &FileDiff| FileDiff { path: text(&file.path).into(), ..file.clone() };
@@ -227,7 +243,8 @@ impl<'a> DiffLine<'a> {
         } else {
             Cow::Owned(patch.files.iter().map(as_text).collect())
         };
-        Self { v: Version, kind: DiffType::Diff, session_id, files }
+        let ignored = ignored.iter().map(|path| text(path)).collect();
+        Self { v: Version, kind: DiffType::Diff, session_id, files, ignored }
     }
 }
 
@@ -245,14 +262,14 @@ impl From<&ChangedCall> for CallChanges {
             changes: call.changes,
             files: call.files.iter().map(|path| text(path)).collect(),
             shared: call.shared,
-            cut_off: call.after.is_none(),
+            cut_off: call.cut_off,
             undone: call.undone,
         }
     }
 }
 
-impl From<&RestoredPath> for PathLine {
-    fn from(restored: &RestoredPath) -> Self {
+impl PathLine {
+    fn new(restored: &RestoredPath, ignored: &BTreeSet<PathBuf>) -> Self {
         let (outcome, change, copy, reason) = match &restored.outcome {
             PathOutcome::Restored { how, copy } => {
                 (OutcomeWord::Restored, Some(*how), copy.as_deref().map(text), None)
@@ -265,7 +282,8 @@ impl From<&RestoredPath> for PathLine {
             PathOutcome::Failed { error } => (OutcomeWord::Failed, None, None, Some(error)),
         };
         let reason = reason.cloned();
-        Self { path: text(&restored.path), outcome, change, copy, reason }
+        let ignored = ignored.contains(&restored.path);
+        Self { path: text(&restored.path), outcome, change, copy, reason, ignored }
     }
 }
 
@@ -355,10 +373,10 @@ mod tests {
     fn lines() -> [Vec<u8>; 4] {
         let (id, patch) = (SessionId::new("s"), crate::render::sample::patch());
         [
-            json_line(&UndoLine::new(&id, &report())),
+            json_line(&UndoLine::new(&id, &report(), &BTreeSet::new())),
             json_line(&CallLine::new(&call(), 2)),
             json_line(&RecordLine::new(&record())),
-            json_line(&DiffLine::new(&id, &patch)),
+            json_line(&DiffLine::new(&id, &patch, &["/p/a".into()].into())),
         ]
         .map(Result::unwrap)
     }

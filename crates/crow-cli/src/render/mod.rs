@@ -40,7 +40,7 @@ pub(crate) use call::PERMIT_HINT;
 pub(crate) use change_table::{Happened, change_table, in_order};
 pub(crate) use crow_text::{exact, exact_line, is_unseen};
 pub(crate) use end::used;
-pub(crate) use patch_text::{Destination, unified};
+pub(crate) use patch_text::{Destination, unified_without};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};
 pub(crate) use rule::{describe_rule, rule_subject, rule_verb};

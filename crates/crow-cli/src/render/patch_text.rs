@@ -1,13 +1,14 @@
 //! A change of files as a unified diff, which `git apply` and `patch` read.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     path::{Component, Path, PathBuf},
 };
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, git_binary, is_unseen, neutralise, paint::Paint};
+use super::{ConsoleStyle, git_binary, is_unseen, neutralise, paint::Paint, words::count};
 
 /// Where a diff goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,37 @@ pub(crate) fn unified(
         Destination::Program => text,
         Destination::Reader => painted(style, &text),
     }
+}
+
+/// How many files that git ignores are named.
+const NAMED: usize = 3;
+
+/// Writes a patch without files that git ignores. They are counted, and the first ones named, in a line that programs that
+/// read patches pass over.
+pub(crate) fn unified_without(
+    ignored: &BTreeSet<PathBuf>,
+    style: &ConsoleStyle,
+    root: &Path,
+    mut patch: Patch,
+    destination: Destination,
+) -> String {
+    patch.files.retain(|file| !ignored.contains(&file.path));
+    let mut text = String::new();
+    if !ignored.is_empty() {
+        let names: Vec<String> =
+            ignored.iter().take(NAMED).map(|path| quoted("", &seen_from(root, path))).collect();
+        let more = match ignored.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let files = count(ignored.len() as u64, "file");
+        let (names, note) = (names.join(", "), "changed, too; diff --ignored shows them");
+        text = format!("# {files} that git ignores {note}: {names}{more}\n");
+        if destination == Destination::Reader {
+            text = painted(style, &text);
+        }
+    }
+    unified(style, root, &patch, destination) + &text
 }
 
 fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut String) {

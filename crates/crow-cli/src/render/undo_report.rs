@@ -1,6 +1,10 @@
 //! What an undo, a redo or a restore did, for people.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use crow_core::tool::FileChange;
 use crow_runtime::{ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoReport};
@@ -45,6 +49,8 @@ pub(crate) struct UndoReporter<'a> {
     pub(crate) prompting: Prompting,
     /// It was done by force already.
     pub(crate) forced: bool,
+    /// The paths that git ignores. Those that are as wanted now are only counted.
+    pub(crate) ignored: &'a BTreeSet<PathBuf>,
 }
 
 /// How a line about a path looks.
@@ -62,7 +68,9 @@ impl UndoReporter<'_> {
         let named = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
         let (done, left): (Vec<_>, Vec<_>) = named.partition(is_done);
         let mut text = self.what(report, done.len(), left.len());
-        for paths in [&done, &left] {
+        let (ignored, listed): (Vec<_>, Vec<_>) =
+            done.iter().copied().partition(|path| self.is_counted(path));
+        for paths in [&listed, &left] {
             let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
             text.push_str(&self.lines(lines));
             if paths.len() > LISTED {
@@ -74,6 +82,7 @@ impl UndoReporter<'_> {
                 text.push_str(&wrapped(self.style, Paint::Dim, "  ", &more));
             }
         }
+        text.push_str(&self.counted(&ignored));
         let is_conflict =
             |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Conflict { .. });
         if !self.forced && left.iter().any(is_conflict) {
@@ -90,6 +99,23 @@ impl UndoReporter<'_> {
             text.push_str(&wrapped(self.style, Paint::Dim, "", &remark));
         }
         text
+    }
+
+    /// Whether a path is only counted: git ignores it, and no copy of it has a name that is to be known.
+    fn is_counted(&self, path: &RestoredPath) -> bool {
+        self.ignored.contains(&path.path)
+            && matches!(path.outcome, PathOutcome::Restored { copy: None, .. })
+    }
+
+    fn counted(&self, paths: &[&RestoredPath]) -> String {
+        let Some(first) = paths.first() else { return String::new() };
+        let name = one_line(&shown(self.root, &first.path));
+        let such = match paths.len() {
+            1 => String::new(),
+            _ => " and others".to_owned(),
+        };
+        let what = format!("{} that git ignores: {name}{such}", count(paths.len() as u64, "path"));
+        wrapped(self.style, Paint::Dim, "  ", &what)
     }
 
     /// Says which calls it is about.
@@ -329,7 +355,21 @@ mod tests {
 
     fn text(style: &ConsoleStyle, report: &UndoReport) -> String {
         let prompting = Prompting::Program(None);
-        UndoReporter { style, root: Path::new("/p"), prompting, forced: false }.text(report)
+        let (root, ignored) = (Path::new("/p"), &BTreeSet::new());
+        UndoReporter { style, root, prompting, forced: false, ignored }.text(report)
+    }
+
+    #[test]
+    fn paths_that_git_ignores_are_counted_unless_something_is_to_be_known_of_them() {
+        let paths = ["/p/c/a.pyc", "/p/c/b.pyc", "/p/c/c.pyc", "/p/a.py"];
+        let mut all: Vec<_> =
+            paths.iter().map(|path| (*path, restored(FileChange::Deleted))).collect();
+        all.push(("/p/c/d.pyc", PathOutcome::Conflict { reason: "it was changed since".into() }));
+        let ignored = &["a", "b", "c", "d"].map(|name| format!("/p/c/{name}.pyc").into()).into();
+        let (style, prompting) = (&ConsoleStyle::plain(80), Prompting::Chat);
+        let reporter =
+            UndoReporter { style, root: Path::new("/p"), prompting, forced: false, ignored };
+        insta::assert_snapshot!(reporter.text(&report(all)));
     }
 
     #[test]
@@ -392,8 +432,13 @@ mod tests {
         for (prompting, expected) in table {
             let style = ConsoleStyle::plain(80);
             let report = report(vec![("/p/a", restored(FileChange::Modified))]);
-            let reporter =
-                UndoReporter { style: &style, root: Path::new("/p"), prompting, forced: false };
+            let reporter = UndoReporter {
+                style: &style,
+                root: Path::new("/p"),
+                prompting,
+                forced: false,
+                ignored: &BTreeSet::new(),
+            };
             assert_eq!(reporter.text(&report).lines().last(), Some(expected));
         }
         let nothing =

@@ -256,7 +256,7 @@ async fn kill_beside_a_job(next: Reply) -> (ModelServer, Place) {
     let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
     let start = Reply::new().call("c1", "bash", &input).into();
-    let (server, place) = undo_place::place([start, held.into(), next.into()]).await;
+    let (server, place) = undo_place::place([start, held, next.into()]).await;
     let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
     let mut running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
     gate.reached(1).await;

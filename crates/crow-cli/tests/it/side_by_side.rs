@@ -1,8 +1,12 @@
 //! Sessions that work in one project at the same time: which of their commands wait for one another.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use crow_core::event::AgentEvent;
+use crow_core::{
+    event::{AgentEvent, Envelope},
+    message::Block,
+    tool::{ToolRegistry, ToolResult},
+};
 use crow_runtime::{RuntimeConfig, SandboxConfig, SnapshotLimits, SnapshotStores};
 use crow_testkit::{
     NamedPipe,
@@ -23,12 +27,12 @@ fn runs(command: &str) -> ScriptedModel {
 }
 
 fn options(kept: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
-    let mut tools = crow_core::tool::ToolRegistry::new();
+    let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
     let snapshots = SnapshotStores::new(kept.join("snapshots"), SnapshotLimits::default(), None);
     let runtime = RuntimeConfig {
-        child_env: std::collections::BTreeMap::from([path]).into(),
+        child_env: BTreeMap::from([path]).into(),
         sandbox,
         snapshots: Some(snapshots.into()),
         ..RuntimeConfig::default()
@@ -48,6 +52,13 @@ async fn reader_of(pipe: &Path) -> rustix::fd::OwnedFd {
     opened.unwrap()
 }
 
+fn ended_call(events: &[Arc<Envelope>]) -> &ToolResult {
+    let result = |event: &'_ Arc<Envelope>| matches!(event.event, AgentEvent::CallEnd { .. });
+    let ended = events.iter().find(|event| result(event)).map(|event| &event.event);
+    let Some(AgentEvent::CallEnd { result, .. }) = ended else { panic!("{events:#?}") };
+    result
+}
+
 #[tokio::test]
 async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writes() {
     let kept = TempDir::new().unwrap();
@@ -56,14 +67,14 @@ async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writ
     let writer = AgentHarness::start(runs("echo x > made; read line < gate"), new());
     let gate = writer.cwd().join("gate");
     NamedPipe::make(&gate);
-    writer.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    writer.handle.send_input(vec![Block::text("go")]).unwrap();
     let at_gate = reader_of(&gate).await;
     let mut readers = Vec::new();
     for number in 0..READERS {
         let pipe = writer.cwd().join(format!("pipe{number}"));
         NamedPipe::make(&pipe);
         let reader = writer.beside(runs(&format!("cat pipe{number}")), new());
-        reader.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+        reader.handle.send_input(vec![Block::text("go")]).unwrap();
         readers.push((reader, pipe));
     }
     // None of them ends before all have begun.
@@ -74,26 +85,16 @@ async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writ
     drop(open);
     for (reader, _) in &mut readers {
         let events = reader.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
-        for event in events {
-            match &event.event {
-                AgentEvent::CallWait { reason, .. } => panic!("it waited: {reason}"),
-                AgentEvent::CallStart { snapshot, .. } => assert_eq!(*snapshot, None),
-                AgentEvent::CallEnd { result, .. } => {
-                    assert_eq!(result.output, "(no output)\n[exit code 0]");
-                    assert!(!result.metadata.shared);
-                }
-                _ => {}
-            }
-        }
+        let waits = |event: &AgentEvent| matches!(event, AgentEvent::CallWait { .. });
+        assert!(!events.iter().any(|event| waits(&event.event)), "{events:#?}");
+        let result = ended_call(&events);
+        assert_eq!(result.output, "(no output)\n[exit code 0]");
+        assert_eq!(result.metadata.snapshot_before, None);
     }
     drop(at_gate);
     let mut writer = writer;
     let events = writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
-    let written = events.iter().find_map(|event| match &event.event {
-        AgentEvent::CallEnd { result, .. } => Some(result.metadata.clone()),
-        _ => None,
-    });
-    let written = written.unwrap();
+    let written = &ended_call(&events).metadata;
     assert!(!written.shared, "who reads is no other who changes files: {written:?}");
     assert_eq!(written.files_modified, [writer.cwd().join("made")]);
 }
@@ -105,10 +106,10 @@ async fn without_a_sandbox_a_command_that_reads_waits_for_the_one_that_writes() 
         AgentHarness::start(runs("read line < gate; echo x > made"), options(kept.path(), None));
     let gate = writer.cwd().join("gate");
     NamedPipe::make(&gate);
-    writer.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    writer.handle.send_input(vec![Block::text("go")]).unwrap();
     let at_gate = reader_of(&gate).await;
     let mut reader = writer.beside(runs("cat made"), options(kept.path(), None));
-    reader.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    reader.handle.send_input(vec![Block::text("go")]).unwrap();
     let events = reader.until(|event| matches!(event, AgentEvent::CallWait { .. })).await;
     let Some(AgentEvent::CallWait { reason, .. }) = events.last().map(|it| &it.event) else {
         panic!("it did not wait");
@@ -117,9 +118,6 @@ async fn without_a_sandbox_a_command_that_reads_waits_for_the_one_that_writes() 
     drop(at_gate);
     writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
     let events = reader.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
-    let Some(AgentEvent::CallEnd { result, .. }) = events.last().map(|it| &it.event) else {
-        panic!("it did not end");
-    };
-    assert_eq!(result.output, "x\n[exit code 0]");
+    assert_eq!(ended_call(&events).output, "x\n[exit code 0]");
     assert_eq!(fs::read_to_string(writer.cwd().join("made")).unwrap(), "x\n");
 }

@@ -725,3 +725,33 @@ async fn a_file_is_restored_whose_name_is_no_text() {
     assert_eq!(text(), "user\n");
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn files_that_git_ignores_are_undone_and_told_apart() {
+    let work = "echo new > a.py; mkdir __pycache__ .cache; \
+        for i in 1 2 3 4 5 6; do printf '\\0%s' $i > __pycache__/$i.pyc; done; echo 1 > .cache/run";
+    let done = Reply::new().text("Done.").into();
+    let (server, place) = place([bash("c1", work), done]).await;
+    git(&place, &["init", "-q"]);
+    fs::write(place.project(".gitignore"), "__pycache__/\n.cache/*\n").unwrap();
+    fs::write(place.project("a.py"), "old\n").unwrap();
+    run(&place, "test it").await.exited(0);
+    let diff = said(&place, &["diff"], 0).await;
+    let (source, note) = diff.split_once("# 7 files that git ignores changed, too").unwrap();
+    assert!(source.contains("+new") && !source.contains("pycache"), "{diff}");
+    assert!(note.contains(".cache/run, __pycache__/1.pyc, __pycache__/2.pyc and 4 more"), "{diff}");
+    fs::write(place.home("patch"), &diff).unwrap();
+    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(place.project("a.py")).unwrap(), "old\n");
+    fs::write(place.project("a.py"), "new\n").unwrap();
+    assert!(said(&place, &["diff", "--ignored"], 0).await.contains("__pycache__/6.pyc"));
+    let told = said(&place, &["diff", "--output", "json"], 0).await;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let count = |name: &str| told[name].as_array().unwrap().len();
+    assert_eq!((count("files"), count("ignored")), (8, 7));
+    let undone = said(&place, &["undo"], 0).await;
+    insta::assert_snapshot!("undo_of_files_that_git_ignores", undone);
+    assert!(!place.project("__pycache__").exists() && !place.project(".cache").exists());
+    assert_eq!(fs::read_to_string(place.project("a.py")).unwrap(), "old\n");
+    server.finish().await.unwrap();
+}

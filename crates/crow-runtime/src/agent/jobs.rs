@@ -124,7 +124,7 @@ impl AgentInternals {
                 return Ok(None);
             }
             let journal = UndoJournal::open(&config, &root)?;
-            Ok(Some((store, killed, journal.changed_by_killed_job().cloned())))
+            Ok(Some((killed, journal.changed_by_killed_job().cloned())))
         };
         let looked = self.tasks.spawn_blocking(work);
         let found = match self.look_at_files(looked).await? {
@@ -137,7 +137,7 @@ impl AgentInternals {
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         };
-        let Some((store, killed, call)) = found else { return Ok(()) };
+        let Some((killed, call)) = found else { return Ok(()) };
         if let Some(ChangedCall { call_id, files, before, after: Some(after), changes, .. }) = call
         {
             let (shared, cut_off) = (true, true);
@@ -146,8 +146,10 @@ impl AgentInternals {
             self.emit(event).await?;
         }
         // Only now: if this process is killed before, the next one finds it.
-        if let Err(error) = store.forget_killed_jobs(&killed) {
-            self.tell_trouble(&error).await?;
+        for job in killed {
+            if let Err(error) = job.forget() {
+                self.tell_trouble(&error).await?;
+            }
         }
         Ok(())
     }
@@ -170,9 +172,17 @@ impl AgentInternals {
         let (id, seen) = (JobId::new(id), metadata.snapshot_after.clone());
         let work = move || {
             let store = stores.of_workspace(&workspace)?;
-            let (_activity, _mark) =
-                (store.begin_job(&session)?, store.mark_job(&session, &call_id)?);
-            let job = WatchedJob { jobs, id, call_id, agent, root: session, _activity, _mark };
+            let activity = store.begin_job(&session)?;
+            let mark = store.mark_job(&session, &call_id)?;
+            let job = WatchedJob {
+                jobs,
+                id,
+                call_id,
+                agent,
+                root: session,
+                _activity: activity,
+                _mark: mark,
+            };
             stores.watch_of(&workspace).add(&store, job, seen);
             Ok(())
         };

@@ -95,16 +95,15 @@ pub(super) fn killed_jobs(
     Ok(killed)
 }
 
-/// Forgets jobs that were killed: what they changed is in the log.
-pub(super) fn forget(killed: &[KilledJob]) -> Result<(), SnapshotStoreError> {
-    for job in killed {
-        match fs::remove_file(&job.mark) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(at(&job.mark)(error)),
+impl KilledJob {
+    /// Forgets the job: what it changed is in the log.
+    pub(crate) fn forget(&self) -> Result<(), SnapshotStoreError> {
+        match fs::remove_file(&self.mark) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(at(&self.mark)(error)),
         }
     }
-    Ok(())
 }
 
 impl Drop for JobMark {
@@ -131,12 +130,12 @@ mod tests {
         let held = mark(store.path(), &a, &CallId::new("c1")).unwrap();
         let other = mark(store.path(), &b, &CallId::new("c2")).unwrap();
         assert_eq!(ids(&a), [""; 0]);
-        // As the kernel does when the process is killed.
-        held._lock.file().unlock().unwrap();
-        assert_eq!(ids(&a), ["c1"]);
-        drop(other);
-        assert_eq!(ids(&b), [""; 0]);
-        forget(&killed_jobs(store.path(), &a).unwrap()).unwrap();
+        // As a process leaves it that is killed.
+        fs::write(store.path().join(OPEN_JOBS).join("a.1"), "c3").unwrap();
+        assert_eq!(ids(&a), ["c3"]);
+        drop((held, other));
+        assert_eq!((ids(&a), ids(&b)), (vec!["c3".to_owned()], Vec::new()));
+        killed_jobs(store.path(), &a).unwrap()[0].forget().unwrap();
         assert_eq!(ids(&a), [""; 0]);
     }
 }

@@ -18,6 +18,7 @@ use super::{
     counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
+    ignored,
     job_marks::{self, JobMark, KilledJob},
     kept::keep_copy,
     node::{Child, write_paths},
@@ -328,6 +329,12 @@ impl SnapshotStore {
         self
     }
 
+    /// Returns which of these paths git would ignore: by `.gitignore` in each folder and above, whether or not there is a
+    /// repository.
+    pub fn ignored(&self, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        self.roots().iter().flat_map(|root| ignored::ignored_of(root, paths)).collect()
+    }
+
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()
@@ -363,11 +370,6 @@ impl SnapshotStore {
         session: &SessionId,
     ) -> Result<Vec<KilledJob>, SnapshotStoreError> {
         job_marks::killed_jobs(&self.folder, session)
-    }
-
-    /// Forgets jobs that were killed, when what they changed is in the log.
-    pub(crate) fn forget_killed_jobs(&self, jobs: &[KilledJob]) -> Result<(), SnapshotStoreError> {
-        job_marks::forget(jobs)
     }
 
     /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have

@@ -77,7 +77,9 @@ impl SnapshotStore {
     pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
         let _shared = self.shared()?;
         unpoisoned(&self.last).remove(session);
-        self.forget_killed_jobs(&self.killed_jobs(session)?)?;
+        for job in self.killed_jobs(session)? {
+            job.forget()?;
+        }
         self.references.remove(session)?;
         self.released.add(1)
     }

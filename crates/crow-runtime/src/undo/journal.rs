@@ -120,6 +120,11 @@ impl UndoJournal {
         &self.roots
     }
 
+    /// Returns which of these paths git ignores, so that they can be told of apart from others.
+    pub fn ignored<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
+        self.store.ignored(&paths.into_iter().map(Path::to_path_buf).collect())
+    }
+
     /// Undoes calls. The last restore counts as one.
     pub fn undo(
         &mut self,
