@@ -24,7 +24,7 @@ pub(super) const REDO: HostCommand =
     HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
 pub(super) const DIFF: HostCommand = HostCommand::new(
     "diff",
-    "[CALL|TURN|A..B]",
+    "[CALL|TURN|A..B] [--ignored]",
     "show what the session changed, or a call, or a turn",
 );
 pub(super) const CHANGES: HostCommand =
@@ -132,7 +132,11 @@ impl Open {
     }
 
     fn diff(&self, argument: &str) -> Result<String, Refusal> {
-        let span = match argument.trim() {
+        let (words, shows_ignored) = match argument.trim().strip_suffix("--ignored") {
+            Some(words) => (words.trim_end(), true),
+            None => (argument.trim(), false),
+        };
+        let span = match words {
             "" => Span::WHOLE,
             words => words.parse().map_err(Refusal::Words)?,
         };
@@ -142,7 +146,8 @@ impl Open {
         if patch.files.is_empty() {
             return Ok("nothing changed".to_owned());
         }
-        let ignored = journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
+        let files = patch.files.iter().filter(|_| !shows_ignored);
+        let ignored = journal.ignored(files.map(|file| file.path.as_path()));
         let text =
             unified_without(&ignored, &self.style, journal.root(), patch, Destination::Reader);
         let mut lines: Vec<_> = text.lines().collect();

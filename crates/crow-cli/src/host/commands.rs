@@ -9,6 +9,7 @@ use crow_runtime::{
 };
 
 use super::{
+    call_output::{OUTPUT, output_of},
     changes::{Asked, CHANGES, DIFF, REDO, UNDO},
     opened::Current,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
@@ -49,7 +50,7 @@ const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
 pub(super) fn list(current: &Current) -> Vec<HostCommand> {
     let review = current.reviewer.is_some().then_some(REVIEW);
     let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
-    let own = [UNDO, REDO, DIFF, CHANGES].into_iter().chain(review);
+    let own = [UNDO, REDO, DIFF, CHANGES, OUTPUT].into_iter().chain(review);
     let own = own.chain([AGENTS, MODE_COMMAND, MODEL_COMMAND]).chain(thinking);
     let rest = [REVIEWER_COMMAND, PERMISSIONS_COMMAND, STATUS, EXPORT, SESSIONS, HELP];
     let mut commands: Vec<HostCommand> = own.chain(rest).collect();
@@ -84,6 +85,7 @@ impl ProductHost {
             ("sessions", _) => self.last_sessions(&handle).await,
             ("status", _) => self.status(&current).await,
             ("help", _) => Ok(help(&list(&current))),
+            ("output", call) => output_of(&self.record(handle.session_id()).await?.events, call),
             ("export", file) => {
                 let text = self.markdown(handle.session_id()).await?;
                 let file = file.to_owned();

@@ -1,6 +1,7 @@
 //! The product as adapters see it: sessions with the agent that was asked for, their options, and commands.
 
 mod agents;
+mod call_output;
 mod changes;
 mod choices;
 mod commands;

@@ -174,11 +174,16 @@ impl ProductHost {
 
     /// Returns a session as Markdown.
     pub(super) async fn markdown(&self, id: &SessionId) -> Result<String, HostError> {
+        let record = self.record(id).await?;
+        Ok(to_markdown(&record, &record.prices(&*self.models).await))
+    }
+
+    /// Reads all that is recorded of a session.
+    pub(super) async fn record(&self, id: &SessionId) -> Result<SessionRecord, HostError> {
         let redactor = redactor(&self.environment, self.providers.as_deref());
         let (store, id) = (Arc::clone(&self.store), id.clone());
         let read = blocking(move || SessionRecord::read(store.as_ref(), &id, &redactor));
-        let record = read.await??;
-        Ok(to_markdown(&record, &record.prices(&*self.models).await))
+        Ok(read.await??)
     }
 
     /// Does what a command says of the changes of a session.

@@ -7,7 +7,7 @@ use crow_core::tool::{NotRestorable, ToolResult};
 use super::{ConsoleStyle, one_line, paint::Paint, words, wrap::wrapped};
 
 /// The tool that can change anything: its changes are summed up, and not shown line by line.
-pub(super) const SHELL: &str = "bash";
+pub(crate) const SHELL: &str = "bash";
 /// Up to how many changed files are named.
 const NAMED: usize = 3;
 

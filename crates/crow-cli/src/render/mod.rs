@@ -38,6 +38,7 @@ mod tests;
 
 pub(crate) use call::PERMIT_HINT;
 pub(crate) use change_table::{Happened, change_table, in_order};
+pub(crate) use changed::SHELL;
 pub(crate) use crow_text::{exact, exact_line, is_unseen};
 pub(crate) use end::used;
 pub(crate) use patch_text::{Destination, unified_without};

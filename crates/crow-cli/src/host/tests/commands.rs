@@ -122,3 +122,23 @@ async fn options_are_shown_and_set_by_commands() {
     assert!(shown(&scene, &handle, "mode", "").await.contains("* loop"));
     assert_eq!(shown(&scene, &handle, "thinking", "low").await, "thinking: low");
 }
+
+#[tokio::test]
+async fn all_that_a_command_printed_is_shown_on_demand() {
+    let scene = Scene::new();
+    let permissions = Some(crow_core::permission::PermissionMode::FullAuto);
+    let setup = SessionSetup { permissions, ..SessionSetup::default() };
+    let handle = scene.create(setup).await;
+    assert_eq!(shown(&scene, &handle, "output", "").await, "no command was run in this session");
+    for (id, command) in [("c-first", "seq 100"), ("c-second", "seq 200 300; false")] {
+        scene.model.push(reply([call(id, "bash", json!({"command": command}))]));
+    }
+    scene.model.push(reply([text("Counted.")]));
+    run(&handle, "count").await;
+    let last = shown(&scene, &handle, "output", "").await;
+    assert!(last.starts_with("200\n201\n") && last.contains("\n300\n[exit code 1]"), "{last}");
+    let first = shown(&scene, &handle, "output", "c-f").await;
+    assert_eq!(first.lines().count(), 101, "{first}");
+    let unknown = scene.host.run_command(handle.session_id(), "output", "x").await.unwrap_err();
+    assert!(unknown.to_string().contains("no call whose id begins with x"), "{unknown}");
+}
