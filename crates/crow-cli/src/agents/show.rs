@@ -15,7 +15,7 @@ use crate::{
     CliError, Environment,
     args::OutputForm,
     command::write_out,
-    config::shown,
+    config::{UnsetEffect, UnsetKey, of_base, of_composition, shown},
     output::ExitCode,
     render::{neutralise, one_line},
 };
@@ -27,6 +27,8 @@ struct Whole {
     role: DefinedRole,
     description: String,
     warnings: Vec<String>,
+    /// The keys that no file sets.
+    unset: Vec<UnsetKey>,
     /// The system prompt of a base agent, filled in.
     prompt: Option<String>,
 }
@@ -52,6 +54,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
         let agent = agents.composition(name).map_err(|error| wrong(error.to_string()))?;
         return Ok(Whole {
             kind: AgentKind::Composition,
+            unset: of_composition(&agent, &node),
             node,
             role: agent.role,
             description: agent.description,
@@ -70,6 +73,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
         agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
     Ok(Whole {
         kind: AgentKind::Base,
+        unset: of_base(base, &node),
         node,
         role: base.role,
         description: base.description.clone(),
@@ -89,6 +93,9 @@ fn to_text(name: &str, whole: &Whole) -> String {
     for (key, leaf) in &leaves {
         let _ = writeln!(text, "{} = {}", one_line(key), shown(leaf));
         let _ = writeln!(text, "    {}", one_line(&leaf.origin.to_string()));
+    }
+    for unset in &whole.unset {
+        let _ = writeln!(text, "{}\n    {}", unset.shown(), unset.source());
     }
     for warning in &whole.warnings {
         let _ = writeln!(text, "\nwarning: {}", one_line(warning));
@@ -116,6 +123,10 @@ fn to_json(name: &str, whole: &Whole) -> Value {
             });
             (key, value)
         })
+        .chain(whole.unset.iter().filter_map(|unset| {
+            let UnsetEffect::BuiltIn(value) = &unset.effect else { return None };
+            Some((unset.key.to_owned(), json!({"value": value, "from": "default"})))
+        }))
         .collect();
     json!({
         "name": name,

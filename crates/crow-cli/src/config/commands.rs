@@ -7,6 +7,7 @@ use crow_agent::layers::{Layer, LayerKind, Node};
 use super::{
     Configuration, SETTINGS,
     key::{Key, Target},
+    unset::{self, BUILT_IN, UnsetEffect},
 };
 use crate::{
     CliError, Environment,
@@ -23,11 +24,18 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
     let (configuration, key) = (load(environment)?, Key::parse(key)?);
     let node = merged(&configuration, &key)?;
     let Some(found) = node.as_ref().and_then(|node| node.find(&key.path())) else {
-        return Err(CliError {
-            code: "unset",
-            ..CliError::failed(format!("{key_text} is not set"))
-        }
-        .hint(format!("crow-agent config set {key_text} VALUE sets it")));
+        let why = match unset::find(&configuration.agents, &key, node.as_ref()) {
+            Some(UnsetEffect::BuiltIn(value)) => {
+                say(&format!("{key_text}: {BUILT_IN}"));
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                return write_out(format!("{text}\n").as_bytes());
+            }
+            Some(UnsetEffect::Nothing(why)) => format!(": {why}"),
+            None => String::new(),
+        };
+        let error = CliError::failed(format!("{key_text} is not set{why}"));
+        return Err(CliError { code: "unset", ..error }
+            .hint(format!("crow-agent config set {key_text} VALUE sets it")));
     };
     let text = match found.as_text() {
         Some(text) => format!("{text}\n"),
@@ -52,7 +60,15 @@ pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, 
     let effective = merged.as_ref().and_then(|node| node.find(&path));
     let mut text = String::new();
     let Some(effective) = effective else {
-        let _ = writeln!(text, "{key_text} is not set in any layer");
+        let _ = match unset::find(&configuration.agents, &key, merged.as_ref()) {
+            Some(UnsetEffect::BuiltIn(value)) => {
+                writeln!(text, "{key_text} = {value}\n  counts   {BUILT_IN}")
+            }
+            Some(UnsetEffect::Nothing(why)) => {
+                writeln!(text, "{key_text} is not set in any layer: {why}")
+            }
+            None => writeln!(text, "{key_text} is not set in any layer"),
+        };
         return write_out(text.as_bytes());
     };
     for (below, leaf) in effective.leaves() {

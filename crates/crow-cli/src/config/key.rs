@@ -65,6 +65,11 @@ impl Key {
         self.path.iter().map(String::as_str).collect()
     }
 
+    /// Returns whether it is one of a composition.
+    pub(super) fn is_of_composition(&self) -> bool {
+        matches!(self.target, Target::Agent { kind: AgentKind::Composition, .. })
+    }
+
     /// Looks whether the schema has such a key.
     fn check(&self) -> Result<(), CliError> {
         let schema = match &self.target {

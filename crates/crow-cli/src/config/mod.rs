@@ -8,6 +8,7 @@ mod load;
 mod project;
 mod schema;
 mod settings;
+mod unset;
 mod validate;
 
 pub(crate) use change::set;
@@ -17,4 +18,5 @@ pub(crate) use load::{Configuration, layers, tool_names};
 pub(crate) use project::{check_project, powers, servers};
 pub(crate) use schema::print as print_schema;
 pub(crate) use settings::{SETTINGS, Settings};
+pub(crate) use unset::{UnsetEffect, UnsetKey, of_base, of_composition};
 pub(crate) use validate::validate;

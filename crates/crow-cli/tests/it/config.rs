@@ -269,3 +269,30 @@ async fn a_file_of_a_hundred_megabytes_and_one_that_waits_are_not_read() {
     }
     place.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
 }
+
+#[tokio::test]
+async fn a_value_that_no_file_sets_is_told_with_its_source() {
+    let place = Place::new();
+    let steps = place.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
+    steps.exited(0);
+    assert_eq!(steps.out, "100\n");
+    assert!(steps.err.contains("built in, no file sets it"), "{}", steps.err);
+    let set = ["config", "set", "agents.base.builder.react.max_iterations", "7"];
+    place.run(&set).await.exited(0);
+    let steps = place.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
+    assert_eq!((steps.out.as_str(), steps.err.as_str()), ("7\n", ""));
+    for (key, out) in [("agent", "BUILD-HITL\n"), ("sandbox.network", "false\n")] {
+        assert_eq!(place.run(&["config", "get", key]).await.out, out);
+    }
+    let bound = place.run(&["config", "get", "agents.acp.BUILD-HITL.limits.max_money"]).await;
+    bound.exited(1);
+    assert!(bound.err.contains("limits.max_money is not set: no bound"), "{}", bound.err);
+    let shown = place.run(&["agents", "show", "BUILD-HITL"]).await.out;
+    let rounds = "limits.max_rounds = 25\n    built in, no file sets it\n";
+    assert!(shown.contains(rounds) && shown.contains("limits.max_money: no bound"), "{shown}");
+    let told = place.run(&["agents", "show", "builder", "--output", "json"]).await.out;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["values"]["react.doom_loop_threshold"]["value"], 5);
+    assert_eq!(told["values"]["react.doom_loop_threshold"]["from"], "default");
+    assert_ne!(told["values"]["react.max_iterations"]["from"], "default");
+}
