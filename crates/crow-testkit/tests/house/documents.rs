@@ -31,6 +31,38 @@ fn documents_name_only_what_exists() {
     assert_eq!(wrong, [""; 0]);
 }
 
+/// Whoever reads where a thing of the seeds is must be able to use it by that path.
+#[test]
+fn modules_on_paths_in_the_table_of_the_seeds_are_public() {
+    let mut public: HashSet<(String, String)> = HashSet::new();
+    for source in tree::sources() {
+        let crate_name = source.path.split('/').nth(1).unwrap().replace('-', "_");
+        let words: Vec<&str> = source.words().map(|(_, word)| word).collect();
+        for next in words.windows(3) {
+            if next[..2] == ["pub", "mod"] {
+                public.insert((crate_name.clone(), next[2].to_owned()));
+            }
+        }
+    }
+    let mut private = Vec::new();
+    for (path, line, token) in tokens() {
+        if path != "docs/seeds.md" || !token.starts_with("crow_") {
+            continue;
+        }
+        let parts: Vec<&str> = words(&token).map(|(_, word)| word).collect();
+        let Some((crate_name, parts)) = parts.split_first() else { continue };
+        let is_module = |part: &&&str| part.starts_with(char::is_lowercase);
+        // What nothing follows is a function.
+        let modules = parts.iter().take(parts.len().saturating_sub(1)).take_while(is_module);
+        for module in modules {
+            if !public.contains(&((*crate_name).to_owned(), (*module).to_owned())) {
+                private.push(format!("{path}:{line}: {token}"));
+            }
+        }
+    }
+    assert_eq!(private, [""; 0]);
+}
+
 /// Returns whether the crate has the modules of the path, and a file that names its type and the members together.
 fn exists(path: &str, known: &Known) -> bool {
     let mut parts = words(path).map(|(_, word)| word);

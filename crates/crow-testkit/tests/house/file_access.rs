@@ -93,6 +93,11 @@ const EXCEPTIONS: &[Exception] = &[
         "locks of the snapshot store, in the user's data directory",
     ),
     (
+        "crates/crow-runtime/src/snapshot/job_marks.rs",
+        &["File::open", "OpenOptions", "fs::read_to_string", "fs::remove_file", "is_dir"],
+        "marks of jobs in the snapshot store, in the user's data directory",
+    ),
+    (
         "crates/crow-runtime/src/snapshot/counter.rs",
         &["File::open", "OpenOptions"],
         "counters of the snapshot store, in the user's data directory",
