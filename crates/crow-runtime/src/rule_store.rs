@@ -110,10 +110,11 @@ impl RuleStore {
         Ok(StoredRules { managed, user })
     }
 
-    /// Understands rules that were read elsewhere. The path serves only to say where an error is.
+    /// Understands rules that were read elsewhere. The path serves only to say where they stand, and where an error is.
     pub fn parse(path: &Path, text: &str) -> Result<RuleSet, RuleStoreError> {
-        let rules = RuleSet::from_json(text);
-        rules.map_err(|source| RuleStoreError::Rules { path: path.to_path_buf(), source })
+        let wrong = |source| RuleStoreError::Rules { path: path.to_path_buf(), source };
+        let rules = RuleSet::from_json(text).map_err(wrong)?.into_rules().into_iter();
+        RuleSet::new(rules.map(|rule| rule.with_file(path))).map_err(wrong)
     }
 
     /// Replaces the user's rules in one go. A rule that holds a function cannot be saved. Blocks.

@@ -5,8 +5,8 @@ use crow_core::{
     turn::{LimitKind, TurnEnd},
 };
 
-use super::{ErrorReport, ExitCode};
-use crate::render::PERMIT_HINT;
+use super::{ErrorReport, ExitCode, run_so_far::RefusedCall};
+use crate::render::permit_hint;
 
 /// Describes a provider's error.
 pub(super) fn provider(error: &ProviderError) -> ErrorReport {
@@ -27,9 +27,13 @@ pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
 }
 
 /// Describes a run in whose last step policy refused a call.
-pub(super) fn refused(title: &str) -> ErrorReport {
-    let message = format!("policy refused a call of the last step: {title}");
-    ErrorReport::new(ExitCode::Refused, message).with_hint(PERMIT_HINT)
+pub(super) fn refused(call: &RefusedCall) -> ErrorReport {
+    let message = format!("policy refused a call of the last step: {}", call.title);
+    let error = ErrorReport::new(ExitCode::Refused, message);
+    match permit_hint(&call.reason) {
+        Some(hint) => error.with_hint(hint),
+        None => error.with_hint(call.reason.clone()),
+    }
 }
 
 /// Describes an interrupted run.

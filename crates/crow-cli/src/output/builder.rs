@@ -140,13 +140,13 @@ impl ReportBuilder {
             outcome: run.outcome.as_ref(),
             last_turn: run.last_turn.as_ref(),
             provider_error: run.provider_error.as_ref().map(|error| error.kind),
-            refused: run.refused_title().is_some(),
+            refused: run.refused().is_some(),
         });
         let error = match code {
             ExitCode::Done => None,
             ExitCode::Interrupted => Some(advice::interrupted(self.session_id())),
             ExitCode::Limit => Some(run.end().map_or_else(|| run.failure(), advice::limit)),
-            ExitCode::Refused => Some(advice::refused(run.refused_title().unwrap_or_default())),
+            ExitCode::Refused => run.refused().map(advice::refused),
             ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
                 let provider = run.provider_error.as_ref().map(advice::provider);
                 Some(provider.unwrap_or_else(|| run.failure()))

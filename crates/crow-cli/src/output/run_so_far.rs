@@ -52,12 +52,21 @@ struct ModelCall {
     usage: TokenUsage,
 }
 
+/// A call that policy refused.
+#[derive(Debug)]
+pub(super) struct RefusedCall {
+    /// What it would have done.
+    pub(super) title: String,
+    /// Why it was refused.
+    pub(super) reason: String,
+}
+
 /// The last step with calls of the root session, unless a completion was accepted since.
 #[derive(Debug)]
 struct LastStep {
     reply_id: ReplyId,
-    /// The title of a call that policy refused.
-    refused: Option<String>,
+    /// A call that policy refused.
+    refused: Option<RefusedCall>,
 }
 
 impl RunSoFar {
@@ -175,8 +184,8 @@ impl RunSoFar {
     }
 
     /// Returns which call of the last step policy refused.
-    pub(super) fn refused_title(&self) -> Option<&str> {
-        self.last_step.as_ref()?.refused.as_deref()
+    pub(super) fn refused(&self) -> Option<&RefusedCall> {
+        self.last_step.as_ref()?.refused.as_ref()
     }
 
     /// Returns the end of the turn that the outcome stands for.
@@ -292,7 +301,8 @@ impl RunSoFar {
             && step.reply_id == *reply_id
             && denial.source == DenialSource::Policy
         {
-            step.refused = Some(title.clone());
+            step.refused =
+                Some(RefusedCall { title: title.clone(), reason: denial.reason.clone() });
         }
         self.refusals.push(RefusalReport {
             agent: envelope.agent.clone(),

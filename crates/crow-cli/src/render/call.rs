@@ -17,7 +17,11 @@ use super::{
 };
 
 /// How users permit what policy refuses.
-pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox bounds; a rule other paths";
+const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox bounds; a rule other paths";
+
+/// The same where a rule refuses it.
+const RULE_HINT: &str =
+    "no mode overrules a rule; `crow-agent permissions explain` says what decides about a call";
 
 /// A longer command does not fit on the screen, and the user is told so.
 const LONG: usize = 2000;
@@ -125,10 +129,24 @@ fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
     }
     match denial.source {
         DenialSource::User => {}
-        DenialSource::Policy if reason.contains("--permissions") => {}
-        DenialSource::Policy => lines.push_str(&wrapped(style, Paint::Dim, "  ", PERMIT_HINT)),
+        DenialSource::Policy => {
+            if let Some(hint) = permit_hint(&reason) {
+                lines.push_str(&wrapped(style, Paint::Dim, "  ", hint));
+            }
+        }
     }
     lines
+}
+
+/// Says how users permit what policy refused for that reason, unless the reason says so.
+pub(crate) fn permit_hint(reason: &str) -> Option<&'static str> {
+    if reason.contains("the rule `") {
+        Some(RULE_HINT)
+    } else if reason.contains("--permissions") || reason.contains("no mode permits it") {
+        None
+    } else {
+        Some(PERMIT_HINT)
+    }
 }
 
 fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {

@@ -36,7 +36,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::PERMIT_HINT;
+pub(crate) use call::permit_hint;
 pub(crate) use change_table::{Happened, change_table, in_order};
 pub(crate) use changed::SHELL;
 pub(crate) use crow_text::{exact, exact_line, is_unseen};

@@ -5,7 +5,7 @@ use std::fs;
 use crow_testkit::{Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::{program::Place, terminal::Terminal};
+use crate::{program::Place, terminal::Terminal, undo_place};
 
 const RULES: &str = r#"{"version": 1, "rules": [
   {"id": "tests", "matcher": {"command_prefix": ["cargo", "test"]}, "decision": "allow"},
@@ -210,5 +210,27 @@ async fn a_line_that_begins_with_the_name_of_a_tool_is_explained_as_a_command() 
         let explained = ran.exited(0).lines()[0].clone();
         assert_eq!(explained["tool"] == "bash", is_command, "{line}: {explained}");
         assert!(!line.contains("rm -rf") || explained["decision"] == "ask_user", "{explained}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
+    for (decision, verb) in [("deny", "forbids"), ("ask_user", "asks about")] {
+        let call = Reply::new().call("c1", "bash", &json!({"command": "git push"}));
+        let server = ModelServer::start([call, Reply::new().text("I cannot.")]).await;
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let rules = json!({"version": 1, "rules": [
+            {"id": "no-push", "matcher": {"command_prefix": ["git", "push"]}, "decision": decision},
+        ]});
+        let file = place.home(".config/crow-agent/permissions.json");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, rules.to_string()).unwrap();
+        let ran = place.run(&["run", "push it", "-m", undo_place::MODEL, "-p", "full-auto"]).await;
+        let said: String = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rule = format!("the rule `no-push` ({}) {verb} `git push`", file.display());
+        assert!(said.contains(&rule), "{said}");
+        assert!(said.contains("no mode overrules a rule"), "{said}");
+        assert!(!said.contains("full-auto what the sandbox bounds"), "{said}");
+        server.finish().await.unwrap();
     }
 }

@@ -222,10 +222,10 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             .get(place)
             .map(|weighed| weighed.part.name(self.facts.tool))
             .unwrap_or_default();
-        match &rule.description {
-            Some(description) => format!("the rule `{}` {verb} `{name}`: {description}", rule.id),
-            None => format!("the rule `{}` {verb} `{name}`", rule.id),
-        }
+        let why = rule.description.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let file =
+            rule.file.as_ref().map_or_else(String::new, |path| format!(" ({})", path.display()));
+        format!("the rule `{}`{file} {verb} `{name}`{why}", rule.id)
     }
 }
 

@@ -32,6 +32,9 @@ pub struct PermissionRule {
     /// Why, for people and for the model that is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The file that it stands in, so that people find it. Nothing for rules that no file holds.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// For whom a rule holds, and before which other rules.
@@ -94,6 +97,7 @@ impl PermissionRule {
             matcher,
             decision,
             description: None,
+            file: None,
         }
     }
 
@@ -183,6 +187,13 @@ impl PermissionRule {
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
+        self
+    }
+
+    /// Says in which file it stands.
+    #[must_use]
+    pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
         self
     }
 

@@ -61,6 +61,7 @@ pub(super) fn any_rule() -> impl Strategy<Value = PermissionRule> {
             matcher,
             decision,
             description,
+            file: None,
         })
 }
 
