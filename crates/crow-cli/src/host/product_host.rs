@@ -351,7 +351,8 @@ impl AgentHost for ProductHost {
         self.default_model.find(None).await.map(drop)
     }
 
-    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
+    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open send it no
+    /// more: the next request of each asks for the key that is kept.
     async fn logout(&self) -> Result<(), HostError> {
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
