@@ -164,3 +164,49 @@ async fn a_mode_is_told_as_mode_and_as_option_whichever_way_it_is_set() {
     let mode = client.updated("current_mode_update").await;
     assert_eq!(mode["params"]["update"]["currentModeId"], "hitl");
 }
+
+/// A command that waits until a file is there.
+fn waiting() -> serde_json::Value {
+    json!({ "command": "until [ -e go ]; do sleep 0.01; done" })
+}
+
+#[tokio::test]
+async fn a_prompt_under_way_is_answered_when_its_work_ends_although_its_session_is_shown_again() {
+    for method in ["session/load", "session/resume"] {
+        let replies = [reply([call("1", "bash", waiting())]), reply([text("Done.")])];
+        let product = Product::new(replies.into_iter().chain([reply([text("More.")])]));
+        let mut client = product.connect().await;
+        let session = client.session().await;
+        let prompt = client.begin_prompt(&session, "work").await;
+        let waits = client.begin_prompt(&session, "and this").await;
+        client.updated("tool_call").await;
+        let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+        let shown = client.request(method, params).await;
+        assert!(shown.get("error").is_none(), "{shown}");
+        let answered = |message: &serde_json::Value| message["id"] == prompt;
+        assert!(!client.seen.iter().any(answered), "{method}: answered while the work goes on");
+        let updates = client.updates();
+        let failed = updates.iter().filter(|update| update["status"] == "failed").count();
+        assert_eq!(failed, 0, "{method}: {updates:#?}");
+        std::fs::write(product.cwd().join("go"), "").unwrap();
+        for prompt in [prompt, waits] {
+            let end = client.answer(prompt).await;
+            assert_eq!(end["result"]["stopReason"], "end_turn", "{method}: {end}");
+        }
+        assert_eq!(said(&client.updates()), "Done.More.", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_a_prompt_whose_session_is_shown_again() {
+    let product = Product::new([reply([call("1", "bash", waiting())])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let prompt = client.begin_prompt(&session, "work").await;
+    client.updated("tool_call").await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    client.request("session/load", params).await;
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    let end = client.answer(prompt).await;
+    assert_eq!(end["result"]["stopReason"], "cancelled", "{end}");
+}
