@@ -342,6 +342,10 @@ impl Connection {
             {
                 // It may have ended by itself.
                 drop(host.close(&id).await);
+                if attached.handle.metadata().is_unused() {
+                    // Editors make sessions that they never use. One that cannot be removed is left out of lists.
+                    drop(host.delete(&id).await);
+                }
             }
             attached.leave().await;
         }))

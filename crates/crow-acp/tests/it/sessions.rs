@@ -7,9 +7,13 @@ use crate::client::{Product, said};
 
 #[tokio::test]
 async fn a_session_is_on_disk_before_the_client_knows_it() {
-    let product = Product::new([]);
+    let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let loaded = client.request("session/load", params).await;
+    assert!(loaded.get("error").is_none(), "{loaded}");
+    client.prompt(&session, "1").await;
     let listed = client.request("session/list", json!({ "cwd": product.cwd() })).await;
     assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
     let elsewhere = client.request("session/list", json!({ "cwd": "/elsewhere" })).await;
@@ -107,7 +111,9 @@ async fn long_lists_come_page_by_page_and_each_session_once() {
     let mut client = product.connect().await;
     let mut made = Vec::new();
     for _ in 0..60 {
-        made.push(client.session().await);
+        let session = client.session().await;
+        client.request("session/set_title", json!({ "sessionId": session, "title": "t" })).await;
+        made.push(session);
     }
     let mut listed = Vec::new();
     let mut cursor = json!(null);
@@ -209,4 +215,42 @@ async fn a_cancel_reaches_a_prompt_whose_session_is_shown_again() {
     client.notify("session/cancel", json!({ "sessionId": session })).await;
     let end = client.answer(prompt).await;
     assert_eq!(end["result"]["stopReason"], "cancelled", "{end}");
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_was_said_is_not_listed_and_goes_with_its_client() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let (used, unused) = (client.session().await, client.session().await);
+    client.prompt(&used, "1").await;
+    let listed = client.request("session/list", json!({})).await;
+    let ids = |listed: &serde_json::Value| -> Vec<String> {
+        let sessions = listed["result"]["sessions"].as_array().unwrap();
+        sessions.iter().map(|one| one["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&listed), [used.as_str()]);
+    client.leave().await;
+    let mut client = product.connect().await;
+    let params = json!({ "sessionId": unused, "cwd": product.cwd(), "mcpServers": [] });
+    let gone = client.request("session/load", params).await;
+    assert_eq!(gone["error"]["code"], -32002, "{gone}");
+    let listed = client.request("session/list", json!({})).await;
+    assert_eq!(ids(&listed), [used]);
+}
+
+#[tokio::test]
+async fn a_session_that_works_elsewhere_is_refused_in_words() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "1").await;
+    let elsewhere = product.cwd().join("elsewhere");
+    for method in ["session/load", "session/resume", "session/fork"] {
+        let params = json!({ "sessionId": session, "cwd": elsewhere, "mcpServers": [] });
+        let refused = client.request(method, params).await;
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains(product.cwd().to_str().unwrap()), "{message}");
+        assert!(message.contains(elsewhere.to_str().unwrap()), "{message}");
+    }
 }

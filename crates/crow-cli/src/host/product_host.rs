@@ -252,6 +252,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
+        let setup = with_true_cwd(setup).await?;
         let _opening = self.opening.lock().await;
         match self.runtime.get(id) {
             Some(handle) => {
@@ -292,7 +293,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        self.copy(id, setup).await
+        self.copy(id, with_true_cwd(setup).await?).await
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
@@ -383,6 +384,15 @@ impl fmt::Debug for ProductHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProductHost").field("runtime", &self.runtime).finish_non_exhaustive()
     }
+}
+
+/// Sessions know their directory by its real name.
+async fn with_true_cwd(setup: SessionSetup) -> Result<SessionSetup, HostError> {
+    blocking(move || {
+        let cwd = setup.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
+        SessionSetup { cwd, ..setup }
+    })
+    .await
 }
 
 pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {
