@@ -1,6 +1,6 @@
 //! The results of servers as results of tools.
 
-use base64::Engine as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crow_core::{message::Image, tool::ToolResult};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
@@ -10,8 +10,6 @@ use crate::text;
 const MOST_IMAGES: usize = 8;
 /// The largest picture, in base64. Providers take no more than 5 MB.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
-/// What providers take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The longest name, address or type that stands in a text.
 const LONGEST_WORD: usize = 300;
 
@@ -45,7 +43,7 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
     let word = |text: &str| text::one_line(text, LONGEST_WORD);
     Some(match block {
         ContentBlock::Text(content) => text::plain(&content.text),
-        ContentBlock::Image(image) => return take_image(image.mime_type, image.data, images),
+        ContentBlock::Image(image) => return take_image(&image.mime_type, image.data, images),
         ContentBlock::Audio(audio) => {
             format!(
                 "[sound of type {}, {} bytes in base64, left out]",
@@ -59,8 +57,8 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let kind = mime_type.unwrap_or_default();
-                if IMAGES.contains(&kind.as_str()) {
-                    return take_image(kind, blob, images);
+                if kind.starts_with("image/") {
+                    return take_image(&kind, blob, images);
                 }
                 let kind = word(&kind);
                 format!(
@@ -80,22 +78,29 @@ fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
     })
 }
 
-/// Takes a picture that providers take; says what is left out.
-fn take_image(media_type: String, data: String, images: &mut Vec<Image>) -> Option<String> {
-    let shown = text::one_line(&media_type, LONGEST_WORD);
-    let why = if !IMAGES.contains(&media_type.as_str()) {
-        "models do not take its type"
-    } else if data.len() > LARGEST_IMAGE {
-        "it is too large"
-    } else if images.len() == MOST_IMAGES {
-        "there are too many"
-    } else if base64::engine::general_purpose::STANDARD.decode(&data).is_err() {
-        "it is broken"
-    } else {
-        images.push(Image { media_type, data });
-        return None;
+/// Takes a picture that providers take, labelled by what it is; says what is left out.
+///
+/// Providers refuse a request with a picture whose label does not fit, and the picture stays in the history.
+fn take_image(labelled: &str, data: String, images: &mut Vec<Image>) -> Option<String> {
+    let why = match found_type(&data) {
+        Ok(_) if images.len() == MOST_IMAGES => "there are too many",
+        Ok(media_type) => {
+            images.push(Image { media_type: media_type.to_owned(), data });
+            return None;
+        }
+        Err(why) => why,
     };
+    let shown = text::one_line(labelled, LONGEST_WORD);
     Some(format!("[picture of type {shown}, {} bytes in base64, left out: {why}]", data.len()))
+}
+
+/// Finds what a picture is by its content, or why it cannot be taken.
+fn found_type(data: &str) -> Result<&'static str, &'static str> {
+    if data.len() > LARGEST_IMAGE {
+        return Err("it is too large");
+    }
+    let bytes = STANDARD.decode(data).map_err(|_| "it is broken")?;
+    Image::media_type_of(&bytes).ok_or("it is neither PNG, JPEG, GIF nor WebP")
 }
 
 #[cfg(test)]
@@ -103,6 +108,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// The first bytes of a picture.
+    const PNG: &str = "iVBORw0KGgo=";
 
     fn result(answer: Value) -> ToolResult {
         to_result(serde_json::from_value(answer).unwrap())
@@ -112,6 +120,7 @@ mod tests {
     fn every_kind_of_content_is_shown_or_named() {
         let result = result(json!({"content": [
             {"type": "text", "text": "a\u{1b}[31mb"},
+            {"type": "image", "data": PNG, "mimeType": "image/png"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
             {"type": "image", "data": "AAAA", "mimeType": "image/svg+xml"},
             {"type": "image", "data": "no base64!", "mimeType": "image/png"},
@@ -135,11 +144,27 @@ mod tests {
     }
 
     #[test]
+    fn a_picture_is_labelled_by_its_content_wherever_it_stands() {
+        for (data, found) in
+            [(PNG, "image/png"), ("/9j/4A==", "image/jpeg"), ("R0lGODlh", "image/gif")]
+        {
+            let resource = json!({"uri": "file:///x", "mimeType": "image/jpg", "blob": data});
+            let result = result(json!({"content": [
+                {"type": "image", "data": data, "mimeType": "image/webp"},
+                {"type": "resource", "resource": resource},
+            ]}));
+            let types = result.images.iter().map(|image| image.media_type.as_str());
+            assert_eq!(types.collect::<Vec<_>>(), [found, found], "{}", result.output);
+        }
+    }
+
+    #[test]
     fn pictures_are_few_and_not_too_large() {
-        let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
         let many = result(json!({"content": vec![image; 20]}));
         assert_eq!(many.images.len(), MOST_IMAGES);
-        let large = json!({"type": "image", "data": "A".repeat(LARGEST_IMAGE + 4), "mimeType": "image/png"});
+        let large = format!("{}{}", PNG.replace('=', "A"), "A".repeat(LARGEST_IMAGE));
+        let large = json!({"type": "image", "data": large, "mimeType": "image/png"});
         assert_eq!(result(json!({"content": [large]})).images.len(), 0);
     }
 }

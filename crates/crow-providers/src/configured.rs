@@ -17,7 +17,8 @@ use crate::{
     http::shown,
     models::{Credentials, ModelSummary, ProviderSummary},
     provider::is_secret,
-    route::{Following, Place, Route},
+    route::{Asker, Following, Place, Route},
+    secret::ApiKey,
     stored::{self, KeyHome, Sources},
 };
 
@@ -27,7 +28,7 @@ pub(crate) struct Configured {
     config: ProviderConfig,
     source: Source,
     limiter: RateLimiter,
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: Route,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Configured {
 
     fn with_source(config: ProviderConfig, source: Source) -> Self {
         let limiter = RateLimiter::new(config.name.clone(), config.limits);
-        Self { config, source, limiter, route: Arc::default() }
+        Self { config, source, limiter, route: Route::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -226,29 +227,50 @@ impl Configured {
         Some(ModelRef { provider: self.config.name.clone(), model: model.to_owned() })
     }
 
-    /// Returns the provider, which is asked wherever it is called by then. What asks it is made once for each place.
+    /// Returns the provider, which is asked wherever it is called by then, with the key that is kept by then.
     pub(crate) fn provider(
-        &self,
+        self: &Arc<Self>,
         sources: &Sources,
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
-        if !self.route.is_settled() {
-            self.route.keep(self.make_provider(sources, client)?);
-        }
-        Ok(Arc::new(Following::new(&self.config.name, &self.route)))
+        self.current(sources, client)?;
+        Ok(Arc::new(Following::new(Arc::clone(self), sources.clone(), client.clone())))
     }
 
+    /// Returns what asks the provider at the moment, and its number; none where there is nothing to ask. It is made once
+    /// for each place, and again when the stored key that it sends is no longer the one that is kept: whoever logs out
+    /// wants the key to be sent no more, by this process as by any other.
+    pub(crate) fn current(
+        &self,
+        sources: &Sources,
+        client: &HttpClient,
+    ) -> Result<Option<Asker>, ModelsError> {
+        if let Some(sent) = self.route.stored_key() {
+            let is_kept = matches!(self.key(sources), FoundKey::Stored(kept) if kept == sent);
+            if !is_kept {
+                self.route.make_again();
+            }
+        }
+        if !self.route.is_settled() {
+            let (provider, stored_key) = self.make_provider(sources, client)?;
+            self.route.keep(provider, stored_key);
+        }
+        Ok(self.route.current())
+    }
+
+    /// Makes what asks the provider where the configuration says. With it comes the stored key that it sends.
     fn make_provider(
         &self,
         sources: &Sources,
         client: &HttpClient,
-    ) -> Result<Arc<dyn Provider>, ModelsError> {
+    ) -> Result<(Arc<dyn Provider>, Option<ApiKey>), ModelsError> {
         let name = || self.config.name.clone();
         let unusable = |reason: String| ModelsError::Unusable { provider: name(), reason };
         let dialect = self.dialect().ok_or_else(|| unusable("it is a recording".to_owned()))?;
-        let key = match self.key(sources) {
-            FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
-            FoundKey::NotNeeded => None,
+        let (key, stored_key) = match self.key(sources) {
+            FoundKey::Key(key) => (Some(key), None),
+            FoundKey::Stored(key) => (Some(key.clone()), Some(key)),
+            FoundKey::NotNeeded => (None, None),
             FoundKey::Missing { variable } => {
                 return Err(ModelsError::NoCredentials { provider: name(), variable });
             }
@@ -265,7 +287,7 @@ impl Configured {
         let provider =
             HttpProvider::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
                 .map_err(|error| unusable(error.to_string()))?;
-        Ok(self.within_limits(provider))
+        Ok((self.within_limits(provider), stored_key))
     }
 
     pub(crate) fn timeouts(&self, address: &str) -> Timeouts {

@@ -18,7 +18,7 @@ use crate::{
 /// A configured provider with the name of a built-in one takes its place. Nothing is read, connected or set up before a
 /// model is resolved.
 pub struct ProviderModels {
-    providers: Vec<Configured>,
+    providers: Vec<Arc<Configured>>,
     sources: Sources,
     client: HttpClient,
 }
@@ -79,7 +79,8 @@ impl ProviderModels {
         lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         client: HttpClient,
     ) -> Result<Self, ModelsError> {
-        let mut providers: Vec<Configured> = BUILT_IN.iter().map(Configured::built_in).collect();
+        let built_in = BUILT_IN.iter().map(Configured::built_in);
+        let mut providers: Vec<Arc<Configured>> = built_in.map(Arc::new).collect();
         let mut names: Vec<String> = Vec::new();
         for config in configs {
             if names.contains(&config.name) {
@@ -88,7 +89,7 @@ impl ProviderModels {
             }
             names.push(config.name.clone());
             let place = providers.iter_mut().find(|provider| provider.name() == config.name);
-            let configured = Configured::new(config);
+            let configured = Arc::new(Configured::new(config));
             match place {
                 Some(place) => *place = configured,
                 None => providers.push(configured),
@@ -113,20 +114,20 @@ impl ProviderModels {
     /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
     /// providers come before built-in ones, and what needs no key comes last.
     pub fn default_model(&self) -> Option<ModelRef> {
-        let with_key = |provider: &&Configured| provider.has_credentials(&self.sources);
-        let without = |provider: &&Configured| provider.needs_no_key(&self.sources);
+        let with_key = |provider: &&Arc<Configured>| provider.has_credentials(&self.sources);
+        let without = |provider: &&Arc<Configured>| provider.needs_no_key(&self.sources);
         let configured = || self.providers.iter().filter(|provider| provider.is_configured());
         let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
         configured()
             .filter(with_key)
             .chain(built_in().filter(with_key))
             .chain(configured().filter(without))
-            .find_map(Configured::default_model)
+            .find_map(|provider| provider.default_model())
     }
 
     /// Returns the model that a provider is asked for when only the provider is named.
     pub fn default_model_of(&self, provider: &str) -> Result<Option<ModelRef>, ModelsError> {
-        self.find(provider).map(Configured::default_model)
+        Ok(self.find(provider)?.default_model())
     }
 
     /// Returns what all requests to a provider pass, for those that a program sends to it by itself.
@@ -136,7 +137,7 @@ impl ProviderModels {
 
     /// Returns the variables of the environment in which keys are looked for.
     pub fn key_variables(&self) -> Vec<String> {
-        self.providers.iter().filter_map(Configured::key_variable).collect()
+        self.providers.iter().filter_map(|provider| provider.key_variable()).collect()
     }
 
     /// Returns all providers that are not disabled with what is known about them, the built-in ones first. Asks nobody.
@@ -167,7 +168,7 @@ impl ProviderModels {
 
     /// Returns whether a provider is disabled.
     pub fn is_disabled(&self, provider: &str) -> bool {
-        self.find(provider).is_ok_and(Configured::is_disabled)
+        self.find(provider).is_ok_and(|provider| provider.is_disabled())
     }
 
     /// Says where the key of a provider is kept and sent to.
@@ -180,9 +181,9 @@ impl ProviderModels {
         self.providers.iter().flat_map(|provider| provider.secrets(&self.sources)).collect()
     }
 
-    fn find(&self, name: &str) -> Result<&Configured, ModelsError> {
+    fn find(&self, name: &str) -> Result<&Arc<Configured>, ModelsError> {
         self.providers.iter().find(|provider| provider.name() == name).ok_or_else(|| {
-            let known = || self.providers.iter().map(Configured::name);
+            let known = || self.providers.iter().map(|provider| provider.name());
             ModelsError::UnknownProvider {
                 name: name.to_owned(),
                 nearest: crow_core::config::nearest(name, known()).map(str::to_owned),

@@ -1,6 +1,10 @@
 //! What adapters ask a product for: sessions, their options, and commands.
 
-use std::{borrow::Cow, fmt, path::PathBuf};
+use std::{
+    borrow::Cow,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -29,6 +33,8 @@ pub struct NewSession {
 /// was left with in one that goes on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionSetup {
+    /// Where a session that goes on works, its true name; one that works elsewhere is refused. Not for new sessions.
+    pub cwd: Option<PathBuf>,
     /// The agent's name.
     pub agent: Option<String>,
     /// The model as `provider/model`.
@@ -41,6 +47,23 @@ pub struct SessionSetup {
     pub mcp_servers: Vec<McpServerConfig>,
     /// What becomes of the system prompt of the agent that does the work.
     pub system_prompt: Option<SystemPrompt>,
+}
+
+impl SessionSetup {
+    /// Refuses a session that does not work where the caller says that it does.
+    pub fn refuse_elsewhere(&self, session: &SessionId, cwd: &Path) -> Result<(), HostError> {
+        match &self.cwd {
+            Some(said) if said != cwd => Err(HostError::Refused {
+                message: format!(
+                    "session {session} works in {}, not in {}",
+                    cwd.display(),
+                    said.display()
+                ),
+                hint: "open it with its own cwd, or begin a new session there".to_owned(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// What becomes of a system prompt.

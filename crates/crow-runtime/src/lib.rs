@@ -94,7 +94,7 @@ pub use sandbox::{
 pub use session::{
     AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, OpenedSession,
     OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionSpec, SessionStore, StoredSession,
+    SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
 };
 pub use snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,

@@ -4,7 +4,10 @@ use crow_runtime::AgentHandle;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::requests::{CancelCount, Request};
+use super::{
+    pump::Pump,
+    requests::{CancelCount, Request},
+};
 
 /// How many requests of a session may wait.
 pub(super) const WAITING_REQUESTS: usize = 64;
@@ -16,7 +19,35 @@ pub(super) struct Attached {
     pub cancels: CancelCount,
     requests: mpsc::Sender<Request>,
     leave: CancellationToken,
-    pump: JoinSet<()>,
+    /// None while it is paused.
+    task: Option<PumpTask>,
+}
+
+/// The task of a session that a connection shows, while it works.
+#[derive(Debug)]
+pub(super) struct PumpTask {
+    pause: CancellationToken,
+    task: JoinSet<Option<Box<Pump>>>,
+}
+
+impl PumpTask {
+    pub(super) fn start(pump: Box<Pump>) -> Self {
+        let pause = CancellationToken::new();
+        let mut task = JoinSet::new();
+        task.spawn(pump.run(pause.clone()));
+        Self { pause, task }
+    }
+
+    /// Pauses it, when what it does at the moment is done. None if it has ended.
+    pub(super) async fn pause(self) -> Option<Box<Pump>> {
+        self.pause.cancel();
+        self.ended().await
+    }
+
+    async fn ended(mut self) -> Option<Box<Pump>> {
+        // A task that broke down has nothing more to say.
+        self.task.join_next().await?.ok().flatten()
+    }
 }
 
 impl Attached {
@@ -24,9 +55,19 @@ impl Attached {
         handle: AgentHandle,
         requests: mpsc::Sender<Request>,
         leave: CancellationToken,
-        pump: JoinSet<()>,
+        task: PumpTask,
     ) -> Self {
-        Self { handle, cancels: CancelCount::default(), requests, leave, pump }
+        Self { handle, cancels: CancelCount::default(), requests, leave, task: Some(task) }
+    }
+
+    /// Takes the task, to pause it. Requests wait meanwhile.
+    pub(super) fn take_task(&mut self) -> Option<PumpTask> {
+        self.task.take()
+    }
+
+    /// Puts back the task that was paused and goes on.
+    pub(super) fn put_task(&mut self, task: PumpTask) {
+        self.task = Some(task);
     }
 
     /// Puts a request into the queue. Gives it back if that is full or the session has ended.
@@ -40,8 +81,9 @@ impl Attached {
     /// Ends the task, after it answered what waits.
     pub(super) async fn leave(mut self) {
         self.leave.cancel();
-        // A task that broke down has nothing more to say.
-        drop(self.pump.join_next().await);
+        if let Some(task) = self.task.take() {
+            drop(task.ended().await);
+        }
     }
 }
 

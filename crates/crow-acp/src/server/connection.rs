@@ -13,14 +13,11 @@ use agent_client_protocol::{
 use crow_core::ids::SessionId;
 use crow_runtime::{AgentHandle, NewSession, SessionSetup};
 use futures_util::future::join_all;
-use tokio::{
-    sync::{OnceCell, mpsc, oneshot},
-    task::JoinSet,
-};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    attached::{Attached, WAITING_REQUESTS},
+    attached::{Attached, PumpTask, WAITING_REQUESTS},
     fault::{host_error, invalid, not_open},
     links::Links,
     peer::{Peer, PromptReply},
@@ -42,6 +39,8 @@ pub(super) struct Connection {
     pub shared: Arc<Shared>,
     pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, Attached>>,
+    /// Held while a session is attached: one after the other.
+    attaching: tokio::sync::Mutex<()>,
     abilities: OnceLock<ClientAbilities>,
     /// The servers of tools that the client serves.
     pub links: Arc<Links>,
@@ -79,6 +78,7 @@ impl Connection {
             ways,
             links: Links::new(&ended),
             attached: Mutex::default(),
+            attaching: tokio::sync::Mutex::default(),
             abilities: OnceLock::new(),
             tasks: TaskTracker::new(),
             ended,
@@ -248,48 +248,83 @@ impl Connection {
         showing: Showing,
     ) -> Result<Shown, Error> {
         let id = handle.session_id().clone();
-        let before = self.attached().remove(&id);
-        if let Some(before) = before {
-            before.leave().await;
-            self.shared.detached(&id);
-        }
+        let attaching = self.attaching.lock().await;
         let abilities = self.abilities.get().cloned().unwrap_or_default();
         let host = Arc::clone(self.shared.host()?);
         let mut published = Published::new(Arc::clone(&host), &handle, abilities.clone());
         let (options, modes) = published.options().await.map_err(|error| host_error(&error))?;
-        let (known, begin, replayed, observer) = match showing {
+        let paused = self.pause(&handle).await;
+        let (known, begin, replayed) = match showing {
             Showing::FromHereOn => {
                 let (known, when) = oneshot::channel();
-                (Some(known), Begin::When(when), None, handle.subscribe())
+                (Some(known), Begin::When(when), None)
             }
             Showing::Everything => {
                 let (done, replayed) = oneshot::channel();
                 let replay = Replay { until: handle.last_seq(), done };
-                (None, Begin::Replay(replay), Some(replayed), handle.subscribe_after(0))
+                (None, Begin::Replay(replay), Some(replayed))
             }
         };
-        let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
-        let leave = self.ended.child_token();
-        let pump = Pump::new(PumpParts {
-            peer,
-            host,
-            handle: handle.clone(),
-            observer,
-            abilities,
-            published,
-            requests,
-            leave: leave.clone(),
-            begin,
-        });
-        let mut task = JoinSet::new();
-        task.spawn(pump.run());
-        self.attached().insert(id.clone(), Attached::new(handle, sender, leave, task));
-        self.shared.attached(&id);
+        if let Some(mut pump) = paused {
+            pump.begin_again(peer, published, begin);
+            self.go_on(&id, pump)?;
+        } else {
+            let observer = begin.observer(&handle);
+            let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
+            let leave = self.ended.child_token();
+            let pump = Pump::new(PumpParts {
+                peer,
+                host,
+                handle: handle.clone(),
+                observer,
+                abilities,
+                published,
+                requests,
+                leave: leave.clone(),
+                begin,
+            });
+            let task = PumpTask::start(Box::new(pump));
+            self.attached().insert(id.clone(), Attached::new(handle, sender, leave, task));
+            self.shared.attached(&id);
+        }
+        drop(attaching);
         if let Some(replayed) = replayed {
             // The session's task ended instead: there is nothing more to show.
             let _ = replayed.await;
         }
         Ok(Shown { id, options, modes, known })
+    }
+
+    /// Pauses the task of a session that is shown already, and returns it with all that it has under way: prompts, and
+    /// requests that wait. One that showed an agent which has ended is left.
+    async fn pause(&self, handle: &AgentHandle) -> Option<Box<Pump>> {
+        let id = handle.session_id();
+        let task = match self.attached().get_mut(id) {
+            Some(attached) if attached.handle.is_same_agent(handle) => attached.take_task(),
+            Some(_) | None => None,
+        };
+        let paused = match task {
+            Some(task) => task.pause().await,
+            None => None,
+        };
+        if paused.is_none() {
+            let before = self.attached().remove(id);
+            if let Some(before) = before {
+                before.leave().await;
+                self.shared.detached(id);
+            }
+        }
+        paused
+    }
+
+    /// Lets the task of a session go on that was paused, unless the session was closed meanwhile.
+    fn go_on(&self, id: &SessionId, pump: Box<Pump>) -> Result<(), Error> {
+        if let Some(attached) = self.attached().get_mut(id) {
+            attached.put_task(PumpTask::start(pump));
+            return Ok(());
+        }
+        pump.end();
+        Err(not_open(id))
     }
 
     /// Leaves all sessions, and ends the agents that no other connection shows. Whoever asks for it waits until it is done.
@@ -307,6 +342,10 @@ impl Connection {
             {
                 // It may have ended by itself.
                 drop(host.close(&id).await);
+                if attached.handle.metadata().is_unused() {
+                    // Editors make sessions that they never use. One that cannot be removed is left out of lists.
+                    drop(host.delete(&id).await);
+                }
             }
             attached.leave().await;
         }))

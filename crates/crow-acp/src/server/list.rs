@@ -5,7 +5,7 @@ use agent_client_protocol::{
     v1::schema::{ListSessionsRequest, ListSessionsResponse},
 };
 use crow_core::ids::SessionId;
-use crow_runtime::{AgentHost, ListPlace, SessionFilter, SessionMetadata};
+use crow_runtime::{AgentHost, ListPlace, SessionFilter, SessionMetadata, UnusedSessions};
 
 use super::{
     fault::{host_error, invalid},
@@ -16,7 +16,7 @@ use crate::view;
 /// How many sessions a page holds.
 const PAGE: usize = 50;
 
-/// Lists sessions, the last updated first. The cursor names the last one of the page before.
+/// Lists sessions in which something was said, the last updated first. The cursor names the last one of the page before.
 pub(super) async fn list(
     host: &dyn AgentHost,
     request: ListSessionsRequest,
@@ -26,7 +26,12 @@ pub(super) async fn list(
     }
     let after = request.cursor.as_deref().map(parse).transpose()?;
     // One more than is shown says whether there are more.
-    let filter = SessionFilter { cwd: request.cwd, limit: Some(PAGE + 1), after };
+    let filter = SessionFilter {
+        cwd: request.cwd,
+        limit: Some(PAGE + 1),
+        after,
+        unused: UnusedSessions::LeftOut,
+    };
     let mut sessions = host.list(filter).await.map_err(|error| host_error(&error))?;
     let has_more = sessions.len() > PAGE;
     sessions.truncate(PAGE);

@@ -1,5 +1,6 @@
 //! Sessions over a connection.
 
+mod again;
 mod asking;
 mod attached;
 mod connection;

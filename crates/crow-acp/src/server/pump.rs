@@ -68,6 +68,23 @@ pub(super) struct Replay {
     pub done: oneshot::Sender<()>,
 }
 
+impl Begin {
+    /// Begins to watch an agent so that nothing is missing.
+    pub(super) fn observer(&self, handle: &AgentHandle) -> Observer {
+        match self {
+            Self::When(_) => handle.subscribe(),
+            Self::Replay(_) => handle.subscribe_after(0),
+        }
+    }
+}
+
+/// What a session's task does after a step.
+enum Next {
+    Step,
+    Pause,
+    End,
+}
+
 /// The task of a session.
 pub(super) struct Pump {
     pub(super) peer: Arc<dyn Peer>,
@@ -86,6 +103,8 @@ pub(super) struct Pump {
     pub(super) replayed: Option<oneshot::Sender<()>>,
     /// What is shown again when all of it is there.
     pub(super) past: Vec<Envelope>,
+    /// Runs of prompts that ended in what is shown again.
+    pub(super) past_ends: Vec<(RunId, RunOutcome)>,
     /// When what is shown as a whole each time is shown again.
     pub(super) catch_up: Instant,
     pub(super) when: Option<oneshot::Receiver<()>>,
@@ -135,6 +154,7 @@ impl Pump {
             replay_until,
             replayed,
             past: Vec::new(),
+            past_ends: Vec::new(),
             catch_up: Instant::now(),
             when,
             prompts: VecDeque::new(),
@@ -145,8 +165,8 @@ impl Pump {
         }
     }
 
-    /// Works until the connection leaves the session, or its agent ends.
-    pub(super) async fn run(mut self) {
+    /// Works until the connection leaves the session, or its agent ends. Returns itself when it is paused.
+    pub(super) async fn run(mut self: Box<Self>, pause: CancellationToken) -> Option<Box<Self>> {
         let leave = self.leave.clone();
         if let Some(known) = self.when.take() {
             // Whoever answers the client is gone where this fails, and the connection with it.
@@ -155,36 +175,40 @@ impl Pump {
         }
         loop {
             // What is under way is dropped on leaving: nothing in it must be done to its end.
-            let goes_on = leave.run_until_cancelled(self.step()).await;
-            if goes_on != Some(true) {
-                break;
+            match leave.run_until_cancelled(self.step(&pause)).await {
+                Some(Next::Step) => {}
+                // Nothing that was begun is left half done.
+                Some(Next::Pause) => return Some(self),
+                Some(Next::End) | None => break,
             }
         }
         self.end();
+        None
     }
 
-    /// Does what comes next. Returns false when nothing will come any more.
-    async fn step(&mut self) -> bool {
+    /// Does what comes next.
+    async fn step(&mut self, pause: &CancellationToken) -> Next {
         let is_behind = self.view.is_behind();
         tokio::select! {
             biased;
-            Some(_) = self.tasks.join_next() => true,
+            () = pause.cancelled() => Next::Pause,
+            Some(_) = self.tasks.join_next() => Next::Step,
             () = sleep_until(self.catch_up), if is_behind => {
                 self.view.flush(&mut self.out);
                 self.flush().await;
                 self.catch_up = Instant::now() + CATCH_UP;
-                true
+                Next::Step
             }
             observed = self.observer.next() => match observed {
                 Some(observed) => {
                     self.observed(observed).await;
-                    true
+                    Next::Step
                 }
-                None => false,
+                None => Next::End,
             },
             Some(request) = self.requests.recv() => {
                 self.request(request).await;
-                true
+                Next::Step
             }
         }
     }
@@ -230,6 +254,7 @@ impl Pump {
     async fn event(&mut self, envelope: &Envelope) {
         let is_replayed = envelope.seq.is_some_and(|seq| seq <= self.replay_until);
         if is_replayed && self.replayed.is_some() {
+            self.recall(envelope);
             self.past.push(envelope.clone());
             if envelope.seq == Some(self.replay_until) {
                 self.replay_ends().await;
@@ -293,6 +318,9 @@ impl Pump {
             // Nobody waits any more: the connection has ended.
             let _ = done.send(());
             self.greet().await;
+            for (run_id, result) in std::mem::take(&mut self.past_ends) {
+                self.run_ended(&run_id, &result).await;
+            }
         }
     }
 
@@ -362,7 +390,7 @@ impl Pump {
     }
 
     /// Answers what waits: the session is left, or its agent has ended.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.view.settle(&mut self.out, "the session was closed");
         self.send();
         let ended = if self.leave.is_cancelled() {

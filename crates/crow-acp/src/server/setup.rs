@@ -17,6 +17,8 @@ use super::{fault::invalid, links::Links, peer::Peer};
 
 /// What a client says of a session that it makes or opens.
 pub(super) struct Setup {
+    /// Where a session works that is stored already.
+    pub cwd: Option<PathBuf>,
     pub additional_directories: Vec<PathBuf>,
     pub mcp_servers: Vec<McpServer>,
     pub system_prompt: Option<PromptOfClient>,
@@ -29,7 +31,12 @@ impl Setup {
         mcp_servers: Vec<McpServer>,
         system_prompt: Option<PromptOfClient>,
     ) -> Self {
-        Self { additional_directories, mcp_servers, system_prompt }
+        Self { cwd: None, additional_directories, mcp_servers, system_prompt }
+    }
+
+    /// Takes over where the client says that a stored session works.
+    pub(super) fn working_in(self, cwd: PathBuf) -> Self {
+        Self { cwd: Some(cwd), ..self }
     }
 
     /// Puts it into words of the product, over what holds for all sessions. Servers of the client's own are spoken to
@@ -40,11 +47,15 @@ impl Setup {
         links: &Arc<Links>,
         peer: &Arc<dyn Peer>,
     ) -> Result<SessionSetup, Error> {
-        let Self { additional_directories, mcp_servers, system_prompt } = self;
+        let Self { cwd, additional_directories, mcp_servers, system_prompt } = self;
+        if let Some(cwd) = &cwd {
+            absolute(cwd, "cwd")?;
+        }
         for folder in &additional_directories {
             absolute(folder, "additionalDirectories")?;
         }
         let mut setup = defaults.clone();
+        setup.cwd = cwd;
         setup.additional_directories = Some(additional_directories);
         let mut ids = HashSet::new();
         for server in mcp_servers {

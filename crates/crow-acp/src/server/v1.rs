@@ -238,7 +238,8 @@ pub(super) async fn session(
                 request.additional_directories,
                 request.mcp_servers,
                 request.system_prompt,
-            );
+            )
+            .working_in(request.cwd);
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::Everything).await?;
             let (_, options, modes) = shown(opened);
@@ -250,7 +251,8 @@ pub(super) async fn session(
                 request.additional_directories,
                 request.mcp_servers,
                 request.system_prompt,
-            );
+            )
+            .working_in(request.cwd);
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, Showing::FromHereOn).await?;
             let (_, options, modes) = shown(opened);
@@ -262,7 +264,8 @@ pub(super) async fn session(
                 request.additional_directories,
                 request.mcp_servers,
                 request.system_prompt,
-            );
+            )
+            .working_in(request.cwd);
             let id = id_of(&request.session_id);
             let (id, options, modes) = shown(connection.fork(peer, id, setup).await?);
             let answer = ForkSessionResponse::new(id).modes(modes).config_options(options);

@@ -22,8 +22,6 @@ const MOST_TEXT: usize = 4 * 1024 * 1024;
 const MOST_EMBEDDED: usize = 256 * 1024;
 /// The most blocks.
 const MOST_BLOCKS: usize = 1000;
-/// The pictures that models take.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Why a prompt is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -195,7 +193,7 @@ impl Draft {
 }
 
 fn is_image(media_type: &str) -> bool {
-    IMAGES.contains(&media_type)
+    Image::MEDIA_TYPES.contains(&media_type)
 }
 
 fn image(media_type: String, data: String) -> Result<Block, PromptFault> {
@@ -210,21 +208,10 @@ fn image(media_type: String, data: String) -> Result<Block, PromptFault> {
         return Err(PromptFault::ImageData);
     }
     // Providers refuse a request whose label does not fit its picture, and the picture stays in the history.
-    let Some(found) = found_type(&bytes) else {
+    let Some(found) = Image::media_type_of(&bytes) else {
         return Err(PromptFault::ImageContent { media_type });
     };
     Ok(Block::Image(Image { media_type: found.to_owned(), data }))
-}
-
-/// Returns the media type of a picture by its first bytes, if models take its format.
-fn found_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
 }
 
 /// Names a link: the path of a file, as the tools take it, or the address.

@@ -7,9 +7,13 @@ use crate::client::{Product, said};
 
 #[tokio::test]
 async fn a_session_is_on_disk_before_the_client_knows_it() {
-    let product = Product::new([]);
+    let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    let loaded = client.request("session/load", params).await;
+    assert!(loaded.get("error").is_none(), "{loaded}");
+    client.prompt(&session, "1").await;
     let listed = client.request("session/list", json!({ "cwd": product.cwd() })).await;
     assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
     let elsewhere = client.request("session/list", json!({ "cwd": "/elsewhere" })).await;
@@ -107,7 +111,9 @@ async fn long_lists_come_page_by_page_and_each_session_once() {
     let mut client = product.connect().await;
     let mut made = Vec::new();
     for _ in 0..60 {
-        made.push(client.session().await);
+        let session = client.session().await;
+        client.request("session/set_title", json!({ "sessionId": session, "title": "t" })).await;
+        made.push(session);
     }
     let mut listed = Vec::new();
     let mut cursor = json!(null);
@@ -163,4 +169,88 @@ async fn a_mode_is_told_as_mode_and_as_option_whichever_way_it_is_set() {
     client.request("session/set_config_option", params).await;
     let mode = client.updated("current_mode_update").await;
     assert_eq!(mode["params"]["update"]["currentModeId"], "hitl");
+}
+
+/// A command that waits until a file is there.
+fn waiting() -> serde_json::Value {
+    json!({ "command": "until [ -e go ]; do sleep 0.01; done" })
+}
+
+#[tokio::test]
+async fn a_prompt_under_way_is_answered_when_its_work_ends_although_its_session_is_shown_again() {
+    for method in ["session/load", "session/resume"] {
+        let replies = [reply([call("1", "bash", waiting())]), reply([text("Done.")])];
+        let product = Product::new(replies.into_iter().chain([reply([text("More.")])]));
+        let mut client = product.connect().await;
+        let session = client.session().await;
+        let prompt = client.begin_prompt(&session, "work").await;
+        let waits = client.begin_prompt(&session, "and this").await;
+        client.updated("tool_call").await;
+        let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+        let shown = client.request(method, params).await;
+        assert!(shown.get("error").is_none(), "{shown}");
+        let answered = |message: &serde_json::Value| message["id"] == prompt;
+        assert!(!client.seen.iter().any(answered), "{method}: answered while the work goes on");
+        let updates = client.updates();
+        let failed = updates.iter().filter(|update| update["status"] == "failed").count();
+        assert_eq!(failed, 0, "{method}: {updates:#?}");
+        std::fs::write(product.cwd().join("go"), "").unwrap();
+        for prompt in [prompt, waits] {
+            let end = client.answer(prompt).await;
+            assert_eq!(end["result"]["stopReason"], "end_turn", "{method}: {end}");
+        }
+        assert_eq!(said(&client.updates()), "Done.More.", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_a_prompt_whose_session_is_shown_again() {
+    let product = Product::new([reply([call("1", "bash", waiting())])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    let prompt = client.begin_prompt(&session, "work").await;
+    client.updated("tool_call").await;
+    let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
+    client.request("session/load", params).await;
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    let end = client.answer(prompt).await;
+    assert_eq!(end["result"]["stopReason"], "cancelled", "{end}");
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_was_said_is_not_listed_and_goes_with_its_client() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let (used, unused) = (client.session().await, client.session().await);
+    client.prompt(&used, "1").await;
+    let listed = client.request("session/list", json!({})).await;
+    let ids = |listed: &serde_json::Value| -> Vec<String> {
+        let sessions = listed["result"]["sessions"].as_array().unwrap();
+        sessions.iter().map(|one| one["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&listed), [used.as_str()]);
+    client.leave().await;
+    let mut client = product.connect().await;
+    let params = json!({ "sessionId": unused, "cwd": product.cwd(), "mcpServers": [] });
+    let gone = client.request("session/load", params).await;
+    assert_eq!(gone["error"]["code"], -32002, "{gone}");
+    let listed = client.request("session/list", json!({})).await;
+    assert_eq!(ids(&listed), [used]);
+}
+
+#[tokio::test]
+async fn a_session_that_works_elsewhere_is_refused_in_words() {
+    let product = Product::new([reply([text("one")])]);
+    let mut client = product.connect().await;
+    let session = client.session().await;
+    client.prompt(&session, "1").await;
+    let elsewhere = product.cwd().join("elsewhere");
+    for method in ["session/load", "session/resume", "session/fork"] {
+        let params = json!({ "sessionId": session, "cwd": elsewhere, "mcpServers": [] });
+        let refused = client.request(method, params).await;
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains(product.cwd().to_str().unwrap()), "{message}");
+        assert!(message.contains(elsewhere.to_str().unwrap()), "{message}");
+    }
 }

@@ -145,9 +145,11 @@ async fn a_question_makes_the_session_wait_for_the_user() {
 
 #[tokio::test]
 async fn lists_and_ends_of_sessions_are_as_in_version_1() {
-    let product = Product::new([]);
+    let product = Product::new([reply([text("one")])]);
     let mut client = connect(&product).await;
     let session = client.session().await;
+    client.prompt(&session, "1").await;
+    client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
     let listed = client.request("session/list", json!({})).await;
     assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session), "{listed}");
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use crow_core::{
     ids::SessionId,
     model::{ModelRef, Price},
 };
-use crow_runtime::{LostLine, Repair, SessionFilter, SessionMetadata};
+use crow_runtime::{LostLine, Repair, SessionFilter, SessionMetadata, UnusedSessions};
 use jiff::Timestamp;
 
 use super::{show_changes, write_out};
@@ -30,8 +30,8 @@ use crate::{
 pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
     let limit = Some(args.limit).filter(|limit| *limit > 0);
-    let sessions =
-        product::session_store(environment)?.list(&SessionFilter { cwd, limit, after: None })?;
+    let filter = SessionFilter { cwd, limit, after: None, unused: UnusedSessions::LeftOut };
+    let sessions = product::session_store(environment)?.list(&filter)?;
     match args.output {
         OutputForm::Json => {
             let lines: Result<Vec<String>, _> =

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crow_core::{event::AgentState, message::Block};
 use crow_runtime::{
     AgentHandle, AgentHost as _, CommandOutcome, HostCommand, HostError, SessionFilter,
-    SessionMetadata,
+    SessionMetadata, UnusedSessions,
 };
 
 use super::{
@@ -144,6 +144,7 @@ impl ProductHost {
             cwd: Some(handle.metadata().crow().cwd),
             limit: Some(LISTED),
             after: None,
+            unused: UnusedSessions::LeftOut,
         };
         let sessions = self.list(filter).await?;
         Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))

@@ -257,6 +257,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
+        let setup = with_true_cwd(setup).await?;
         let _opening = self.opening.lock().await;
         match self.runtime.get(id) {
             Some(handle) => {
@@ -297,7 +298,7 @@ impl AgentHost for ProductHost {
     }
 
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        self.copy(id, setup).await
+        self.copy(id, with_true_cwd(setup).await?).await
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
@@ -356,7 +357,8 @@ impl AgentHost for ProductHost {
         self.default_model.find(None).await.map(drop)
     }
 
-    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open keep it.
+    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open send it no
+    /// more: the next request of each asks for the key that is kept.
     async fn logout(&self) -> Result<(), HostError> {
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
@@ -387,6 +389,15 @@ impl fmt::Debug for ProductHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProductHost").field("runtime", &self.runtime).finish_non_exhaustive()
     }
+}
+
+/// Sessions know their directory by its real name.
+async fn with_true_cwd(setup: SessionSetup) -> Result<SessionSetup, HostError> {
+    blocking(move || {
+        let cwd = setup.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
+        SessionSetup { cwd, ..setup }
+    })
+    .await
 }
 
 pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {

@@ -154,10 +154,11 @@ impl ProductHost {
     ) -> Result<AgentHandle, HostError> {
         let (store, places, wanted) =
             (Arc::clone(&self.store), Arc::clone(&self.places), id.clone());
-        let given = setup.additional_directories.clone();
+        let (given, claimed) = (setup.additional_directories.clone(), setup.clone());
         let (metadata, place, directories) = blocking(move || {
             let metadata = store.header(&wanted)?;
             let crow = metadata.crow();
+            claimed.refuse_elsewhere(&wanted, &crow.cwd)?;
             still_there(&crow.cwd)?;
             let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;
             // Of those that it was left with some may be gone.
@@ -198,6 +199,7 @@ impl ProductHost {
     ) -> Result<(), HostError> {
         let current = self.open.current(id)?;
         let crow = current.handle.metadata().crow();
+        setup.refuse_elsewhere(id, &crow.cwd)?;
         if let Some(given) = setup.additional_directories.clone() {
             let directories = blocking(move || additional(&crow.cwd, &given)).await??;
             if directories != crow.additional_directories {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crow_core::ids::SessionId;
-use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal};
+use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
 
 use crate::{
     CliError, Environment,
@@ -48,7 +48,8 @@ fn last_here(store: &dyn SessionStore, environment: &Environment) -> Result<Sess
     let cwd = cwd
         .canonicalize()
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))?;
-    let all = store.list(&SessionFilter::default())?;
+    let unused = UnusedSessions::LeftOut;
+    let all = store.list(&SessionFilter { unused, ..SessionFilter::default() })?;
     let last_of = |folder: &Path| {
         let here = all.iter().filter(|session| session.crow().cwd == folder);
         here.max_by_key(|session| session.updated_at)

@@ -262,3 +262,25 @@ async fn another_process_knows_nothing_of_what_was_chosen() {
     assert_eq!(first.finish().await.unwrap().len(), 1);
     assert!(second.finish().await.unwrap().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_logout_an_open_session_sends_the_key_no_more() {
+    let server = server(&["One.", "Two."]).await;
+    let mut place = Place::new();
+    place.set("ANTHROPIC_BASE_URL", &server.base_url(Dialect::AnthropicMessages));
+    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let session = editor.session(&place);
+    editor.prompt(&session, "first");
+    let gone = editor.request("logout", &json!({}));
+    assert_eq!(gone["result"], json!({}), "{gone}");
+    let refused = editor.prompt(&session, "second");
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
+    // Whoever logs in again goes on in the same session.
+    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    let end = editor.prompt(&session, "third");
+    assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
+    editor.leave();
+    assert_eq!(server.finish().await.unwrap().len(), 2);
+}

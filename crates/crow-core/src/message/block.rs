@@ -67,6 +67,22 @@ pub struct Image {
     pub data: String,
 }
 
+impl Image {
+    /// The media types of pictures that model providers take.
+    pub const MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+    /// Returns the media type of a picture by its first bytes, if model providers take its format.
+    pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
+            [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+            _ => None,
+        }
+    }
+}
+
 /// Words of the user, or of the loop in the user's place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserMessage {

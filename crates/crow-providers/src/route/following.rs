@@ -1,6 +1,6 @@
 //! A provider that is asked wherever it is called at the moment.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crow_core::{
     ids::SessionId,
@@ -11,31 +11,39 @@ use crow_core::{
 };
 use futures_util::stream;
 
-use super::Route;
+use crate::{HttpClient, configured::Configured, stored::Sources};
+
+const DISABLED: &str = "no model of it is called until the client enables it again; choose a model of another provider";
 
 /// A provider that is asked wherever it is called at the moment: each request goes to the place that holds when it is made.
 /// One that is under way ends where it began.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct Following {
-    name: String,
-    route: Arc<Route>,
+    configured: Arc<Configured>,
+    sources: Sources,
+    client: HttpClient,
 }
 
 impl Following {
-    pub(crate) fn new(name: &str, route: &Arc<Route>) -> Self {
-        Self { name: name.to_owned(), route: Arc::clone(route) }
+    pub(crate) fn new(configured: Arc<Configured>, sources: Sources, client: HttpClient) -> Self {
+        Self { configured, sources, client }
+    }
+}
+
+impl fmt::Debug for Following {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Following").field(&self.configured).finish()
     }
 }
 
 impl Provider for Following {
     fn name(&self) -> &str {
-        &self.name
+        self.configured.name()
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
         Box::new(FollowingConversation {
-            name: self.name.clone(),
-            route: Arc::clone(&self.route),
+            following: self.clone(),
             model: model.clone(),
             session: session.clone(),
             open: None,
@@ -44,8 +52,7 @@ impl Provider for Following {
 }
 
 struct FollowingConversation {
-    name: String,
-    route: Arc<Route>,
+    following: Following,
     model: ModelInfo,
     session: SessionId,
     /// The conversation with the place of that number.
@@ -54,9 +61,17 @@ struct FollowingConversation {
 
 impl Conversation for FollowingConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        let Some((number, provider)) = self.route.current() else {
-            self.open = None;
-            return disabled(&self.name);
+        let Following { configured, sources, client } = &self.following;
+        let (number, provider) = match configured.current(sources, client) {
+            Ok(Some(current)) => current,
+            Ok(None) => {
+                self.open = None;
+                return failed(configured.name(), ProviderErrorKind::Disabled, DISABLED.to_owned());
+            }
+            Err(error) => {
+                self.open = None;
+                return failed(configured.name(), ProviderErrorKind::Auth, error.to_string());
+            }
         };
         let known = self.open.take().filter(|(known, _)| *known == number);
         // Another place knows nothing of what was said: it is told all of it, in its own format.
@@ -67,11 +82,8 @@ impl Conversation for FollowingConversation {
     }
 }
 
-fn disabled(provider: &str) -> ModelStream {
-    let message = "no model of it is called until the client enables it again; choose a model of another provider";
-    let error = ProviderError {
-        provider: provider.to_owned(),
-        ..ProviderError::new(ProviderErrorKind::Disabled, message)
-    };
+fn failed(provider: &str, kind: ProviderErrorKind, message: String) -> ModelStream {
+    let error =
+        ProviderError { provider: provider.to_owned(), ..ProviderError::new(kind, message) };
     Box::pin(stream::iter([Err(error)]))
 }

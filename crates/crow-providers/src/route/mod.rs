@@ -10,5 +10,5 @@ pub(crate) use change::check;
 pub use change::{RouteChange, RouteError};
 pub(crate) use following::Following;
 pub use protocol::Protocol;
-pub(crate) use state::{Chosen, Place, Route};
+pub(crate) use state::{Asker, Chosen, Place, Route};
 pub use state::{RouteAddress, RouteSummary};

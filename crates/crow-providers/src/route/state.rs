@@ -8,7 +8,7 @@ use std::{
 use crow_core::model::Provider;
 
 use super::Protocol;
-use crate::ExtraHeader;
+use crate::{ApiKey, ExtraHeader};
 
 /// A provider with where it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,9 @@ pub struct RouteAddress {
     pub base_url: String,
 }
 
+/// What asks a provider, and the number of the place where it does.
+pub(crate) type Asker = (u64, Arc<dyn Provider>);
+
 /// Where a provider is called at the moment.
 #[derive(Default)]
 pub(crate) struct Route(Mutex<Now>);
@@ -41,6 +44,8 @@ struct Now {
     place: Place,
     /// What asks it there, once it was made.
     provider: Option<Arc<dyn Provider>>,
+    /// The key that it sends, if that is one which is kept for it.
+    stored_key: Option<ApiKey>,
 }
 
 /// Who says where a provider is called.
@@ -69,16 +74,31 @@ impl Route {
     }
 
     /// Returns what asks the provider, and the number of the place where; none where there is nothing to ask.
-    pub(super) fn current(&self) -> Option<(u64, Arc<dyn Provider>)> {
+    pub(crate) fn current(&self) -> Option<Asker> {
         let now = self.now();
         now.provider.as_ref().map(|provider| (now.number, Arc::clone(provider)))
     }
 
-    /// Keeps what asks the provider where the configuration says, if it is still called there and nothing is kept yet.
-    pub(crate) fn keep(&self, provider: Arc<dyn Provider>) {
+    /// Keeps what asks the provider where the configuration says, with the stored key that it sends, if it is still called
+    /// there and nothing is kept yet.
+    pub(crate) fn keep(&self, provider: Arc<dyn Provider>, stored_key: Option<ApiKey>) {
+        let mut now = self.now();
+        if matches!(now.place, Place::Configured) && now.provider.is_none() {
+            now.provider = Some(provider);
+            now.stored_key = stored_key;
+        }
+    }
+
+    /// Returns the stored key that is sent where the configuration says.
+    pub(crate) fn stored_key(&self) -> Option<ApiKey> {
+        self.now().stored_key.clone()
+    }
+
+    /// Drops what asks the provider where the configuration says: it is made again when it is needed.
+    pub(crate) fn make_again(&self) {
         let mut now = self.now();
         if matches!(now.place, Place::Configured) {
-            now.provider.get_or_insert(provider);
+            *now = Now { number: now.number + 1, ..Now::default() };
         }
     }
 
@@ -99,7 +119,7 @@ impl Route {
     fn go(&self, place: Place, provider: Option<Arc<dyn Provider>>) {
         let mut now = self.now();
         let number = now.number + 1;
-        *now = Now { number, place, provider };
+        *now = Now { number, place, provider, stored_key: None };
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {

@@ -1,11 +1,14 @@
 //! Providers that are called elsewhere while the program runs.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use crow_core::model::{ModelRef, Models as _, ProviderErrorKind, ResolvedModel};
 use crow_providers::{
-    ExtraHeader, HttpClient, Protocol, ProviderConfig, ProviderModels, RouteAddress, RouteChange,
-    RouteError, RouteSummary,
+    ApiKey, ExtraHeader, HttpClient, KeyStore, Protocol, ProviderConfig, ProviderModels,
+    RouteAddress, RouteChange, RouteError, RouteSummary, StoredKey,
 };
 use crow_testkit::{Dialect, ModelServer, RecordedRequest, Reply, Step, VendorError};
 
@@ -226,4 +229,55 @@ async fn a_place_is_shown_without_what_is_secret_in_it() {
         assert!(!shown.contains(secret), "{secret}: {shown}");
     }
     server.finish().await.unwrap();
+}
+
+/// Keeps one key for whatever is asked for, or none.
+#[derive(Debug, Default)]
+struct OneKey(Mutex<Option<StoredKey>>);
+
+impl OneKey {
+    fn put(&self, key: &str, server: &ModelServer) {
+        let base_url = server.base_url(Dialect::AnthropicMessages);
+        let origin = base_url.trim_end_matches('/').to_owned();
+        *self.0.lock().unwrap() = Some(StoredKey { key: ApiKey::new(key).unwrap(), origin });
+    }
+}
+
+impl KeyStore for OneKey {
+    fn find(&self, _name: &str) -> Result<Option<StoredKey>, String> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+}
+
+/// The models of a provider that needs a key which is kept.
+fn models_with(server: &ModelServer, keys: &Arc<OneKey>) -> ProviderModels {
+    let base_url = server.base_url(Dialect::AnthropicMessages);
+    let file = format!(
+        "[provider]\nname = 'work'\ntype = 'anthropic'\nbase_url = '{base_url}'\n\
+         [auth.api_key]\nenv = 'WORK_KEY'\n\
+         [models.test-model]\nsupports_extended_thinking = false\n"
+    );
+    let config = ProviderConfig::parse(Path::new("work.toml"), &file).unwrap();
+    let models = ProviderModels::new(vec![config], |_| None, HttpClient::default()).unwrap();
+    models.with_stored_keys(Arc::clone(keys) as _)
+}
+
+#[tokio::test]
+async fn a_key_that_is_kept_no_more_is_sent_no_more_by_an_open_conversation() {
+    let server = ModelServer::start([Reply::new().text("One."), Reply::new().text("Two.")]).await;
+    let keys = Arc::<OneKey>::default();
+    keys.put("sk-first-0123456789", &server);
+    let models = models_with(&server, &keys);
+    let mut talk = talk(&models).await;
+    talk.step().await;
+    keys.0.lock().unwrap().take();
+    let error = talk.ask().await.error();
+    assert_eq!((error.kind, error.provider.as_str()), (ProviderErrorKind::Auth, "work"));
+    assert!(error.message.contains("WORK_KEY"), "{error}");
+    // Another key is sent from the next request on.
+    keys.put("sk-second-0123456789", &server);
+    talk.step().await;
+    let requests = server.finish().await.unwrap();
+    let keys: Vec<_> = requests.iter().map(|request| request.header("x-api-key")).collect();
+    assert_eq!(keys, [Some("sk-first-0123456789"), Some("sk-second-0123456789")]);
 }

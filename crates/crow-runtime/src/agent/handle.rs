@@ -200,6 +200,11 @@ impl AgentHandle {
         self.shared.state.borrow().clone()
     }
 
+    /// Returns whether both drive the same agent. One of a session that was closed and opened again is another one.
+    pub fn is_same_agent(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Returns whether [`ended`](Self::ended) would return at once.
     pub(super) fn has_ended(&self) -> bool {
         self.shared.end.borrow().is_some()

@@ -345,7 +345,8 @@ impl AgentInternals {
     ) -> Result<(), AgentError> {
         // The title is made of it.
         self.config.redactor.redact_blocks(&mut content);
-        if source == InputSource::Prompt && self.set_title(&content) {
+        if matches!(source, InputSource::Prompt | InputSource::Steering) && self.set_title(&content)
+        {
             // A session that is killed in its first run has its title all the same.
             self.save_metadata()?;
         }

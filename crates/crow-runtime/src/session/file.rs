@@ -11,12 +11,11 @@ use crow_core::{
     event::{AgentEvent, Envelope, FORMAT_VERSION},
     ids::SessionId,
 };
-use jiff::Timestamp;
-use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    Damage, ListPlace, OpenedSession, Repair, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionStore, StoredSession,
+    Damage, OpenedSession, Repair, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionStore, StoredSession,
+    list::list,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
     recent::RecentLog,
     salvage::mend,
@@ -25,13 +24,11 @@ use super::{
 use crate::UndoRecord;
 use crate::file_lock::FileLock;
 
-const METADATA: &str = "metadata.json";
-const HISTORY: &str = "history.jsonl";
+pub(super) const METADATA: &str = "metadata.json";
+pub(super) const HISTORY: &str = "history.jsonl";
 pub(super) const LOCK: &str = "lock";
 const OUTPUT: &str = "output";
 const LONGEST_ID: usize = 128;
-/// More than a header has.
-const HEADER_CHUNK: usize = 16 * 1024;
 
 /// Keeps sessions in a folder.
 #[derive(Debug, Clone)]
@@ -225,19 +222,7 @@ impl SessionStore for FileStore {
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
-        let folders = self.folders()?;
-        // Reading ten thousand small files is mostly waiting for the kernel: two threads halve it.
-        let (first, second) = folders.split_at(folders.len() / 2);
-        let mut roots = std::thread::scope(|scope| {
-            let other = scope.spawn(|| read_headings(second));
-            let mut roots = read_headings(first);
-            roots.extend(other.join().unwrap_or_default());
-            roots
-        });
-        roots.retain(|(place, _)| filter.is_behind(place));
-        roots.sort_by(|(a, _), (b, _)| b.cmp(a));
-        // Only what is listed is read whole. What is gone by now is not listed.
-        Ok(filter.apply(roots.into_iter().filter_map(|(place, folder)| listed(folder, &place.id))))
+        Ok(list(&self.folders()?, filter))
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
@@ -322,60 +307,11 @@ impl Drop for FileLog {
     }
 }
 
-/// The part of a header that a list goes by.
-#[derive(Deserialize)]
-struct Heading {
-    parent_session_id: Option<IgnoredAny>,
-    updated_at: Timestamp,
-}
-
-impl Heading {
-    fn from_log(folder: &Path, id: &SessionId) -> Option<Self> {
-        let metadata = listed(folder, id)?;
-        Some(Self {
-            parent_session_id: metadata.parent_session_id.map(|_| IgnoredAny),
-            updated_at: metadata.updated_at,
-        })
-    }
-}
-
 /// Whether a folder is a session's: it has a header, or a log from which one can be made. Before the first of either is
 /// written it is not one yet.
 fn is_session(folder: &Path) -> bool {
     let has_log = || fs::metadata(folder.join(HISTORY)).is_ok_and(|log| log.len() > 0);
     folder.join(METADATA).is_file() || has_log()
-}
-
-/// Finds root sessions and when they were last updated.
-fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
-    let mut buffer = vec![0; HEADER_CHUNK];
-    let headings = folders.iter().filter_map(|folder| {
-        let id = SessionId::new(folder.file_name()?.to_str()?);
-        let read = read_whole(&folder.join(METADATA), &mut buffer).ok();
-        let parsed = read.and_then(|len| serde_json::from_slice(buffer.get(..len)?).ok());
-        let heading = match parsed {
-            Some(heading) => heading,
-            None => Heading::from_log(folder, &id)?,
-        };
-        let place = ListPlace { updated_at: heading.updated_at, id };
-        heading.parent_session_id.is_none().then_some((place, folder.as_path()))
-    });
-    headings.collect()
-}
-
-/// Reads a small file into a buffer that is used again, without asking for its size first. Returns its length.
-fn read_whole(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut file = File::open(path)?;
-    let mut len = 0;
-    loop {
-        if len == buffer.len() {
-            buffer.resize(len + HEADER_CHUNK, 0);
-        }
-        match file.read(buffer.get_mut(len..).unwrap_or_default())? {
-            0 => return Ok(len),
-            count => len += count,
-        }
-    }
 }
 
 /// Finds the one id that is or begins with `prefix`.
@@ -458,7 +394,7 @@ fn read_header(folder: &Path, id: &SessionId) -> Result<Header, SessionError> {
 }
 
 /// Returns a session's header for a list: the one on the disk, or one that is made from the log.
-fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
+pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     match read_header(folder, id) {
         Ok(Header::Whole(metadata)) => Some(metadata),
         Ok(Header::Damaged(error)) => {

@@ -147,6 +147,14 @@ impl SessionMetadata {
         self.session_id == *id && self.own().is_some()
     }
 
+    /// Returns whether nothing was said in the session: it has neither prompts nor a title.
+    pub fn is_unused(&self) -> bool {
+        self.own().is_some_and(|crow| {
+            let is_empty = crow.title.is_empty() && crow.turns == 0 && !crow.rebuilt;
+            is_empty && crow.initial_snapshot.is_none() && self.child_session_ids.is_empty()
+        })
+    }
+
     fn own(&self) -> Option<CrowMetadata> {
         self.metadata.get(CROW).and_then(|value| CrowMetadata::deserialize(value).ok())
     }
@@ -226,17 +234,22 @@ impl SessionMetadata {
     }
 }
 
-/// Returns the title of a session that begins with that prompt: its first line that says something.
+/// Returns the title of a session that begins with that prompt: its first line that says something, or that it is a picture.
 pub(crate) fn title_of(content: &[Block]) -> Option<String> {
     let line = content.iter().find_map(|block| match block {
         Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
         Block::Image(_) => None,
     });
+    let is_picture = || content.iter().any(|block| matches!(block, Block::Image(_)));
+    let line = line.or_else(|| is_picture().then_some("(picture)"));
     line.map(|line| line.chars().take(TITLE).collect())
 }
 
 fn prompt_title(line: &Envelope) -> Option<String> {
-    let AgentEvent::UserInput { source: InputSource::Prompt, content, .. } = &line.event else {
+    let AgentEvent::UserInput {
+        source: InputSource::Prompt | InputSource::Steering, content, ..
+    } = &line.event
+    else {
         return None;
     };
     title_of(content)

@@ -3,6 +3,7 @@
 mod agent_session;
 mod error;
 mod file;
+mod list;
 mod log_file;
 mod memory;
 mod metadata;
@@ -25,6 +26,7 @@ pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
 pub use store::{
     ListPlace, OpenedSession, Repair, SessionFilter, SessionLog, SessionStore, StoredSession,
+    UnusedSessions,
 };
 
 pub(crate) use agent_session::model_switch;

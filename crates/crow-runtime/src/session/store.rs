@@ -66,6 +66,18 @@ pub struct SessionFilter {
     pub limit: Option<usize>,
     /// Only those that stand behind this place, which is that of the last one of the list before.
     pub after: Option<ListPlace>,
+    /// What becomes of those in which nothing was said.
+    pub unused: UnusedSessions,
+}
+
+/// What becomes of sessions in which nothing was said when others are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnusedSessions {
+    /// They are listed like any other.
+    #[default]
+    Listed,
+    /// They are left out. Those that nobody works in any more are removed: a program made them that was killed.
+    LeftOut,
 }
 
 /// The place of a session in a list: the last updated first, and of those of one moment the one with the highest id.
@@ -97,6 +109,7 @@ impl SessionFilter {
     ) -> Vec<SessionMetadata> {
         let fits = |metadata: &SessionMetadata| {
             self.cwd.as_ref().is_none_or(|cwd| metadata.crow().cwd == *cwd)
+                && (self.unused == UnusedSessions::Listed || !metadata.is_unused())
         };
         sessions.filter(fits).take(self.limit.unwrap_or(usize::MAX)).collect()
     }

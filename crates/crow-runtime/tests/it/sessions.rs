@@ -18,7 +18,7 @@ use crow_core::{
 };
 use crow_runtime::{
     AgentRuntime, AgentSession, FileStore, MemoryStore, RuntimeConfig, SessionError, SessionFilter,
-    SessionSpec, SessionStore,
+    SessionSpec, SessionStore, UnusedSessions,
 };
 use tempfile::TempDir;
 
@@ -452,4 +452,40 @@ async fn a_session_that_keeps_no_permission_mode_has_that_of_the_configuration()
     let config = RuntimeConfig { policy, ..RuntimeConfig::default() };
     let session = AgentSession::create(&config, spec("s1")).unwrap();
     assert_eq!(mode_of(&config, session).await, PermissionMode::AcceptEdits);
+}
+
+/// Returns the ids of the sessions that are listed where unused ones are left out.
+fn used(place: &Place) -> Vec<String> {
+    let unused = UnusedSessions::LeftOut;
+    let filter = SessionFilter { unused, ..SessionFilter::default() };
+    let sessions = place.config.store.list(&filter).unwrap();
+    sessions.into_iter().map(|metadata| metadata.session_id.to_string()).collect()
+}
+
+#[test]
+fn a_session_in_which_nothing_was_said_is_left_out_and_removed_when_nobody_has_it() {
+    let place = place();
+    drop(place.create("a"));
+    let held = place.create("b");
+    drop(place.create("titled"));
+    AgentSession::rename(&place.config, &SessionId::new("titled"), "mine").unwrap();
+    assert_eq!(used(&place), ["titled"]);
+    assert!(!place.path("a").exists());
+    assert!(place.path("b").exists(), "somebody has it");
+    drop(held);
+    assert_eq!(used(&place), ["titled"]);
+    assert!(!place.path("b").exists());
+    assert!(place.path("titled").exists());
+}
+
+#[test]
+fn a_session_whose_log_has_more_than_its_header_says_is_never_removed() {
+    let place = place();
+    place.with_input("a");
+    drop(place.create("torn"));
+    let torn = place.path("torn/history.jsonl");
+    let start = fs::read_to_string(&torn).unwrap();
+    fs::write(&torn, format!("{start}{{\"seq\":2,\"ti")).unwrap();
+    assert!(used(&place).is_empty());
+    assert!(place.path("a").exists() && place.path("torn").exists());
 }

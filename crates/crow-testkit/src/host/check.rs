@@ -30,7 +30,15 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     host.set_title(&id, "while closed").await.unwrap();
     let titles: Vec<_> = listed(host, cwd).await.iter().map(|one| one.crow().title).collect();
     assert_eq!(titles, ["while closed"]);
+    let elsewhere = SessionSetup { cwd: Some(cwd.join("elsewhere")), ..SessionSetup::default() };
+    let refused = host.open(&id, elsewhere.clone()).await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+    assert_not_open(host, &id).await;
     let opened = opened_twice(host, &id).await;
+    let refused = host.open(&id, elsewhere.clone()).await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+    let refused = host.fork(&id, elsewhere).await;
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     assert_eq!(opened.history().unwrap().entries().len(), entries, "an opened session goes on");
     assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
     assert_eq!(values(host, &id).await, options, "what was set is kept");
@@ -129,6 +137,7 @@ async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
             cwd: Some(cwd.to_path_buf()),
             limit: Some(1),
             after: pages.last().cloned(),
+            ..SessionFilter::default()
         };
         let page = host.list(filter).await.unwrap();
         assert_eq!(page.len(), 1);

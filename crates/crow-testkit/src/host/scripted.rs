@@ -127,6 +127,11 @@ impl ScriptedHost {
         Ok(())
     }
 
+    fn refuse_elsewhere(&self, id: &SessionId, setup: &SessionSetup) -> Result<(), HostError> {
+        let cwd = self.runtime.config().store.header(id)?.crow().cwd;
+        setup.refuse_elsewhere(id, &cwd)
+    }
+
     fn running(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
         self.runtime.get(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })
     }
@@ -152,6 +157,7 @@ impl AgentHost for ScriptedHost {
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("open {id}"));
+        self.refuse_elsewhere(id, &setup)?;
         let abilities = self.model.resolved().info.abilities;
         let handle = if let Some(handle) = self.runtime.get(id) {
             handle
@@ -185,6 +191,7 @@ impl AgentHost for ScriptedHost {
 
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
         self.note(format!("fork {id}"));
+        self.refuse_elsewhere(id, &setup)?;
         let abilities = self.model.resolved().info.abilities;
         let session = AgentSession::fork(self.runtime.config(), id, abilities)?;
         let handle = self.start(session, setup.mcp_servers.clone());

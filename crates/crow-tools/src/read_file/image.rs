@@ -5,17 +5,6 @@ use crow_core::message::Image;
 /// The largest picture that providers take.
 pub(super) const MAX_BYTES: usize = 5 * 1024 * 1024;
 
-/// Returns the media type of a picture in a format that providers take.
-pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
-}
-
 /// Makes a picture of the bytes of a file.
 pub(super) fn image(media_type: &str, bytes: &[u8]) -> Image {
     Image { media_type: media_type.to_owned(), data: base64(bytes) }

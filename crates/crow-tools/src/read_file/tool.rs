@@ -140,7 +140,7 @@ fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> T
         return read_pdf(path, bytes, pages_of(wanted), ctx);
     }
     let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
-    if let Some(media_type) = image::media_type(bytes) {
+    if let Some(media_type) = Image::media_type_of(bytes) {
         return show_image(path, media_type, bytes, ctx);
     }
     if path.extension().is_some_and(|extension| extension == "ipynb")

@@ -1,0 +1,106 @@
+//! Lists of sessions that are kept as folders.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use crow_core::{event::AgentEvent, ids::SessionId};
+use jiff::Timestamp;
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{
+    ListPlace, SessionFilter, SessionMetadata, UnusedSessions,
+    file::{HISTORY, METADATA, listed, lock},
+    log_file::read_log,
+};
+
+/// More than a header has.
+const HEADER_CHUNK: usize = 16 * 1024;
+
+/// Returns the headers of the root sessions among folders.
+pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMetadata> {
+    // Reading ten thousand small files is mostly waiting for the kernel: two threads halve it.
+    let (first, second) = folders.split_at(folders.len() / 2);
+    let mut roots = std::thread::scope(|scope| {
+        let other = scope.spawn(|| read_headings(second));
+        let mut roots = read_headings(first);
+        roots.extend(other.join().unwrap_or_default());
+        roots
+    });
+    roots.retain(|(place, _)| filter.is_behind(place));
+    roots.sort_by(|(a, _), (b, _)| b.cmp(a));
+    // Only what is listed is read whole. What is gone by now is not listed.
+    let listed = roots.into_iter().filter_map(|(place, folder)| {
+        let metadata = listed(folder, &place.id)?;
+        if filter.unused == UnusedSessions::LeftOut && metadata.is_unused() {
+            remove_unused(folder, &place.id);
+            return None;
+        }
+        Some(metadata)
+    });
+    filter.apply(listed)
+}
+
+/// The part of a header that a list goes by.
+#[derive(Deserialize)]
+struct Heading {
+    parent_session_id: Option<IgnoredAny>,
+    updated_at: Timestamp,
+}
+
+impl Heading {
+    fn from_log(folder: &Path, id: &SessionId) -> Option<Self> {
+        let metadata = listed(folder, id)?;
+        Some(Self {
+            parent_session_id: metadata.parent_session_id.map(|_| IgnoredAny),
+            updated_at: metadata.updated_at,
+        })
+    }
+}
+
+/// Finds root sessions and when they were last updated.
+fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
+    let mut buffer = vec![0; HEADER_CHUNK];
+    let headings = folders.iter().filter_map(|folder| {
+        let id = SessionId::new(folder.file_name()?.to_str()?);
+        let read = read_whole(&folder.join(METADATA), &mut buffer).ok();
+        let parsed = read.and_then(|len| serde_json::from_slice(buffer.get(..len)?).ok());
+        let heading = match parsed {
+            Some(heading) => heading,
+            None => Heading::from_log(folder, &id)?,
+        };
+        let place = ListPlace { updated_at: heading.updated_at, id };
+        heading.parent_session_id.is_none().then_some((place, folder.as_path()))
+    });
+    headings.collect()
+}
+
+/// Reads a small file into a buffer that is used again, without asking for its size first. Returns its length.
+fn read_whole(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut file = File::open(path)?;
+    let mut len = 0;
+    loop {
+        if len == buffer.len() {
+            buffer.resize(len + HEADER_CHUNK, 0);
+        }
+        match file.read(buffer.get_mut(len..).unwrap_or_default())? {
+            0 => return Ok(len),
+            count => len += count,
+        }
+    }
+}
+
+/// Removes a session in which nothing was said, unless somebody works in it. One with a log that is not whole stays.
+fn remove_unused(folder: &Path, id: &SessionId) {
+    let Ok(_lock) = lock(folder, id) else { return };
+    let Ok(log) = read_log(&folder.join(HISTORY)) else { return };
+    let was_said = log.events.iter().any(|line| matches!(line.event, AgentEvent::UserInput { .. }));
+    if was_said || !log.lost.is_empty() || !log.torn.is_empty() {
+        return;
+    }
+    if let Err(error) = fs::remove_dir_all(folder) {
+        tracing::warn!(session = %id, %error, "a session in which nothing was said cannot be removed");
+    }
+}
