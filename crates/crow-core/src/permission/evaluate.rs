@@ -1,5 +1,7 @@
 //! The one way from rules and mode to a decision.
 
+use std::cmp::max_by;
+
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPlaces,
     matcher::names_tool,
@@ -238,16 +240,14 @@ impl<'r> Weighed<'_, 'r> {
         setting: &Setting<'_>,
     ) -> bool {
         match whole {
-            _ if self.doubt.is_some() => false,
             Some(speaks) => speaks == Match::Yes && self.part.is_open(),
             None => self.part.is_covered_by(&rule.matcher, setting),
         }
     }
 
     fn weigh(&mut self, rule: &'r PermissionRule) {
-        if self.best.is_none_or(|best| rule.rank() > best.rank()) {
-            self.best = Some(rule);
-        }
+        let stronger = |best| max_by(best, rule, |one, other| one.rank().cmp(&other.rank()));
+        self.best = Some(self.best.map_or(rule, stronger));
     }
 
     /// Returns whether it needs no rule of its own beside parts that are allowed.

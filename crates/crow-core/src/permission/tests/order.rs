@@ -40,6 +40,27 @@ fn the_scope_decides_between_allowing_and_asking() {
 }
 
 #[test]
+fn a_permission_is_overruled_where_a_denial_may_speak_of_the_call() {
+    let policy = policy_in(
+        PermissionMode::FullAuto,
+        [
+            PermissionRule::deny_bash_prefix(["cargo", "test", "x"]).with_id("no-x"),
+            PermissionRule::allow_tool("bash").with_id("all").with_scope(RuleScope::User),
+        ],
+    );
+    let call = Call::bash("cargo test $X");
+    assert_eq!(call.outcome(&policy), AskUser);
+    let explained = call.explain(&policy);
+    let Cause::Rules(deciders) = &explained.cause else { panic!("{explained:?}") };
+    let ids = |rules: &[MatchedRule]| rules.iter().map(|rule| rule.id.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (ids(deciders), ids(&explained.overruled)),
+        (vec!["no-x".into()], vec!["all".into()])
+    );
+    assert!(explained.reason.starts_with("it is not known whether the rule `no-x` forbids"));
+}
+
+#[test]
 fn a_denial_of_any_scope_beats_every_permission() {
     for scope in
         [RuleScope::Managed, RuleScope::Global, agent("builder"), session("s"), RuleScope::User]
