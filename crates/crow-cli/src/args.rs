@@ -86,9 +86,9 @@ pub(crate) enum Command {
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
-    /// Go on with a session: its id or the beginning of it
-    #[arg(long, value_name = "ID")]
-    pub resume: Option<String>,
+    /// Go on with a session: its id or the beginning of it [without one: the last session of this directory]
+    #[arg(long, value_name = "ID", num_args = 0..=1)]
+    pub resume: Option<Option<String>>,
     /// Where the agent works [default: the current directory]; a session goes on where it began
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
@@ -120,9 +120,9 @@ pub(crate) struct RunArgs {
     pub prompt: Option<String>,
     #[command(flatten)]
     pub options: RunOptions,
-    /// Continue a session: its id or the beginning of it
-    #[arg(long, value_name = "ID", conflicts_with = "session_id")]
-    pub resume: Option<String>,
+    /// Continue a session: its id or the beginning of it [without one: the last session of this directory]
+    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with = "session_id")]
+    pub resume: Option<Option<String>>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,

@@ -139,6 +139,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let Launch { request, cwd, audience, .. } = launch;
     let permissions = request.permissions.map(PermissionMode::from);
     let store = Arc::clone(&launch.store);
+    let resumed = request.resumed(store.as_ref(), &launch.environment)?;
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),
@@ -157,9 +158,8 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         snapshots: launch.snapshots,
         fallback: launch.fallback,
     })?;
-    let handle = match &request.resume {
-        Some(prefix) => {
-            let id = store.find(prefix)?;
+    let handle = match resumed {
+        Some(id) => {
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crow_core::ids::SessionId;
 use crow_runtime::SessionStore;
 
 use super::piped::{read_piped, read_prompt, with_piped};
@@ -10,6 +11,7 @@ use crate::{
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     host::{AgentLimits, Remembers, working_directory},
     sandbox::SandboxOptions,
+    undo::last_here,
 };
 
 /// How long a pipe on standard input is waited for beside a prompt: many that start programs leave one open and write nothing.
@@ -34,9 +36,24 @@ pub(crate) struct AgentRequest {
     pub remembers: Remembers,
     pub sandbox: SandboxOptions,
     pub limits: AgentLimits,
-    pub resume: Option<String>,
+    pub resume: Option<Resume>,
     pub session_id: Option<String>,
     pub cwd: Option<PathBuf>,
+}
+
+/// Which session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// The last one of the current directory, or of the nearest folder above it in which one worked.
+    Last,
+    /// The one whose id begins so.
+    Named(String),
+}
+
+impl From<Option<String>> for Resume {
+    fn from(id: Option<String>) -> Self {
+        id.map_or(Self::Last, Self::Named)
+    }
 }
 
 impl AgentRequest {
@@ -64,9 +81,29 @@ impl AgentRequest {
         store: &dyn SessionStore,
         environment: &Environment,
     ) -> Result<PathBuf, CliError> {
-        match &self.resume {
-            Some(prefix) => Ok(store.header(&store.find(prefix)?)?.crow().cwd),
+        match self.resumed(store, environment)? {
+            Some(id) => Ok(store.header(&id)?.crow().cwd),
             None => working_directory(self.cwd.as_deref(), environment),
+        }
+    }
+
+    /// Finds the session that goes on, if one does. Blocks.
+    pub(crate) fn resumed(
+        &self,
+        store: &dyn SessionStore,
+        environment: &Environment,
+    ) -> Result<Option<SessionId>, CliError> {
+        match &self.resume {
+            None => Ok(None),
+            Some(Resume::Named(prefix)) => Ok(Some(store.find(prefix)?)),
+            Some(Resume::Last) => {
+                let nobody = |error: CliError| {
+                    error.hint(
+                        "name one with --resume ID; `crow-agent sessions list` shows them",
+                    )
+                };
+                last_here(store, environment).map(Some).map_err(nobody)
+            }
         }
     }
 }
@@ -82,7 +119,12 @@ impl From<AcpArgs> for AgentRequest {
 impl From<ChatArgs> for AgentRequest {
     fn from(args: ChatArgs) -> Self {
         let ChatArgs { agent, resume, cwd } = args;
-        Self { resume, cwd, remembers: Remembers::Choices, ..Self::new(agent) }
+        Self {
+            resume: resume.map(Resume::from),
+            cwd,
+            remembers: Remembers::Choices,
+            ..Self::new(agent)
+        }
     }
 }
 
@@ -90,6 +132,13 @@ impl RunRequest {
     /// Takes the arguments of `run` and reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &Environment) -> Result<Self, CliError> {
         let RunArgs { prompt, options, resume, session_id, cwd } = args;
+        // `run --resume "what to do"`: ids have no blanks.
+        let (prompt, resume) = match (prompt, resume) {
+            (None, Some(Some(text))) if text.contains(char::is_whitespace) => {
+                (Some(text), Some(Resume::Last))
+            }
+            (prompt, resume) => (prompt, resume.map(Resume::from)),
+        };
         let request = Self::read(prompt, options, environment)?;
         Ok(Self { agent: AgentRequest { resume, session_id, cwd, ..request.agent }, ..request })
     }
@@ -102,7 +151,10 @@ impl RunRequest {
         environment: &Environment,
     ) -> Result<Self, CliError> {
         let request = Self::read(prompt, options, environment)?;
-        Ok(Self { agent: AgentRequest { resume: Some(id), ..request.agent }, ..request })
+        Ok(Self {
+            agent: AgentRequest { resume: Some(Resume::Named(id)), ..request.agent },
+            ..request
+        })
     }
 
     fn read(

@@ -7,6 +7,6 @@ mod removal;
 mod words;
 
 pub(crate) use lost::lost;
-pub(crate) use place::{Journal, journal_of};
+pub(crate) use place::{Journal, journal_of, last_here};
 pub(crate) use removal::remove;
 pub(crate) use words::{HowWords, PathAt, Span, UndoWords, slash_redo, slash_undo};

@@ -42,7 +42,11 @@ pub(crate) fn journal_of(
     Ok(Journal { session, journal })
 }
 
-fn last_here(store: &dyn SessionStore, environment: &Environment) -> Result<SessionId, CliError> {
+/// Finds the session that last worked in the current directory, or in the nearest folder above it in which one did.
+pub(crate) fn last_here(
+    store: &dyn SessionStore,
+    environment: &Environment,
+) -> Result<SessionId, CliError> {
     let cwd = environment.current_dir()?;
     // Sessions know the directory that they work in by its true name.
     let cwd = cwd

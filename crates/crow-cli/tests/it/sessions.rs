@@ -188,3 +188,25 @@ async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
     assert!(!place.project(".git").exists());
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn without_an_id_the_last_session_of_the_directory_goes_on() {
+    let replies = ["First.", "Second.", "Third."].map(|text| Reply::new().text(text));
+    let server = ModelServer::start(replies).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let model = MODEL;
+    let nobody = place.run(&["run", "--resume", "go on", "-m", model]).await;
+    nobody.exited(2);
+    assert!(nobody.err.contains("no session worked in"), "{}", nobody.err);
+    assert!(nobody.err.contains("name one with --resume ID"), "{}", nobody.err);
+    place.run(&["run", "begin", "-m", model]).await.exited(0);
+    let id = place.id();
+    place.run(&["run", "--resume", "go on"]).await.exited(0);
+    place.run(&["run", "and on", "--resume"]).await.exited(0);
+    assert_eq!(place.id(), id);
+    let shown = place.run(&["sessions", "show", &id]).await.exited(0).out.clone();
+    for said in ["begin", "First.", "go on", "Second.", "and on", "Third."] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    server.finish().await.unwrap();
+}
