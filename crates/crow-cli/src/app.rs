@@ -118,7 +118,7 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Completions { shell } => command::completions(shell),
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
-            SessionsCommand::List(args) => command::list(&args, environment),
+            SessionsCommand::List(args) => block_on(command::list(&args, environment)),
             SessionsCommand::Show(args) => block_on(command::show(&args, environment)),
             SessionsCommand::Resume { id, prompt, options } => {
                 block_on(command::resume(id, prompt, options, environment))

@@ -87,8 +87,8 @@ pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
     /// Go on with a session: its id or the beginning of it [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1)]
-    pub resume: Option<Option<String>>,
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
+    pub resume: Option<String>,
     /// Where the agent works [default: the current directory]; a session goes on where it began
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
@@ -121,8 +121,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub options: RunOptions,
     /// Continue a session: its id or the beginning of it [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with = "session_id")]
-    pub resume: Option<Option<String>>,
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id")]
+    pub resume: Option<String>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,

@@ -92,9 +92,9 @@ pub use sandbox::{
     SandboxProfile, UserGit,
 };
 pub use session::{
-    AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, OpenedSession,
-    OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
+    AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
+    OpenedSession, OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter,
+    SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
 };
 pub use snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,

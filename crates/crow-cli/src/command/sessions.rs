@@ -7,10 +7,13 @@ use std::{
 
 use crow_core::{
     ids::SessionId,
-    model::{ModelRef, Price},
+    model::{ModelRef, Models as _, Price},
+    usage::TokenUsage,
 };
-use crow_runtime::{LostLine, Repair, SessionFilter, SessionMetadata, UnusedSessions};
+use crow_providers::ProviderModels;
+use crow_runtime::{LostLine, ModelUsage, Repair, SessionFilter, SessionMetadata, UnusedSessions};
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::{show_changes, write_out};
 use crate::{
@@ -19,35 +22,42 @@ use crate::{
     damage::{family, say_damage},
     export::to_markdown,
     known_secrets::redactor,
-    output::{ExitCode, usage_of},
+    output::{ExitCode, UsageReport, usage_of},
     product,
-    render::{SessionRow, neutralise, session_table, show_session, used},
+    render::{SessionRow, neutralise, session_table, show_session, used, used_in_short},
     run::console_style,
     session_record::SessionRecord,
 };
 
 /// `sessions list`.
-pub(crate) fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
+pub(crate) async fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
     let limit = Some(args.limit).filter(|limit| *limit > 0);
     let filter = SessionFilter { cwd, limit, after: None, unused: UnusedSessions::LeftOut };
     let sessions = product::session_store(environment)?.list(&filter)?;
+    // Providers that cannot be read keep nobody from seeing sessions.
+    let models = product::models(environment, &[]).ok();
     match args.output {
         OutputForm::Json => {
-            let lines: Result<Vec<String>, _> =
-                sessions.iter().map(serde_json::to_string).collect();
-            let lines = lines.map_err(|error| CliError::failed(error.to_string()))?;
-            write_out(
-                lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>().as_bytes(),
-            )
+            let mut text = String::new();
+            for session in sessions {
+                let used = used_by(&session, models.as_ref()).await;
+                let line = serde_json::to_string(&ListedSession { session, used });
+                text.push_str(&line.map_err(|error| CliError::failed(error.to_string()))?);
+                text.push('\n');
+            }
+            write_out(text.as_bytes())
         }
         OutputForm::Text if sessions.is_empty() => {
             write_out(b"No sessions yet. `crow-agent run \"task\"` starts one.\n")
         }
         OutputForm::Text => {
             let home = environment.var("HOME");
-            let rows: Vec<_> =
-                sessions.iter().map(|session| row(session, home.as_deref())).collect();
+            let mut rows = Vec::with_capacity(sessions.len());
+            for session in &sessions {
+                let used = used_in_short(&used_by(session, models.as_ref()).await);
+                rows.push(row(session, used, home.as_deref()));
+            }
             write_out(
                 session_table(&console_style(environment), &rows, Timestamp::now()).as_bytes(),
             )
@@ -157,7 +167,34 @@ pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<E
     Ok(ExitCode::Done)
 }
 
-fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {
+/// A session in the list, as a program reads it.
+#[derive(Debug, Serialize)]
+struct ListedSession {
+    #[serde(flatten)]
+    session: SessionMetadata,
+    /// What it used with the agents below it.
+    used: UsageReport,
+}
+
+/// Sums up what a session and the agents below it used. The money is told if the price of every model is known.
+async fn used_by(session: &SessionMetadata, models: Option<&ProviderModels>) -> UsageReport {
+    let crow = session.crow();
+    if crow.spent.is_empty() {
+        return UsageReport { tokens: crow.usage, cost_usd: None };
+    }
+    let (mut tokens, mut cost) = (TokenUsage::default(), Some(0.0));
+    for ModelUsage { model, usage } in crow.spent {
+        tokens += usage;
+        let price = match models {
+            Some(models) => models.price(&model).await,
+            None => None,
+        };
+        cost = cost.zip(price).map(|(sum, price)| sum + price.cost(&usage));
+    }
+    UsageReport { tokens, cost_usd: cost }
+}
+
+fn row(metadata: &SessionMetadata, used: String, home: Option<&str>) -> SessionRow {
     let crow = metadata.crow();
     let cwd = match home.and_then(|home| crow.cwd.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
@@ -167,6 +204,7 @@ fn row(metadata: &SessionMetadata, home: Option<&str>) -> SessionRow {
         id: metadata.session_id.to_string(),
         updated: metadata.updated_at,
         title: if crow.rebuilt { format!("(damaged) {}", crow.title) } else { crow.title },
+        used,
         model: metadata.model_ref().to_string(),
         cwd,
     }

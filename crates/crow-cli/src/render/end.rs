@@ -95,6 +95,13 @@ pub(crate) fn used(style: &ConsoleStyle, used: &UsageReport) -> String {
     usage(used).join(style.glyphs.pick(" · ", ", "))
 }
 
+/// Writes the same for a column: `840 $0.0042`.
+pub(crate) fn used_in_short(used: &UsageReport) -> String {
+    let tokens = Some(used.tokens.total()).filter(|tokens| *tokens > 0).map(words::tokens);
+    let cost = used.cost_usd.filter(|cost| *cost > 0.0).map(words::dollars);
+    tokens.into_iter().chain(cost).collect::<Vec<_>>().join(" ")
+}
+
 fn usage(usage: &UsageReport) -> Vec<String> {
     let tokens = &usage.tokens;
     let mut parts = Vec::new();

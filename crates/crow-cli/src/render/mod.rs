@@ -40,7 +40,7 @@ pub(crate) use call::permit_hint;
 pub(crate) use change_table::{Happened, change_table, in_order};
 pub(crate) use changed::SHELL;
 pub(crate) use crow_text::{exact, exact_line, is_unseen};
-pub(crate) use end::used;
+pub(crate) use end::{used, used_in_short};
 pub(crate) use patch_text::{Destination, unified_without};
 pub(crate) use phrase::is_root;
 pub(crate) use reply::{OpenReply, text_of};

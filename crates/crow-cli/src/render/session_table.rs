@@ -14,6 +14,8 @@ const LEAST_ID: usize = 8;
 const GAP: &str = "  ";
 /// The least columns of a title, a model and a folder. A model or folder that gets fewer is left out.
 const LEAST: [usize; 3] = [16, 12, 12];
+/// How many columns there are.
+const COLUMNS: usize = 6;
 
 /// A session in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct SessionRow {
     pub updated: Timestamp,
     /// Its title.
     pub title: String,
+    /// Tokens and money; empty where nothing is known.
+    pub used: String,
     /// The provider and model, as `provider/model`.
     pub model: String,
     /// The working directory, as the user writes it.
@@ -34,13 +38,13 @@ pub struct SessionRow {
 pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
     let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
     let id_width = shortest(&ids);
-    let heading = ["ID", "UPDATED", "TITLE", "MODEL", "FOLDER"].map(str::to_owned);
+    let heading = ["ID", "UPDATED", "TITLE", "USED", "MODEL", "FOLDER"].map(str::to_owned);
     let cells = rows.iter().map(|row| {
         let id = row.id.chars().take(id_width).collect::<String>();
-        let texts = [&id, &ago(row.updated, now), &row.title, &row.model, &row.cwd];
+        let texts = [&id, &ago(row.updated, now), &row.title, &row.used, &row.model, &row.cwd];
         texts.map(|text| one_line(text))
     });
-    let table: Vec<[String; 5]> = std::iter::once(heading).chain(cells).collect();
+    let table: Vec<[String; COLUMNS]> = std::iter::once(heading).chain(cells).collect();
     let widths = fit(natural_widths(&table), style.width);
     let mut out = String::new();
     for (number, row) in table.iter().enumerate() {
@@ -51,7 +55,7 @@ pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) 
     out
 }
 
-fn table_row(style: &ConsoleStyle, row: &[String; 5], widths: [usize; 5]) -> String {
+fn table_row(style: &ConsoleStyle, row: &[String; COLUMNS], widths: [usize; COLUMNS]) -> String {
     let mut line = String::new();
     for (index, (cell, columns)) in row.iter().zip(widths).enumerate() {
         if columns == 0 {
@@ -73,8 +77,8 @@ fn table_row(style: &ConsoleStyle, row: &[String; 5], widths: [usize; 5]) -> Str
     line.trim_end().to_owned()
 }
 
-fn natural_widths(table: &[[String; 5]]) -> [usize; 5] {
-    let mut widths = [0; 5];
+fn natural_widths(table: &[[String; COLUMNS]]) -> [usize; COLUMNS] {
+    let mut widths = [0; COLUMNS];
     for row in table {
         for (columns, cell) in widths.iter_mut().zip(row) {
             *columns = width(cell).max(*columns);
@@ -83,35 +87,46 @@ fn natural_widths(table: &[[String; 5]]) -> [usize; 5] {
     widths
 }
 
-/// Takes columns from the folder, then the model, then the title, until the row fits; then leaves the folder out, then
-/// the model. The id is never cut.
-fn fit([id, updated, title, model, folder]: [usize; 5], most: usize) -> [usize; 5] {
+/// Takes columns from the folder, then the model, then the title, until the row fits; then leaves the model out, then
+/// the folder, then what was used. The id is never cut.
+fn fit(
+    [id, updated, title, used, model, folder]: [usize; COLUMNS],
+    most: usize,
+) -> [usize; COLUMNS] {
     let [least_title, least_model, least_folder] = LEAST;
-    let mut widths = [id, updated, title, model, folder];
+    let mut widths = [id, updated, title, used, model, folder];
     let stages = [
-        [title, model, least_folder.min(folder)],
-        [title, least_model.min(model), least_folder.min(folder)],
-        [least_title.min(title), least_model.min(model), least_folder.min(folder)],
-        [least_title.min(title), least_model.min(model), 0],
-        [least_title.min(title), 0, 0],
+        [title, used, model, least_folder.min(folder)],
+        [title, used, least_model.min(model), least_folder.min(folder)],
+        [least_title.min(title), used, least_model.min(model), least_folder.min(folder)],
+        [least_title.min(title), used, 0, least_folder.min(folder)],
+        [least_title.min(title), used, 0, 0],
+        [least_title.min(title), 0, 0, 0],
     ];
-    for [title, model, folder] in stages {
+    for [title, used, model, folder] in stages {
         if total(widths) <= most {
             break;
         }
-        widths = [id, updated, title, model, folder];
+        widths = [id, updated, title, used, model, folder];
     }
     let spare = most.saturating_sub(total(widths));
-    let [_, _, given_title, given_model, given_folder] = widths;
+    let [_, _, given_title, given_used, given_model, given_folder] = widths;
     let title_gain = spare.min(title.saturating_sub(given_title));
     let more = spare - title_gain;
     let model_gain = if given_model == 0 { 0 } else { more.min(model - given_model) };
     let more = more - model_gain;
     let folder_gain = if given_folder == 0 { 0 } else { more.min(folder - given_folder) };
-    [id, updated, given_title + title_gain, given_model + model_gain, given_folder + folder_gain]
+    [
+        id,
+        updated,
+        given_title + title_gain,
+        given_used,
+        given_model + model_gain,
+        given_folder + folder_gain,
+    ]
 }
 
-fn total(widths: [usize; 5]) -> usize {
+fn total(widths: [usize; COLUMNS]) -> usize {
     let shown = widths.iter().filter(|columns| **columns > 0).count();
     widths.iter().sum::<usize>() + GAP.len() * shown.saturating_sub(1)
 }
@@ -148,6 +163,7 @@ mod tests {
             id: id.into(),
             updated: Timestamp::from_second(1_700_000_000 - updated).unwrap(),
             title: title.into(),
+            used: "12.3k $0.0420".into(),
             model: "anthropic/claude-sonnet-4-5".into(),
             cwd: "~/projects/somewhere/deep/crow".into(),
         };

@@ -139,7 +139,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let Launch { request, cwd, audience, .. } = launch;
     let permissions = request.permissions.map(PermissionMode::from);
     let store = Arc::clone(&launch.store);
-    let resumed = request.resumed(store.as_ref(), &launch.environment)?;
+    let resumed = request.resumed(store.as_ref(), launch.environment)?;
     let answerer: Arc<dyn Answerer> = match audience {
         Audience::Person => Arc::new(HandleAnswerer),
         Audience::Nobody => Arc::new(HeadlessAnswerer),

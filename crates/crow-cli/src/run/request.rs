@@ -50,9 +50,10 @@ pub(crate) enum Resume {
     Named(String),
 }
 
-impl From<Option<String>> for Resume {
-    fn from(id: Option<String>) -> Self {
-        id.map_or(Self::Last, Self::Named)
+impl From<String> for Resume {
+    /// Takes what stands behind the option: nothing means the last session.
+    fn from(id: String) -> Self {
+        if id.is_empty() { Self::Last } else { Self::Named(id) }
     }
 }
 
@@ -98,9 +99,7 @@ impl AgentRequest {
             Some(Resume::Named(prefix)) => Ok(Some(store.find(prefix)?)),
             Some(Resume::Last) => {
                 let nobody = |error: CliError| {
-                    error.hint(
-                        "name one with --resume ID; `crow-agent sessions list` shows them",
-                    )
+                    error.hint("name one with --resume ID; `crow-agent sessions list` shows them")
                 };
                 last_here(store, environment).map(Some).map_err(nobody)
             }
@@ -134,7 +133,7 @@ impl RunRequest {
         let RunArgs { prompt, options, resume, session_id, cwd } = args;
         // `run --resume "what to do"`: ids have no blanks.
         let (prompt, resume) = match (prompt, resume) {
-            (None, Some(Some(text))) if text.contains(char::is_whitespace) => {
+            (None, Some(text)) if text.contains(char::is_whitespace) => {
                 (Some(text), Some(Resume::Last))
             }
             (prompt, resume) => (prompt, resume.map(Resume::from)),

@@ -210,3 +210,18 @@ async fn without_an_id_the_last_session_of_the_directory_goes_on() {
     }
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_list_tells_what_each_session_used() {
+    let server = ModelServer::start([Reply::new().text("Done.")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "work", "-m", "anthropic/claude-sonnet-4-5"]).await.exited(0);
+    let listed = place.run(&["sessions", "list", "-o", "json"]).await.exited(0).out.clone();
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let used = &listed["used"];
+    assert!(used["input_tokens"].as_u64().unwrap() > 0, "{listed}");
+    assert!(used["cost_usd"].as_f64().unwrap() > 0.0, "{listed}");
+    let table = place.run(&["sessions", "list"]).await.exited(0).out.clone();
+    assert!(table.lines().next().unwrap().contains("USED") && table.contains(" $0.0"), "{table}");
+    server.finish().await.unwrap();
+}

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{AgentError, AgentInternals};
 use crate::{
+    ModelUsage,
     session::{SessionError, title_of},
     tree::TreeSnapshots,
 };
@@ -41,6 +42,8 @@ impl AgentInternals {
             // The agents of a tree work on the same files.
             let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
             (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
+            let spent = self.shared.tree.spent().into_iter();
+            crow.spent = spent.map(|(model, usage)| ModelUsage { model, usage }).collect();
         } else {
             let (initial, current) = self.history.snapshots();
             (crow.initial_snapshot, crow.current_snapshot) = (initial.cloned(), current.cloned());

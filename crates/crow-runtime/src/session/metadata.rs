@@ -66,6 +66,9 @@ pub struct CrowMetadata {
     /// Tokens so far.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// What each model was asked for so far, by this agent and by those below it. Of a root session alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<ModelUsage>,
     /// The files before the first call that could change them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_snapshot: Option<SnapshotId>,
@@ -84,6 +87,15 @@ pub struct CrowMetadata {
     /// The header on the disk is lost or damaged, and this one was made from the log. Never set on the disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilt: bool,
+}
+
+/// What a model was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    /// The model.
+    pub model: ModelRef,
+    /// The tokens.
+    pub usage: TokenUsage,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -112,6 +124,7 @@ impl CrowMetadata {
             title: String::new(),
             turns: 0,
             usage: TokenUsage::default(),
+            spent: Vec::new(),
             initial_snapshot: None,
             current_snapshot: None,
             grants_forgotten: 0,

@@ -20,7 +20,7 @@ pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;
 pub use file::FileStore;
 pub use memory::MemoryStore;
-pub use metadata::{CrowMetadata, ReservedKey, SessionMetadata};
+pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
 pub use opened_with::OpenedWith;
 pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
