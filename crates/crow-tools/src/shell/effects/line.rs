@@ -14,7 +14,7 @@ use super::{
     folders::Folders,
     git,
     grants::{OptionsOf, options_of},
-    readers,
+    installed, readers,
     scene::{Budget, Follow, Scene},
     switches, versions, writers,
 };
@@ -201,11 +201,11 @@ fn of_program(
         }
     });
     if program.contains('/') {
-        known.touches.extend(
-            scene
-                .touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes)
-                .unwrap_or_default(),
-        );
+        let files = scene.touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes);
+        let read = files.unwrap_or_default().into_iter();
+        known
+            .touches
+            .extend(read.filter(|file| !installed::is_executed(program, &file.path, scene)));
         if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
             known.touches.retain(|touch| touch.path.to_str() != Some(program));
         }

@@ -13,6 +13,7 @@ mod git;
 mod git_options;
 mod globs;
 mod grants;
+mod installed;
 mod line;
 mod option_table;
 mod options;

@@ -221,3 +221,35 @@ fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
     symlink("../../out/secret", outside.join("5/state")).unwrap();
     assert_eq!(widened(), [true, true]);
 }
+
+#[test]
+fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = place();
+    let out = place.root.parent().unwrap().join("out");
+    fs::write(out.join("python3.11"), "").unwrap();
+    fs::set_permissions(out.join("python3.11"), fs::Permissions::from_mode(0o755)).unwrap();
+    for folder in [".venv/bin", "node_modules/.bin", "evil", "linked"] {
+        fs::create_dir_all(place.root.join(folder)).unwrap();
+    }
+    symlink("../../../out/python3.11", place.root.join(".venv/bin/python3")).unwrap();
+    symlink("python3", place.root.join(".venv/bin/python")).unwrap();
+    symlink("../../../out/python3.11", place.root.join("node_modules/.bin/tsc")).unwrap();
+    symlink("../../../out/secret", place.root.join(".venv/bin/secret")).unwrap();
+    symlink("../../out/python3.11", place.root.join("evil/python")).unwrap();
+    symlink("../../out", place.root.join("linked/node_modules")).unwrap();
+    fs::create_dir_all(out.join(".bin")).unwrap();
+    symlink("../python3.11", out.join(".bin/tsc")).unwrap();
+    for (line, wanted) in [
+        (".venv/bin/python -m pytest", "anything"),
+        ("./node_modules/.bin/tsc", "anything"),
+        // A text that is no program would be read by the shell.
+        (".venv/bin/secret", "r ../out/secret, anything"),
+        ("evil/python -m pytest", "r ../out/python3.11, anything"),
+        (".venv/bin/../../evil/python -m pytest", "r ../out/python3.11, anything"),
+        ("linked/node_modules/.bin/tsc", "r ../out/python3.11, anything"),
+        (".venv/bin/python ../out/secret", "r ../out/secret, anything"),
+    ] {
+        assert_eq!(told(&place, line), wanted, "{line}");
+    }
+}
