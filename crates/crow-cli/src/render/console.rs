@@ -139,10 +139,17 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             }
             AgentEvent::Plan { items } => self.on_plan(envelope, items),
             AgentEvent::Error { error, .. } => self.on_error(envelope, error),
-            AgentEvent::SessionStart { .. }
-            | AgentEvent::RoundStart
-            | AgentEvent::RoundEnd
+            // Somebody answers: what was said before is not the last word, and stands before the answer to it.
+            AgentEvent::RoundStart
             | AgentEvent::UserInput { .. }
+            | AgentEvent::Handoff { .. }
+            | AgentEvent::CoagentStart { .. } => {
+                self.close_block()?;
+                self.release_held()?;
+                self.lines(&phrase::event(&self.style, envelope))
+            }
+            AgentEvent::SessionStart { .. }
+            | AgentEvent::RoundEnd
             | AgentEvent::TurnStart { .. }
             | AgentEvent::TurnComplete { .. }
             | AgentEvent::StepComplete { .. }
@@ -153,8 +160,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::JobChanges { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
-            | AgentEvent::Handoff { .. }
-            | AgentEvent::CoagentStart { .. }
             | AgentEvent::CoagentEnd { .. }
             | AgentEvent::SubagentStart { .. }
             | AgentEvent::SubagentEnd { .. }

@@ -258,3 +258,21 @@ async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
     assert!(!events.iter().any(|event| event["type"] == "handoff"));
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_agents_say_to_each_other_stands_in_order_where_stdout_is_a_pipe() {
+    let (server, place) = place([
+        Reply::new().text("How about a hash map?").into(),
+        Reply::new().text("Almost: the order matters.").into(),
+        Reply::new().text("Then a tree.").into(),
+        call("t", "task_complete", &json!({"summary": "A tree it is."})),
+    ])
+    .await;
+    let args = ["run", "-a", "BUILD-CHAT", "-m", MODEL, "Which structure?"];
+    let ran = place.run(&args).await;
+    ran.exited(0);
+    let at = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {}", ran.err));
+    let words = ["How about a hash map?", "Almost: the order matters.", "Then a tree."].map(at);
+    assert!(words.is_sorted(), "{}", ran.err);
+    server.finish().await.unwrap();
+}
