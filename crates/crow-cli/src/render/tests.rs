@@ -3,7 +3,7 @@
 use std::{cell::RefCell, io::Write, rc::Rc};
 
 use crow_core::{
-    event::{AgentEvent, RunOutcome},
+    event::{AgentEvent, Failure, RunOutcome},
     ids::{CallId, UndoId},
     permission::DenialSource,
     tool::{ChangeCounts, NotRestorable},
@@ -321,7 +321,7 @@ fn runs_that_end_early_say_why_in_their_last_line() {
     let ends = [
         RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 3 } },
         RunOutcome::Cancelled,
-        RunOutcome::Failed { error: "the disk is full".into() },
+        Failure::other("the disk is full").into(),
     ];
     for outcome in ends {
         let mut story = Story::run();
@@ -392,7 +392,7 @@ fn hostile_run(text: &str) -> Story {
             crow_core::event::NoticeAudience::User,
             text,
         )
-        .run_end(RunOutcome::Failed { error: own() });
+        .run_end(Failure::other(own()).into());
     story
 }
 

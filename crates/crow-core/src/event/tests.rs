@@ -66,7 +66,7 @@ fn lifecycle() -> Vec<AgentEvent> {
         end(RunOutcome::NeedsInput),
         end(RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 100 } }),
         end(RunOutcome::Cancelled),
-        end(RunOutcome::Failed { error: "no disk".into() }),
+        end(Failure::other("no disk").into()),
         AgentEvent::RoundStart,
         AgentEvent::RoundEnd,
         AgentEvent::TurnStart { turn: 1 },

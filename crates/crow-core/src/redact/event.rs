@@ -188,7 +188,8 @@ impl Redactor {
 
     fn outcome(&self, outcome: &mut RunOutcome) {
         match outcome {
-            RunOutcome::Completed { summary: text, .. } | RunOutcome::Failed { error: text } => {
+            RunOutcome::Completed { summary: text, .. }
+            | RunOutcome::Failed { error: text, .. } => {
                 self.texts([text]);
             }
             RunOutcome::Stopped { reason } => self.turn_end(reason),
