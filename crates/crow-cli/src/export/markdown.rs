@@ -121,6 +121,7 @@ impl Document {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::ReplyReset { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::ToolsWait { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::CallPending { .. }
             | AgentEvent::CallWait { .. }

@@ -124,6 +124,7 @@ impl RunSoFar {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::ToolsWait { .. }
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }

@@ -278,6 +278,16 @@ fn a_wait_for_the_provider_is_a_line_unless_it_is_short() {
 }
 
 #[test]
+fn a_wait_for_the_tools_of_servers_is_a_line_that_names_them() {
+    let mut story = Story::run();
+    let servers = vec!["docs".to_owned(), "slow\u{1b}er".to_owned()];
+    story.tell(AgentEvent::ToolsWait { servers }).answer("Hi");
+    let (out, err) = show(ConsoleStyle::plain(80), &story);
+    assert_eq!(out, "Hi\n");
+    assert!(err.contains("waiting for the tools of docs, slow␛er"), "{err}");
+}
+
+#[test]
 fn a_question_shows_the_change_once_and_no_wait() {
     let style = ConsoleStyle { colour: false, ..terminal(60) };
     let tube = Tube::default();

@@ -117,6 +117,7 @@ fn talk() -> Vec<AgentEvent> {
             delta: thinking_delta.2,
         },
         AgentEvent::ThinkingComplete { reply_id: reply_id(), text: "all".into() },
+        AgentEvent::ToolsWait { servers: vec!["docs".into()] },
         AgentEvent::ModelWait {
             reply_id: reply_id(),
             reason: "30 requests per minute".into(),

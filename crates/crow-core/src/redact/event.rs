@@ -28,6 +28,7 @@ impl Redactor {
                 self.redact_blocks(content);
             }
             AgentEvent::RunEnd { result, .. } => self.outcome(result),
+            AgentEvent::ToolsWait { servers } => self.texts(servers),
             AgentEvent::TurnComplete { end, .. } => self.turn_end(end),
             AgentEvent::TextDelta { delta: text, .. }
             | AgentEvent::ThinkingDelta { delta: text, .. }
