@@ -20,7 +20,7 @@ pub struct TurnResult {
     /// The text of the last reply.
     pub text: Option<String>,
     /// What reviews read of the calls that were answered, in order.
-    pub calls: Vec<TurnCall>,
+    pub tool_calls: Vec<TurnCall>,
     /// What the agent says about the finished task, if it called `task_complete`.
     pub task_complete: Option<String>,
     /// What the checks came to when the agent last said so.
@@ -50,7 +50,7 @@ impl Default for TurnResult {
     fn default() -> Self {
         Self {
             text: None,
-            calls: Vec::new(),
+            tool_calls: Vec::new(),
             task_complete: None,
             evidence: CheckReport::default(),
             usage: TokenUsage::default(),
@@ -128,7 +128,7 @@ impl TurnResult {
         {
             self.task_complete = Some(summary.clone());
         }
-        self.calls.extend(executed.into_iter().map(TurnCall::of));
+        self.tool_calls.extend(executed.into_iter().map(TurnCall::of));
         outcomes
     }
 

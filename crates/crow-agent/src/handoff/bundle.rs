@@ -67,7 +67,7 @@ impl Bundle {
     pub fn new(scene: Scene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
         let task = shortened(scene.task.trim(), TASK);
         let words = turn.last_words();
-        let mut turn_digest = digest::digest(&turn.calls, &words);
+        let mut turn_digest = digest::digest(&turn.tool_calls, &words);
         if let end @ TurnEnd::MaxSteps { .. } = &turn.end {
             let note = format!("\n[the turn was ended by {end}: it may not be done]");
             turn_digest.push_str(&note);
@@ -79,9 +79,9 @@ impl Bundle {
             turn_digest,
             changes: match changes {
                 Some(patch) => changes::of_patch(patch),
-                None => changes::of_calls(&turn.calls),
+                None => changes::of_calls(&turn.tool_calls),
             },
-            commands: digest::commands(&turn.calls),
+            commands: digest::commands(&turn.tool_calls),
             open_questions: digest::open_questions(&words),
             turn_text: words,
             round: scene.round.to_string(),
