@@ -200,6 +200,10 @@ impl BaseAgent {
                         agent.remind(text).await?;
                     }
                     tools.refresh(agent, cancel).await?;
+                    if cancel.is_cancelled() {
+                        // It may have waited for servers.
+                        continue;
+                    }
                     match self.ask(agent, &mut model, &tools, tool_choice, cancel).await {
                         Ok((id, reply)) => {
                             turn.on_reply(result.take_reply(&reply));

@@ -51,7 +51,7 @@ pub use assembly::{Assembled, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, Standing};
-pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate};
+pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall};
 pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};
 pub use submit_for_review::SubmitForReview;

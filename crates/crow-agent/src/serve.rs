@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use crow_core::{
     control::{OwnerOfTheEnd, RunFinish},
-    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
+    event::{
+        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunOutcome,
+    },
     message::Block,
+    model::ModelsError,
 };
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
 use tokio::sync::watch;
@@ -93,10 +96,26 @@ pub(crate) async fn serve_run(
         Err(error @ AgentError::Session(_)) => return Err(error),
         Err(error) => {
             session.primary_mut().report_error(&error).await;
-            RunOutcome::Failed { error: error.to_string() }
+            failure_of(&error).into()
         }
     };
     session.primary_mut().end_run(run, outcome).await
+}
+
+/// Says why an agent failed, and who must act.
+pub(crate) fn failure_of(error: &AgentError) -> Failure {
+    let lacks_credentials = matches!(
+        error,
+        AgentError::Models(ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured)
+    );
+    let kind = if let AgentError::Provider(error) = error {
+        error.kind.into()
+    } else if lacks_credentials {
+        FailureKind::Credentials
+    } else {
+        FailureKind::Other
+    };
+    Failure { error: error.to_string(), kind }
 }
 
 /// Tells how a run ended. That the task is done is told by the agent that said so.
@@ -121,6 +140,6 @@ async fn conclude(session: &mut AcpSession, result: RunResult) -> Result<RunOutc
             RunOutcome::Cancelled
         }
         RunFinish::Stopped(reason) => RunOutcome::Stopped { reason },
-        RunFinish::Failed(error) => RunOutcome::Failed { error },
+        RunFinish::Failed(failure) => failure.into(),
     })
 }

@@ -1,14 +1,18 @@
 //! The tools of an agent at a moment: its own, and those that it takes from the source of its session.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crow_core::{
     event::{AgentEvent, NoticeAudience},
     model::ToolDefinition,
-    tool::{ToolRegistry, matches_sourced},
+    tool::{ToolRegistry, ToolSource, matches_sourced},
 };
 use crow_runtime::{AgentError, AgentInternals};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+/// How long tools are waited for in silence.
+const TELL_AFTER: Duration = Duration::from_millis(500);
 
 /// Which tools an agent takes from a source: those that every one of its lists names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +85,7 @@ impl<'a> Toolset<'a> {
             return Ok(());
         }
         let Some(source) = agent.tool_source() else { return Ok(()) };
-        source.ready(cancel).await;
+        ready(agent, source.as_ref(), cancel).await?;
         for news in source.take_news() {
             let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
             agent.emit(AgentEvent::Notice { level, audience, text }).await?;
@@ -102,6 +106,21 @@ impl<'a> Toolset<'a> {
         self.revision = Some(now.revision);
         Ok(())
     }
+}
+
+/// Waits until a source is ready. If that takes a while, says what is waited for.
+async fn ready(
+    agent: &mut AgentInternals,
+    source: &dyn ToolSource,
+    cancel: &CancellationToken,
+) -> Result<(), AgentError> {
+    let mut ready = source.ready(cancel);
+    if timeout(TELL_AFTER, &mut ready).await.is_err() {
+        let servers = source.waits_for();
+        agent.emit(AgentEvent::ToolsWait { servers }).await?;
+        ready.await;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

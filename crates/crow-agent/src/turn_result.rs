@@ -12,15 +12,15 @@ use crow_core::{
 };
 use crow_runtime::ExecutedCall;
 
-use crate::{submit_for_review, task_complete};
+use crate::{handoff::TurnCall, submit_for_review, task_complete};
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
     /// The text of the last reply.
     pub text: Option<String>,
-    /// The calls that were answered, in order.
-    pub tool_calls: Vec<ExecutedCall>,
+    /// What reviews read of the calls that were answered, in order.
+    pub tool_calls: Vec<TurnCall>,
     /// What the agent says about the finished task, if it called `task_complete`.
     pub task_complete: Option<String>,
     /// What the checks came to when the agent last said so.
@@ -128,7 +128,7 @@ impl TurnResult {
         {
             self.task_complete = Some(summary.clone());
         }
-        self.tool_calls.extend(executed);
+        self.tool_calls.extend(executed.into_iter().map(TurnCall::of));
         outcomes
     }
 

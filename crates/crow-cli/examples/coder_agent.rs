@@ -8,7 +8,7 @@ use std::{error::Error, io, io::Write as _, sync::Arc, time::Duration};
 use crow_cli::{Environment, console_style, output::ReportBuilder, render::ConsoleRenderer};
 use crow_core::{
     capability::PermissionAnswer,
-    event::{AgentEvent, AgentState, InputSource, RunOutcome},
+    event::{AgentEvent, AgentState, Failure, InputSource, RunOutcome},
     message::Block,
     model::{ModelConfig, ModelRef, Models as _, ResolvedModel, StopReason, Thinking, ToolChoice},
     permission::{PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
@@ -44,7 +44,7 @@ async fn coder(
         let outcome = match work(&mut agent, &model, &tools, &run).await {
             Ok(outcome) => outcome,
             Err(AgentError::Cancelled) => RunOutcome::Cancelled,
-            Err(error) => RunOutcome::Failed { error: error.to_string() },
+            Err(error) => Failure::other(error.to_string()).into(),
         };
         agent.close_open_calls().await?; // the model can be asked again, whatever happened
         agent.end_run(run, outcome).await?;

@@ -140,6 +140,11 @@ impl Server {
         self.settled.send_replace(true);
     }
 
+    /// Returns whether its tools are known, or that they do not come.
+    pub(crate) fn is_settled(&self) -> bool {
+        *self.settled.borrow()
+    }
+
     async fn settled(&self, until: Instant) {
         let mut settled = self.settled.subscribe();
         if timeout_at(until, settled.wait_for(|settled| *settled)).await.is_err() {

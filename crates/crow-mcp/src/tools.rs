@@ -156,6 +156,12 @@ impl ToolSource for McpTools {
         cancel.run_until_cancelled(all).await;
     }
 
+    fn waits_for(&self) -> Vec<String> {
+        let own = self.own();
+        let waiting = own.iter().filter(|server| !server.is_settled());
+        waiting.map(|server| server.label.clone()).collect()
+    }
+
     fn tools(&self) -> SourcedTools {
         let revision = *self.shared.revision.borrow();
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);

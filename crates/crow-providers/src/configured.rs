@@ -367,6 +367,9 @@ impl Configured {
         });
         ProviderSummary {
             name: self.config.name.clone(),
+            same_as: Some(self.key_name())
+                .filter(|name| *name != self.config.name)
+                .map(str::to_owned),
             dialect: self.dialect().map_or("replay", Dialect::name),
             base_url: base_url.map(|url| without_secret(&url)),
             credentials: match key {

@@ -28,6 +28,8 @@ pub struct ProviderModels {
 pub struct ProviderSummary {
     /// What stands before the slash in a model reference.
     pub name: String,
+    /// The provider whose models it has, where it is called with the same key in another wire format.
+    pub same_as: Option<String>,
     /// The wire format.
     pub dialect: &'static str,
     /// The address, or what is wrong with it. Without any secret.

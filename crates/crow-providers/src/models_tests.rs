@@ -211,7 +211,7 @@ fn the_list_shows_every_provider_without_asking_any() {
         &[("ANTHROPIC_API_KEY", "sk"), ("OPENAI_API_KEY", "a b"), ("OLLAMA_HOST", "x y")];
     let mut report = Vec::new();
     for provider in models_with(environment, &[file]).list() {
-        let ProviderSummary { name, dialect, base_url, credentials, default_model, models } =
+        let ProviderSummary { name, dialect, base_url, credentials, default_model, models, .. } =
             provider;
         let first = models.first().map(|model| model.info.reference.to_string());
         report.push(format!(

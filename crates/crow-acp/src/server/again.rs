@@ -33,6 +33,7 @@ impl Pump {
                 self.view = View::new(self.abilities.clone(), id, cwd, contents);
                 self.out.clear();
                 self.past.clear();
+                self.errors.clear();
                 self.past_ends.clear();
                 self.replay_until = replay.until;
                 self.replayed = Some(replay.done);

@@ -4,7 +4,12 @@ use agent_client_protocol::{
     Error, RequestCancellation,
     v1::schema::{ContentBlock, PromptResponse},
 };
-use crow_core::{event::RunOutcome, ids::RunId, message::Block, usage::TokenUsage};
+use crow_core::{
+    event::{AgentEvent, Envelope, RunOutcome},
+    ids::RunId,
+    message::Block,
+    usage::TokenUsage,
+};
 use crow_runtime::CommandOutcome;
 use tokio::task::AbortHandle;
 
@@ -14,7 +19,7 @@ use super::{
     pump::Pump,
     requests::CancelMark,
 };
-use crate::view;
+use crate::view::{self, Source};
 
 /// A prompt whose run has not ended.
 pub(super) struct Prompt {
@@ -46,6 +51,42 @@ impl Pump {
             }
             None => self.peer.progress(&self.root, Progress::Ended(&response)),
         }
+    }
+
+    /// Keeps an error from being shown until it is known whether the answer to a prompt says it. Returns whether it does.
+    /// At the end of the run it shows those that the answer does not say.
+    pub(super) fn holds_back(&mut self, envelope: &Envelope) -> bool {
+        if envelope.session_id != envelope.root_id {
+            return false;
+        }
+        if let AgentEvent::Error { .. } = &envelope.event {
+            let run = self.run_id.as_ref();
+            let is_answered = self.prompts.iter().any(|prompt| Some(&prompt.run_id) == run);
+            if is_answered {
+                self.errors.push(envelope.clone());
+            }
+            return is_answered;
+        }
+        if let AgentEvent::RunEnd { result, .. } = &envelope.event {
+            let answered = match result {
+                RunOutcome::Failed { error, .. } if view::run_end(result).is_err() => Some(error),
+                RunOutcome::Failed { .. }
+                | RunOutcome::Completed { .. }
+                | RunOutcome::NeedsInput
+                | RunOutcome::Stopped { .. }
+                | RunOutcome::Cancelled => None,
+            };
+            for held in std::mem::take(&mut self.errors) {
+                let is_answered = matches!(
+                    &held.event,
+                    AgentEvent::Error { error, .. } if Some(error) == answered
+                );
+                if !is_answered {
+                    self.view.event(&held, Source::Live, &mut self.out);
+                }
+            }
+        }
+        false
     }
 
     /// Tells that the agent has read a prompt.

@@ -11,7 +11,7 @@ use agent_client_protocol::{
     v1::schema::{self as acp, SessionConfigOption},
 };
 use crow_core::{
-    event::{AgentEvent, AgentState, Envelope, InputSource, RunOutcome},
+    event::{AgentEvent, AgentState, Envelope, Failure, InputSource, RunOutcome},
     ids::{RequestId, RunId},
 };
 use crow_runtime::{AgentHandle, AgentHost, Observed, Observer};
@@ -112,6 +112,8 @@ pub(super) struct Pump {
     pub(super) prompts: VecDeque<Prompt>,
     /// The run under way.
     pub(super) run_id: Option<RunId>,
+    /// Errors of the run under way. The answer to its prompt says the last one: it is not shown beside that.
+    pub(super) errors: Vec<Envelope>,
     /// How many commands were done.
     pub(super) commands: u64,
     /// Questions that the client was asked.
@@ -159,6 +161,7 @@ impl Pump {
             when,
             prompts: VecDeque::new(),
             run_id: None,
+            errors: Vec::new(),
             commands: 0,
             asked: HashMap::new(),
             tasks: JoinSet::new(),
@@ -259,6 +262,9 @@ impl Pump {
             if envelope.seq == Some(self.replay_until) {
                 self.replay_ends().await;
             }
+            return;
+        }
+        if self.holds_back(envelope) {
             return;
         }
         self.view.event(envelope, Source::Live, &mut self.out);
@@ -391,12 +397,15 @@ impl Pump {
 
     /// Answers what waits: the session is left, or its agent has ended.
     pub(super) fn end(mut self) {
+        for error in std::mem::take(&mut self.errors) {
+            self.view.event(&error, Source::Live, &mut self.out);
+        }
         self.view.settle(&mut self.out, "the session was closed");
         self.send();
         let ended = if self.leave.is_cancelled() {
             RunOutcome::Cancelled
         } else {
-            RunOutcome::Failed { error: "the agent of the session has ended".to_owned() }
+            Failure::other("the agent of the session has ended").into()
         };
         for prompt in std::mem::take(&mut self.prompts) {
             self.answer(prompt, &ended);

@@ -2,7 +2,7 @@
 
 use agent_client_protocol::v1::schema::{Error, StopReason};
 use crow_core::{
-    event::RunOutcome,
+    event::{FailureKind, RunOutcome},
     model::ModelsError,
     turn::{LimitKind, TurnEnd},
 };
@@ -47,7 +47,13 @@ pub(crate) fn run_end(outcome: &RunOutcome) -> Result<StopReason, Error> {
         RunOutcome::Completed { .. } | RunOutcome::NeedsInput => Ok(StopReason::EndTurn),
         RunOutcome::Cancelled => Ok(StopReason::Cancelled),
         RunOutcome::Stopped { reason } => turn_end(reason),
-        RunOutcome::Failed { error } => Err(with_text(&Error::internal_error(), error)),
+        RunOutcome::Failed { error, kind } => match kind {
+            FailureKind::Refusal => Ok(StopReason::Refusal),
+            FailureKind::Credentials => Err(with_text(&Error::auth_required(), error)),
+            FailureKind::Provider | FailureKind::Request | FailureKind::Other => {
+                Err(with_text(&Error::internal_error(), error))
+            }
+        },
     }
 }
 

@@ -142,6 +142,7 @@ impl View {
                 self.on_reset(at, reply_id, &error.to_string(), (*attempt, *wait_ms));
             }
             AgentEvent::ModelWait { reason, wait_ms, .. } => self.on_wait(at, reason, *wait_ms),
+            AgentEvent::ToolsWait { servers } => self.on_tools_wait(at, servers),
             AgentEvent::Reply { reply_id, blocks, .. } => self.on_reply(at, reply_id, blocks),
             AgentEvent::CallPending { .. }
             | AgentEvent::CallStart { .. }

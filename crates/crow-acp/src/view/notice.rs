@@ -289,7 +289,7 @@ impl View {
         let end = match result {
             RunOutcome::Stopped { reason } => Some(reason.clone()),
             RunOutcome::Cancelled => Some(TurnEnd::Cancelled),
-            RunOutcome::Failed { error } => Some(TurnEnd::Error { error: error.clone() }),
+            RunOutcome::Failed { error, .. } => Some(TurnEnd::Error { error: error.clone() }),
             RunOutcome::Completed { .. } | RunOutcome::NeedsInput => None,
         };
         self.child_rests(at, end.as_ref());

@@ -196,6 +196,10 @@ impl View {
         self.remark(at, &format!("Waiting for the model: {reason}{wait}"));
     }
 
+    pub(super) fn on_tools_wait(&mut self, at: &mut At<'_>, servers: &[String]) {
+        self.remark(at, &format!("Waiting for the tools of MCP servers: {}", servers.join(", ")));
+    }
+
     /// Forgets a reply that will not be completed.
     pub(super) fn forget_reply(&mut self, at: &At<'_>) {
         self.replies.remove(&at.who.session);

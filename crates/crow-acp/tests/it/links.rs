@@ -261,3 +261,22 @@ async fn a_client_that_floods_with_news_still_answers() {
     serving.client.answer(prompt).await;
     assert!(serving.results().contains("at last"));
 }
+
+#[tokio::test]
+async fn a_prompt_that_waits_for_servers_says_so() {
+    let mut serving = Serving::of(0).await;
+    // Nobody answers what the servers are asked.
+    let prompt = serving.client.begin_prompt(&serving.session, "go").await;
+    let told = serving
+        .client
+        .until(|message| {
+            let text = message["params"]["update"]["content"]["text"].as_str();
+            text.is_some_and(|text| text.contains("MCP servers: one, two"))
+        })
+        .await;
+    assert_eq!(told["method"], "session/update", "{told}");
+    serving.client.notify("session/cancel", json!({ "sessionId": serving.session })).await;
+    let end = serving.client.answer(prompt).await;
+    assert_eq!(end["result"]["stopReason"], "cancelled", "{end}");
+    assert!(serving.product.model.requests().is_empty());
+}

@@ -1,7 +1,8 @@
 //! Turns.
 
+use crow_core::model::{ProviderError, ProviderErrorKind, StopReason};
 use crow_testkit::{
-    scripted::{call, reply, text, thinking},
+    scripted::{Play, call, reply, text, thinking},
     wait_until,
 };
 use serde_json::json;
@@ -173,4 +174,35 @@ async fn words_in_a_running_turn_reach_the_agent() {
     client.answer(prompt).await;
     let requests = product.model.requests();
     assert!(requests.last().unwrap().outline().join("\n").contains("and faster"));
+}
+
+#[tokio::test]
+async fn a_prompt_that_the_model_refuses_ends_with_a_refusal() {
+    let error = ProviderError::new(ProviderErrorKind::Refusal, "blocked by a filter");
+    for play in [reply([text("No.")]).stopping(StopReason::Refusal), Play::Fail(error)] {
+        let product = Product::new([play]);
+        let mut client = product.connect().await;
+        let session = client.session().await;
+        let end = client.prompt(&session, "do it").await;
+        assert_eq!(end["result"]["stopReason"], "refusal", "{end}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_says_by_its_code_who_must_act_and_is_said_once() {
+    for (kind, code) in [
+        (ProviderErrorKind::Auth, -32000),
+        (ProviderErrorKind::Permission, -32000),
+        (ProviderErrorKind::InvalidRequest, -32603),
+    ] {
+        let product = Product::new([Play::Fail(ProviderError::new(kind, "of the provider"))]);
+        let mut client = product.connect().await;
+        let session = client.session().await;
+        let end = client.prompt(&session, "do it").await;
+        assert_eq!(end["error"]["code"], code, "{end}");
+        let message = end["error"]["message"].as_str().unwrap();
+        assert!(message.contains("of the provider"), "{message}");
+        let updates = serde_json::to_string(&client.updates()).unwrap();
+        assert!(!updates.contains("of the provider"), "it is said twice: {updates}");
+    }
 }

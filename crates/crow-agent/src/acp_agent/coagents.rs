@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crow_core::{
     control::{Review, RunFinish},
-    event::{InputSource, Verdict},
+    event::{Failure, FailureKind, InputSource, Verdict},
     message::Block,
     tool::ToolCategory,
     turn::TurnEnd,
@@ -16,7 +16,7 @@ use super::{
     Coagent, RunInput, RunResult,
     session::{Seat, SeatSession, preface},
 };
-use crate::TurnResult;
+use crate::{TurnResult, serve::failure_of};
 
 /// What a coagent came to.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Looked {
     /// Why the run is over with it, if it is.
     pub finish: Option<RunFinish>,
     /// Why it could not look.
-    pub failure: Option<String>,
+    pub failure: Option<Failure>,
     pub files_changed: Vec<PathBuf>,
     pub verified: bool,
 }
@@ -55,11 +55,14 @@ impl Looked {
             }
             TurnEnd::Cancelled => looked.finish = Some(RunFinish::Cancelled),
             end @ TurnEnd::Budget { .. } => looked.finish = Some(RunFinish::Stopped(end)),
-            TurnEnd::Error { error } => looked.failure = Some(error),
-            end @ (TurnEnd::DoomLoop { .. }
-            | TurnEnd::InvalidCalls
-            | TurnEnd::OutputLimit
-            | TurnEnd::Refusal) => looked.failure = Some(end.to_string()),
+            TurnEnd::Error { error } => looked.failure = Some(Failure::other(error)),
+            TurnEnd::Refusal => {
+                let (error, kind) = (TurnEnd::Refusal.to_string(), FailureKind::Refusal);
+                looked.failure = Some(Failure { error, kind });
+            }
+            end @ (TurnEnd::DoomLoop { .. } | TurnEnd::InvalidCalls | TurnEnd::OutputLimit) => {
+                looked.failure = Some(Failure::other(end.to_string()));
+            }
         }
         looked
     }
@@ -76,8 +79,8 @@ impl Looked {
             }
             RunFinish::NeedsInput => {}
             RunFinish::Cancelled => looked.finish = Some(RunFinish::Cancelled),
-            RunFinish::Stopped(end) => looked.failure = Some(end.to_string()),
-            RunFinish::Failed(error) => looked.failure = Some(error),
+            RunFinish::Stopped(end) => looked.failure = Some(Failure::other(end.to_string())),
+            RunFinish::Failed(failure) => looked.failure = Some(failure),
         }
         looked
     }
@@ -150,7 +153,7 @@ pub(super) async fn look(
         (Coagent::Base(_), SeatSession::Composition(_))
         | (Coagent::Composition(_), SeatSession::Base(_)) => {
             let mut looked = Looked::new(coagent.name());
-            looked.failure = Some("its session is that of another kind of agent".to_owned());
+            looked.failure = Some(Failure::other("its session is that of another kind of agent"));
             Ok(looked)
         }
     };
@@ -165,7 +168,7 @@ pub(super) async fn look(
         Err(error) => {
             let internals = seat.internals_mut();
             internals.report_error(&error).await;
-            let failure = Some(error.to_string());
+            let failure = Some(failure_of(&error));
             Ok(Looked { failure, ..Looked::new(coagent.name()) })
         }
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crow_core::{
     control::{ControlMachine, NextAction, OwnerOfTheEnd, RunFinish, TurnFacts},
-    event::{AgentEvent, AgentRole, InputSource, Verdict},
+    event::{AgentEvent, AgentRole, Failure, FailureKind, InputSource, Verdict},
     ids::SnapshotId,
     message::Block,
     model::ResolvedModel,
@@ -20,7 +20,9 @@ use super::{
     coagents::{Looked, look},
     deadline::{Timing, enforce},
 };
-use crate::{AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene};
+use crate::{
+    AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene, serve::failure_of,
+};
 
 /// The name of the agent that writes messages for others.
 const GENERATOR: &str = "generator";
@@ -241,12 +243,11 @@ impl Run<'_> {
                 self.session.internals.remind(text).await?;
             }
             finish = finish.or(one.finish);
-            if let Some(reason) = one.failure {
-                one.review.text = format!("I could not look at the work: {reason}");
+            if let Some(failure) = one.failure {
+                one.review.text = format!("I could not look at the work: {}", failure.error);
                 if all_failed {
-                    let error =
-                        format!("{} could not look at the work: {reason}", one.review.reviewer);
-                    finish = finish.or(Some(RunFinish::Failed(error)));
+                    let what = format!("{} could not look at the work", one.review.reviewer);
+                    finish = finish.or(Some(RunFinish::Failed(failure.after(&what))));
                 }
             }
             if one.review.verdict == Verdict::Approved {
@@ -287,8 +288,8 @@ impl Run<'_> {
             let task = crow_core::message::marked("task", "the user", &self.task);
             match self.generate(format!("{generator_prompt}\n\n{task}")).await? {
                 Ok(text) if text.trim().is_empty() => {
-                    let reason = "the generator wrote nothing".to_owned();
-                    return Ok(Err(RunFinish::Failed(reason)));
+                    let failure = Failure::other("the generator wrote nothing");
+                    return Ok(Err(RunFinish::Failed(failure)));
                 }
                 Ok(text) => self.session.written = Some(text),
                 Err(finish) => return Ok(Err(finish)),
@@ -309,7 +310,7 @@ impl Run<'_> {
             let bundle = Bundle::new(scene, &self.turn, changes.as_ref());
             match self.agent.handoff.write(bundle, self.session.written.as_deref()) {
                 Ok(text) => texts.push(text),
-                Err(error) => return Ok(Err(RunFinish::Failed(error.to_string()))),
+                Err(error) => return Ok(Err(RunFinish::Failed(Failure::other(error.to_string())))),
             }
         }
         Ok(Ok(texts))
@@ -346,8 +347,9 @@ impl Run<'_> {
         self.session.generator = Some(child);
         let turn = match worked {
             Ok(turn) => turn,
-            Err(AgentError::Provider(error)) => {
-                return Ok(Err(RunFinish::Failed(format!("the generator failed: {error}"))));
+            Err(error @ AgentError::Provider(_)) => {
+                let failure = failure_of(&error).after("the generator failed");
+                return Ok(Err(RunFinish::Failed(failure)));
             }
             Err(error) => return Err(error),
         };
@@ -440,7 +442,10 @@ fn written(turn: TurnResult) -> Result<String, RunFinish> {
         | TurnEnd::OutputLimit
         | TurnEnd::Refusal
         | TurnEnd::Error { .. }) => {
-            Err(RunFinish::Failed(format!("the generator came to nothing: {end}")))
+            let is_refused = end == TurnEnd::Refusal;
+            let kind = if is_refused { FailureKind::Refusal } else { FailureKind::Other };
+            let failure = Failure { error: end.to_string(), kind };
+            Err(RunFinish::Failed(failure.after("the generator came to nothing")))
         }
     }
 }

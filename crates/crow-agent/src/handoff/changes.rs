@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
-use crow_runtime::ExecutedCall;
 
-use super::bundle::shortened;
+use super::{bundle::shortened, digest::TurnCall};
 
 /// The most bytes of one file's difference.
 const FILE: usize = 3000;
@@ -20,9 +19,9 @@ pub(super) fn of_patch(patch: &Patch) -> String {
 }
 
 /// Writes what calls changed. A file that several calls changed is shown with each of its differences.
-pub(super) fn of_calls(calls: &[ExecutedCall]) -> String {
+pub(super) fn of_calls(calls: &[TurnCall]) -> String {
     let mut files: BTreeMap<&Path, Vec<&FileDiff>> = BTreeMap::new();
-    let diffs = calls.iter().filter_map(|call| call.result.metadata.diff.as_ref());
+    let diffs = calls.iter().filter_map(|call| call.diff.as_ref());
     for diff in diffs.flat_map(|patch| &patch.files) {
         files.entry(&diff.path).or_default().push(diff);
     }

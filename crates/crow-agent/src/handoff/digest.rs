@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crow_core::tool::{ToolMetadata, ToolStatus};
+use crow_core::tool::{Patch, ToolMetadata, ToolStatus};
 use crow_runtime::ExecutedCall;
 use serde_json::Value;
 
@@ -20,8 +20,27 @@ const COMMANDS: usize = 20;
 /// The most questions that are listed.
 const QUESTIONS: usize = 6;
 
+/// What is kept of a call of a turn: what reviews read. The history has the whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnCall {
+    /// The call in one line.
+    pub line: String,
+    /// The command that it ran and how that ended, in one line, if it ran one.
+    pub command: Option<String>,
+    /// What it says that it changed.
+    pub diff: Option<Patch>,
+}
+
+impl TurnCall {
+    /// Keeps of a call what reviews read.
+    pub(crate) fn of(call: ExecutedCall) -> Self {
+        let (line, command) = (line(&call), command(&call));
+        Self { line, command, diff: call.result.metadata.diff }
+    }
+}
+
 /// Lists the calls of a turn and its last words.
-pub(super) fn digest(calls: &[ExecutedCall], words: &str) -> String {
+pub(super) fn digest(calls: &[TurnCall], words: &str) -> String {
     let mut text = String::new();
     let left_out = calls.len().saturating_sub(CALLS);
     for (index, call) in calls.iter().enumerate() {
@@ -32,7 +51,7 @@ pub(super) fn digest(calls: &[ExecutedCall], words: &str) -> String {
         if (FIRST_CALLS..FIRST_CALLS + left_out).contains(&index) {
             continue;
         }
-        let _ = writeln!(text, "{}", line(call));
+        let _ = writeln!(text, "{}", call.line);
     }
     if !words.is_empty() {
         let _ = write!(text, "Last words:\n{}", shortened(words, WORDS));
@@ -63,19 +82,21 @@ fn counts(metadata: &ToolMetadata) -> String {
     }
 }
 
+/// Writes the command of a call with its exit code.
+fn command(call: &ExecutedCall) -> Option<String> {
+    let command = call.arguments.get("command").and_then(Value::as_str)?;
+    let code = call.result.metadata.extra.get("exit_code").and_then(Value::as_i64);
+    let end = match (code, &call.result.error) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(error)) => error.clone(),
+        (None, None) => "no exit code".to_owned(),
+    };
+    Some(in_a_line(&format!("{end}: {command}")))
+}
+
 /// Lists the last commands of a turn with their exit codes.
-pub(super) fn commands(calls: &[ExecutedCall]) -> String {
-    let run = calls.iter().filter_map(|call| {
-        let command = call.arguments.get("command").and_then(Value::as_str)?;
-        let code = call.result.metadata.extra.get("exit_code").and_then(Value::as_i64);
-        let end = match (code, &call.result.error) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(error)) => error.clone(),
-            (None, None) => "no exit code".to_owned(),
-        };
-        Some(in_a_line(&format!("{end}: {command}")))
-    });
-    let lines: Vec<_> = run.collect();
+pub(super) fn commands(calls: &[TurnCall]) -> String {
+    let lines: Vec<_> = calls.iter().filter_map(|call| call.command.as_deref()).collect();
     let skipped = lines.len().saturating_sub(COMMANDS);
     let mut text = if skipped > 0 { format!("[{skipped} earlier ones]\n") } else { String::new() };
     text.push_str(&lines.get(skipped..).unwrap_or_default().join("\n"));
@@ -105,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    fn call(name: &str, arguments: Value, result: ToolResult) -> ExecutedCall {
-        ExecutedCall {
+    fn call(name: &str, arguments: Value, result: ToolResult) -> TurnCall {
+        TurnCall::of(ExecutedCall {
             id: CallId::new("c"),
             name: name.to_owned(),
             arguments,
@@ -115,7 +136,15 @@ mod tests {
             validity: Validity::Valid,
             ends_turn: false,
             denial: None,
-        }
+        })
+    }
+
+    #[test]
+    fn what_is_kept_of_a_call_does_not_grow_with_its_output() {
+        let mut result = ToolResult::success("x".repeat(1 << 20));
+        result.metadata.extra = json!({"exit_code": 0, "more": "y".repeat(1 << 20)});
+        let kept = call("bash", json!({"command": "z".repeat(1 << 20)}), result);
+        assert!(kept.line.len() + kept.command.unwrap().len() < 3 * LINE);
     }
 
     #[test]

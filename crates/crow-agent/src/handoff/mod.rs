@@ -11,4 +11,5 @@ mod form;
 
 pub(crate) use bundle::Scene;
 pub use bundle::{Bundle, HANDOFF_TOKENS};
+pub use digest::TurnCall;
 pub use form::{Handoff, HandoffTemplate};

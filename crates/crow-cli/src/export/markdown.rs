@@ -121,6 +121,7 @@ impl Document {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::ReplyReset { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::ToolsWait { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::CallPending { .. }
             | AgentEvent::CallWait { .. }
@@ -216,7 +217,7 @@ impl Document {
             RunOutcome::Completed { .. } | RunOutcome::NeedsInput => {}
             RunOutcome::Stopped { .. } => self.note("the run was stopped by a bound"),
             RunOutcome::Cancelled => self.note("the run was cancelled"),
-            RunOutcome::Failed { error } => self.note(&format!("the run failed: {error}")),
+            RunOutcome::Failed { error, .. } => self.note(&format!("the run failed: {error}")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crow_core::{control::Preset, model::Thinking, permission::PermissionMode};
-use crow_providers::{Credentials, ProviderModels};
+use crow_providers::{Credentials, ProviderModels, ProviderSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith, OptionChoice, OptionKind, SessionOption};
 
 use super::opened::Current;
@@ -82,9 +82,9 @@ fn title_of(preset: Preset) -> &'static str {
 
 fn model_option(current: &Current, known: Option<&ProviderModels>) -> SessionOption {
     let value = current.model.reference.to_string();
-    let mut choices = known.map(usable_models).unwrap_or_default();
-    let is_disabled =
-        known.is_some_and(|known| known.is_disabled(&current.model.reference.provider));
+    let provider = &current.model.reference.provider;
+    let mut choices = known.map(|known| usable_models(known, provider)).unwrap_or_default();
+    let is_disabled = known.is_some_and(|known| known.is_disabled(provider));
     let is_missing = choices.iter().all(|choice| choice.value != value);
     if is_disabled {
         choices.insert(0, choice(&value, "its provider is disabled"));
@@ -160,14 +160,25 @@ fn with_value(mut choices: Vec<OptionChoice>, value: &str) -> Vec<OptionChoice> 
     choices
 }
 
-/// The models of the providers that can be asked as things are.
-fn usable_models(models: &ProviderModels) -> Vec<OptionChoice> {
+/// The models of the providers that can be asked as things are. Of providers that are one in several wire formats, the one
+/// that is asked now stands for all, else the first one: each model is there once.
+fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
     let providers = models.list();
+    let first_of = |provider: &ProviderSummary| {
+        provider.same_as.clone().unwrap_or_else(|| provider.name.clone())
+    };
+    let asked = providers.iter().find(|provider| provider.name == current).map(first_of);
     let usable = providers.iter().filter(|provider| {
-        matches!(
+        let stands_for_all = if asked.as_ref() == Some(&first_of(provider)) {
+            provider.name == current
+        } else {
+            provider.same_as.is_none()
+        };
+        let can_be_asked = matches!(
             provider.credentials,
             Credentials::Present | Credentials::Stored | Credentials::NotNeeded
-        )
+        );
+        stands_for_all && can_be_asked
     });
     usable
         .flat_map(|provider| &provider.models)

@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn failed() -> RunOutcome {
-        RunOutcome::Failed { error: "no".into() }
+        crow_core::event::Failure::other("no").into()
     }
 
     fn of(outcome: &RunOutcome, provider_error: Option<ProviderErrorKind>, refused: bool) -> u8 {

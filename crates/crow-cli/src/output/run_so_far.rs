@@ -133,6 +133,7 @@ impl RunSoFar {
             | AgentEvent::ThinkingComplete { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::ToolsWait { .. }
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesRestored { .. }
             | AgentEvent::Rewind { .. }
@@ -203,7 +204,7 @@ impl RunSoFar {
     /// Describes a failure that was not a provider's.
     pub(super) fn failure(&self) -> ErrorReport {
         let message = match (&self.outcome, self.end()) {
-            (Some(RunOutcome::Failed { error }), _) | (_, Some(TurnEnd::Error { error })) => {
+            (Some(RunOutcome::Failed { error, .. }), _) | (_, Some(TurnEnd::Error { error })) => {
                 error.clone()
             }
             (_, Some(end)) => end.to_string(),

@@ -1,7 +1,7 @@
 //! Reports and lines of made-up runs.
 
 use crow_core::{
-    event::{AgentEvent, Envelope, RunOutcome},
+    event::{AgentEvent, Envelope, Failure, RunOutcome},
     ids::CallId,
     model::{ModelRef, Price, ProviderError, ProviderErrorKind},
     permission::DenialSource,
@@ -40,7 +40,7 @@ fn parsed(events: &[Envelope], report: &RunReport) -> Vec<Value> {
 }
 
 fn failed(error: &str) -> RunOutcome {
-    RunOutcome::Failed { error: error.into() }
+    Failure::other(error).into()
 }
 
 fn completed() -> RunOutcome {

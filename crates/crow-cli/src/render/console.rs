@@ -155,6 +155,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             | AgentEvent::StepComplete { .. }
             | AgentEvent::Usage { .. }
             | AgentEvent::ModelWait { .. }
+            | AgentEvent::ToolsWait { .. }
             | AgentEvent::CallWait { .. }
             | AgentEvent::FilesChanged { .. }
             | AgentEvent::JobChanges { .. }

@@ -54,6 +54,10 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
         AgentEvent::ModelWait { reason, wait_ms, .. } => {
             model_wait(style, &who(style, envelope), reason, *wait_ms)
         }
+        AgentEvent::ToolsWait { servers } => {
+            let (who, servers) = (who(style, envelope), servers.join(", "));
+            remark(style, &format!("{who}waiting for the tools of {servers}"))
+        }
         AgentEvent::CallWait { reason, .. } => {
             remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
         }

@@ -2,8 +2,8 @@
 
 use crow_core::{
     event::{
-        AgentEvent, AgentRole, Envelope, InputSource, NoticeAudience, NoticeLevel, ParentCall,
-        RunOutcome, Verdict,
+        AgentEvent, AgentRole, Envelope, Failure, InputSource, NoticeAudience, NoticeLevel,
+        ParentCall, RunOutcome, Verdict,
     },
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId},
     message::{Block, CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
@@ -399,7 +399,7 @@ pub(crate) fn bad_run() -> Story {
     let text = error.to_string();
     story.tell(AgentEvent::Error { error: text.clone(), provider: Some(error) });
     story.turn_end(TurnEnd::Error { error: text.clone() });
-    story.run_end(RunOutcome::Failed { error: text });
+    story.run_end(Failure::other(text).into());
     story
 }
 

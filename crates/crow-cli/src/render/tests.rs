@@ -3,7 +3,7 @@
 use std::{cell::RefCell, io::Write, rc::Rc};
 
 use crow_core::{
-    event::{AgentEvent, RunOutcome},
+    event::{AgentEvent, Failure, RunOutcome},
     ids::{CallId, UndoId},
     permission::DenialSource,
     tool::{ChangeCounts, NotRestorable},
@@ -278,6 +278,16 @@ fn a_wait_for_the_provider_is_a_line_unless_it_is_short() {
 }
 
 #[test]
+fn a_wait_for_the_tools_of_servers_is_a_line_that_names_them() {
+    let mut story = Story::run();
+    let servers = vec!["docs".to_owned(), "slow\u{1b}er".to_owned()];
+    story.tell(AgentEvent::ToolsWait { servers }).answer("Hi");
+    let (out, err) = show(ConsoleStyle::plain(80), &story);
+    assert_eq!(out, "Hi\n");
+    assert!(err.contains("waiting for the tools of docs, slow␛er"), "{err}");
+}
+
+#[test]
 fn a_question_shows_the_change_once_and_no_wait() {
     let style = ConsoleStyle { colour: false, ..terminal(60) };
     let tube = Tube::default();
@@ -321,7 +331,7 @@ fn runs_that_end_early_say_why_in_their_last_line() {
     let ends = [
         RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 3 } },
         RunOutcome::Cancelled,
-        RunOutcome::Failed { error: "the disk is full".into() },
+        Failure::other("the disk is full").into(),
     ];
     for outcome in ends {
         let mut story = Story::run();
@@ -392,7 +402,7 @@ fn hostile_run(text: &str) -> Story {
             crow_core::event::NoticeAudience::User,
             text,
         )
-        .run_end(RunOutcome::Failed { error: own() });
+        .run_end(Failure::other(own()).into());
     story
 }
 

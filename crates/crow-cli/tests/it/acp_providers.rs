@@ -284,3 +284,21 @@ async fn after_a_logout_an_open_session_sends_the_key_no_more() {
     editor.leave();
     assert_eq!(server.finish().await.unwrap().len(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_model_of_a_key_is_offered_once() {
+    let server = server(&[]).await;
+    let place = Place::new().with_server(&server, Dialect::OpenAiResponses);
+    for (model, offered) in [("openai/gpt-5", "openai/"), ("openai-chat/gpt-5", "openai-chat/")] {
+        let mut editor = Editor::start(&place, &["--model", model]);
+        let params = json!({ "cwd": place.project(""), "mcpServers": [] });
+        let made = editor.request("session/new", &params);
+        let options = made["result"]["configOptions"].as_array().unwrap();
+        let models = options.iter().find(|option| option["id"] == "model").unwrap();
+        let models = models["options"].as_array().unwrap().iter();
+        let values: Vec<_> = models.map(|model| model["value"].as_str().unwrap()).collect();
+        assert!(values.len() > 2, "{values:?}");
+        assert!(values.iter().all(|value| value.starts_with(offered)), "{values:?}");
+        editor.leave();
+    }
+}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CONTINUE, Consensus, ControlFlow, OwnerOfTheEnd, Review};
 use crate::{
-    event::{InputSource, Verdict},
+    event::{Failure, FailureKind, InputSource, Verdict},
     hash::fnv1a,
     turn::{LimitKind, RunLimits, Spent, TurnEnd},
 };
@@ -50,7 +50,7 @@ pub enum RunFinish {
     /// It was cancelled.
     Cancelled,
     /// It failed.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// What the machine needs to know of a turn.
@@ -152,7 +152,7 @@ impl ControlMachine {
         let is_empty = turn.text.trim().is_empty() && turn.end == TurnEnd::Text;
         match &self.flow {
             ControlFlow::Hitl if is_empty => {
-                self.finish(RunFinish::Failed("the model gave no answer".to_owned()));
+                self.finish(RunFinish::Failed(Failure::other("the model gave no answer")));
             }
             ControlFlow::Hitl => self.finish(RunFinish::NeedsInput),
             ControlFlow::Coagent { .. } | ControlFlow::Loop { .. } if self.has_coagents => {
@@ -184,7 +184,7 @@ impl ControlMachine {
         }
         match message {
             Ok(text) if text.trim().is_empty() => {
-                self.finish(RunFinish::Failed("the generator wrote nothing".to_owned()));
+                self.finish(RunFinish::Failed(Failure::other("the generator wrote nothing")));
             }
             Ok(text) => {
                 let message = format!("{}\n\n{CONTINUE}", text.trim());
@@ -285,8 +285,11 @@ impl ControlMachine {
 fn leaves(end: &TurnEnd) -> Option<RunFinish> {
     match end {
         TurnEnd::Cancelled => Some(RunFinish::Cancelled),
-        TurnEnd::Error { error } => Some(RunFinish::Failed(error.clone())),
-        TurnEnd::Refusal => Some(RunFinish::Failed(end.to_string())),
+        TurnEnd::Error { error } => Some(RunFinish::Failed(Failure::other(error))),
+        TurnEnd::Refusal => {
+            let (error, kind) = (end.to_string(), FailureKind::Refusal);
+            Some(RunFinish::Failed(Failure { error, kind }))
+        }
         TurnEnd::DoomLoop { .. }
         | TurnEnd::InvalidCalls
         | TurnEnd::OutputLimit

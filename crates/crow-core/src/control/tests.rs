@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    event::{InputSource, Verdict},
+    event::{Failure, FailureKind, InputSource, Verdict},
     turn::{LimitKind, RunLimits, Spent, TurnEnd},
     usage::TokenUsage,
 };
@@ -159,8 +159,14 @@ fn what_several_reviewers_say_is_named() {
 fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
     let ends = [
         (TurnEnd::Cancelled, RunFinish::Cancelled),
-        (TurnEnd::Error { error: "x".into() }, RunFinish::Failed("x".into())),
-        (TurnEnd::Refusal, RunFinish::Failed("the model refused".into())),
+        (TurnEnd::Error { error: "x".into() }, RunFinish::Failed(Failure::other("x"))),
+        (
+            TurnEnd::Refusal,
+            RunFinish::Failed(Failure {
+                error: "the model refused".into(),
+                kind: FailureKind::Refusal,
+            }),
+        ),
         (
             TurnEnd::Budget { limit: LimitKind::Money },
             RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Money }),

@@ -130,6 +130,11 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_ms: Option<u64>,
     },
+    /// The tools of servers are waited for before the model is asked.
+    ToolsWait {
+        /// The servers that are not ready.
+        servers: Vec<String>,
+    },
     /// The model answered. Durable.
     Reply {
         /// The reply.
@@ -473,6 +478,7 @@ impl AgentEvent {
             | Self::ThinkingComplete { .. }
             | Self::ReplyReset { .. }
             | Self::ModelWait { .. }
+            | Self::ToolsWait { .. }
             | Self::CallPending { .. }
             | Self::CallWait { .. }
             | Self::CallProgress { .. }

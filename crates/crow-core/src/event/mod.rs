@@ -13,6 +13,7 @@ pub(crate) mod tests;
 pub use agent_event::AgentEvent;
 pub use envelope::{AgentRole, Envelope, FORMAT_VERSION, ParentCall};
 pub use parts::{
-    CheckReport, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict,
+    CheckReport, CheckRun, Failure, FailureKind, InputSource, NoticeAudience, NoticeLevel,
+    RunOutcome, Verdict,
 };
 pub use state::AgentState;

@@ -66,7 +66,7 @@ fn lifecycle() -> Vec<AgentEvent> {
         end(RunOutcome::NeedsInput),
         end(RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 100 } }),
         end(RunOutcome::Cancelled),
-        end(RunOutcome::Failed { error: "no disk".into() }),
+        end(Failure::other("no disk").into()),
         AgentEvent::RoundStart,
         AgentEvent::RoundEnd,
         AgentEvent::TurnStart { turn: 1 },
@@ -118,6 +118,7 @@ fn talk() -> Vec<AgentEvent> {
             delta: thinking_delta.2,
         },
         AgentEvent::ThinkingComplete { reply_id: reply_id(), text: "all".into() },
+        AgentEvent::ToolsWait { servers: vec!["docs".into()] },
         AgentEvent::ModelWait {
             reply_id: reply_id(),
             reason: "30 requests per minute".into(),

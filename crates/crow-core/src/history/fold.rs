@@ -6,16 +6,14 @@ use jiff::Timestamp;
 
 use super::{
     HistoryEntry, SystemEvent,
+    reply::{Answer, ReplyItem},
     timeline::{push_reply_entries, system_event, text_of},
 };
 use crate::{
     event::{AgentEvent, Envelope, InputSource, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
-    message::{
-        AssistantMessage, Block, Message, ResultMessage, ResultsMessage, ToolCall, UserMessage,
-        calls_of, marked,
-    },
-    tool::{ToolMetadata, ToolResult, ToolStatus},
+    message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, marked},
+    tool::{ToolMetadata, ToolStatus},
     usage::TokenUsage,
 };
 
@@ -52,42 +50,6 @@ enum Item {
     Reply(ReplyItem),
     Handoff { at: Timestamp, from: String, to: String, prompt: String },
     System { at: Timestamp, event: SystemEvent },
-}
-
-#[derive(Debug)]
-pub(super) struct ReplyItem {
-    pub(super) at: Timestamp,
-    pub(super) message: Arc<Message>,
-    pub(super) answers: Vec<Option<Answer>>,
-}
-
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) at: Timestamp,
-    pub(super) tool: String,
-    pub(super) result: ToolResult,
-}
-
-impl ReplyItem {
-    /// Returns the message of the results, if the reply made calls and all have their results.
-    fn results(&self) -> Option<ResultsMessage> {
-        let Message::Assistant(reply) = self.message.as_ref() else { return None };
-        let results = reply.calls().zip(&self.answers).map(|(call, answer)| {
-            let result = &answer.as_ref()?.result;
-            let images = result.images.iter().cloned().map(Block::Image);
-            Some(ResultMessage {
-                call_id: call.id.clone(),
-                tool: call.name.clone(),
-                content: std::iter::once(Block::text(result.output.clone()))
-                    .chain(images)
-                    .collect(),
-                is_error: result.status != ToolStatus::Success,
-            })
-        });
-        let results: Vec<ResultMessage> = results.collect::<Option<_>>()?;
-        let id = MessageId::new(format!("{}-results", reply.reply_id));
-        (!results.is_empty()).then_some(ResultsMessage { id, results })
-    }
 }
 
 /// The reply whose calls are not all answered yet.
@@ -203,8 +165,7 @@ impl History {
                 }
             }
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
-                let answer = Answer { at, tool: tool.clone(), result: result.clone() };
-                self.answer(call_id, answer)?;
+                self.answer(call_id, Answer::new(at, tool, result))?;
             }
             AgentEvent::Usage { usage, .. } => {
                 self.usage += *usage;
@@ -313,8 +274,9 @@ impl History {
         self.last_seq
     }
 
-    /// Returns the results of all answered calls, in the order of the calls.
-    pub fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
+    /// Returns how all answered calls ended and what is known of them, in the order of the calls. What they said stands in
+    /// the messages.
+    pub fn results(&self) -> impl Iterator<Item = (ToolStatus, &ToolMetadata)> {
         let replies = self.items.iter().filter_map(|item| match item {
             Item::Reply(reply) => Some(reply),
             Item::User { .. } | Item::Handoff { .. } | Item::System { .. } => None,
@@ -322,7 +284,7 @@ impl History {
         replies
             .flat_map(|reply| &reply.answers)
             .flatten()
-            .map(|answer| (answer.tool.as_str(), &answer.result))
+            .map(|answer| (answer.status, &answer.metadata))
     }
 
     /// Returns the timeline, each result directly after its call.
@@ -375,7 +337,7 @@ impl History {
                 Item::User { message, .. } => self.messages.push(Arc::clone(message)),
                 Item::Reply(reply) => {
                     self.messages.push(Arc::clone(&reply.message));
-                    self.messages.extend(reply.results().map(Message::Results).map(Arc::new));
+                    self.messages.extend(reply.results.clone());
                 }
                 Item::Handoff { .. } | Item::System { .. } => {}
             }
@@ -403,7 +365,7 @@ impl History {
         let message = Arc::new(Message::Assistant(message));
         self.messages.push(Arc::clone(&message));
         let answers = calls.iter().map(|_| None).collect();
-        self.items.push(Item::Reply(ReplyItem { at, message, answers }));
+        self.items.push(Item::Reply(ReplyItem { at, message, answers, results: None }));
         if !calls.is_empty() {
             let missing = calls.len();
             self.open = Some(OpenReply {
@@ -454,7 +416,7 @@ impl History {
     fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
         let (item, position) = self.open_slot(call_id)?;
-        let ToolMetadata { snapshot_before, snapshot_after, .. } = &answer.result.metadata;
+        let ToolMetadata { snapshot_before, snapshot_after, .. } = &answer.metadata;
         let (initial, current) = &mut self.snapshots;
         *initial = initial.take().or_else(|| snapshot_before.clone());
         *current = snapshot_after.clone().or_else(|| current.take());
@@ -463,9 +425,9 @@ impl History {
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);
         open.missing -= 1;
         if open.missing == 0 {
-            let message = reply.results();
+            reply.close();
             self.open = None;
-            self.messages.extend(message.map(Message::Results).map(Arc::new));
+            self.messages.extend(reply.results.clone());
             self.messages.append(&mut self.waiting);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod entry;
 mod fold;
+mod reply;
 #[cfg(test)]
 mod tests;
 mod timeline;

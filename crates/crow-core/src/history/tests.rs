@@ -9,7 +9,7 @@ use crate::{
     ids::{CallId, MessageId, ReplyId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
-    tool::ToolResult,
+    tool::{ToolResult, ToolStatus},
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -302,8 +302,29 @@ fn the_timeline_shows_what_the_model_does_not_see() {
     );
     assert_eq!((history.usage(), history.last_usage()), (usage(40), Some(usage(30))));
     assert_eq!((history.turns(), history.last_seq()), (1, 16));
-    let results: Vec<_> = history.results().map(|(_, result)| result.output.as_str()).collect();
-    assert_eq!(results, ["result of a", "result of b"]);
+    let results: Vec<_> = history.results().map(|(status, _)| status).collect();
+    assert_eq!(results, [ToolStatus::Success, ToolStatus::Success]);
+}
+
+#[test]
+fn the_timeline_shows_what_a_call_said_before_and_after_the_others_have_their_results() {
+    let mut log = vec![
+        input("m1", InputSource::Prompt, "go"),
+        reply("r1", vec![call("a"), call("b")]),
+        done("b"),
+    ];
+    let outputs = |log: &[AgentEvent]| -> Vec<String> {
+        let mut outputs = Vec::new();
+        for entry in fold(log.to_vec()).unwrap().entries() {
+            if let HistoryEntry::ToolResult { output, .. } = entry {
+                outputs.push(output);
+            }
+        }
+        outputs
+    };
+    assert_eq!(outputs(&log), ["result of b"]);
+    log.push(done("a"));
+    assert_eq!(outputs(&log), ["result of a", "result of b"]);
 }
 
 #[test]

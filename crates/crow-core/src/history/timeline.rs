@@ -1,6 +1,6 @@
 //! From what was folded to the timeline.
 
-use super::{HistoryEntry, SystemEvent, fold::ReplyItem};
+use super::{HistoryEntry, SystemEvent, reply::ReplyItem};
 use crate::{
     event::AgentEvent,
     message::{Block, Message, ReplyContent},
@@ -10,7 +10,7 @@ use crate::{
 /// Adds what came in a reply, each result directly after its call.
 pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {
     let Message::Assistant(message) = reply.message.as_ref() else { return };
-    let mut answers = reply.answers.iter();
+    let mut answers = reply.answers.iter().enumerate();
     for block in &message.blocks {
         let (reply_id, timestamp) = (message.reply_id.clone(), reply.at);
         match &block.content {
@@ -32,13 +32,13 @@ pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEnt
                     arguments: call.arguments.clone(),
                     timestamp,
                 });
-                if let Some(Some(answer)) = answers.next() {
+                if let Some((position, Some(answer))) = answers.next() {
                     entries.push(HistoryEntry::ToolResult {
                         call_id: call.id.clone(),
                         tool: answer.tool.clone(),
-                        status: answer.result.status,
-                        output: answer.result.output.clone(),
-                        metadata: Box::new(answer.result.metadata.clone()),
+                        status: answer.status,
+                        output: reply.output(position).to_owned(),
+                        metadata: Box::new(answer.metadata.clone()),
                         timestamp: answer.at,
                     });
                 }

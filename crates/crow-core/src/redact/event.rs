@@ -28,6 +28,7 @@ impl Redactor {
                 self.redact_blocks(content);
             }
             AgentEvent::RunEnd { result, .. } => self.outcome(result),
+            AgentEvent::ToolsWait { servers } => self.texts(servers),
             AgentEvent::TurnComplete { end, .. } => self.turn_end(end),
             AgentEvent::TextDelta { delta: text, .. }
             | AgentEvent::ThinkingDelta { delta: text, .. }
@@ -188,7 +189,8 @@ impl Redactor {
 
     fn outcome(&self, outcome: &mut RunOutcome) {
         match outcome {
-            RunOutcome::Completed { summary: text, .. } | RunOutcome::Failed { error: text } => {
+            RunOutcome::Completed { summary: text, .. }
+            | RunOutcome::Failed { error: text, .. } => {
                 self.texts([text]);
             }
             RunOutcome::Stopped { reason } => self.turn_end(reason),

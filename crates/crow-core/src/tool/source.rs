@@ -38,6 +38,11 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     /// always in bounded time. Cancelling only ends the waiting.
     async fn ready(&self, cancel: &CancellationToken);
 
+    /// Returns the names of whatever [`ready`](Self::ready) waits for at the moment, for people.
+    fn waits_for(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the tools as they are now.
     fn tools(&self) -> SourcedTools;
 

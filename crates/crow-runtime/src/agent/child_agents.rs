@@ -384,7 +384,9 @@ fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
         (Err(reason), _) => ChildEnd::Failed { reason: reason.clone() },
         (Ok(()), Some(RunOutcome::Cancelled)) => ChildEnd::Cancelled,
         (Ok(()), None) if cancel.is_cancelled() => ChildEnd::Cancelled,
-        (Ok(()), Some(RunOutcome::Failed { error })) => ChildEnd::Failed { reason: error.clone() },
+        (Ok(()), Some(RunOutcome::Failed { error, .. })) => {
+            ChildEnd::Failed { reason: error.clone() }
+        }
         (Ok(()), Some(RunOutcome::Stopped { reason })) => {
             ChildEnd::Failed { reason: reason.to_string() }
         }

@@ -8,7 +8,7 @@ use crow_core::{
     history::History,
     ids::{CallId, JobId, SessionId},
     message::{Block, Message},
-    tool::{ToolMetadata, ToolResult},
+    tool::ToolMetadata,
     workspace::Workspace,
 };
 use serde_json::Value;
@@ -221,9 +221,9 @@ impl AgentInternals {
         let jobs = jobs_in(&self.history).filter(|(id, _)| self.jobs.is_earlier(id));
         let is_earlier = |id: &str| self.children.background.is_earlier(id);
         let tasks = named_in(&self.history, BackgroundChild::EXTRA_KEY);
-        for (id, result) in jobs.chain(tasks.filter(|(id, _)| is_earlier(id))) {
+        for (id, metadata) in jobs.chain(tasks.filter(|(id, _)| is_earlier(id))) {
             open.retain(|other| *other != id);
-            if result.metadata.extra.get(JobInfo::RUNNING_KEY) != Some(&Value::Bool(false)) {
+            if metadata.extra.get(JobInfo::RUNNING_KEY) != Some(&Value::Bool(false)) {
                 open.push(id);
             }
         }
@@ -244,19 +244,19 @@ pub(super) fn last_job(history: &History) -> u64 {
     jobs_in(history).filter_map(|(id, _)| job_number(id)).max().unwrap_or(0)
 }
 
-/// Returns the results that tell of a job.
-fn jobs_in(history: &History) -> impl Iterator<Item = (&str, &ToolResult)> {
+/// Returns what is known of the calls that tell of a job.
+fn jobs_in(history: &History) -> impl Iterator<Item = (&str, &ToolMetadata)> {
     named_in(history, JobInfo::EXTRA_KEY)
 }
 
-/// Returns the results that tell of something under that key, and its name.
+/// Returns what is known of the calls that tell of something under that key, and its name.
 pub(super) fn named_in<'a>(
     history: &'a History,
     key: &'static str,
-) -> impl Iterator<Item = (&'a str, &'a ToolResult)> {
+) -> impl Iterator<Item = (&'a str, &'a ToolMetadata)> {
     history
         .results()
-        .filter_map(move |(_, result)| Some((result.metadata.extra.get(key)?.as_str()?, result)))
+        .filter_map(move |(_, metadata)| Some((metadata.extra.get(key)?.as_str()?, metadata)))
 }
 
 fn texts(message: &Message) -> impl Iterator<Item = &str> {

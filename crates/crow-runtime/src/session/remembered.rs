@@ -36,8 +36,8 @@ impl ToolState {
     pub(crate) fn from_history(history: &History) -> Self {
         let state = Self::default();
         let (mut todo, mut shell_folder) = (None, None);
-        for (_, result) in history.results() {
-            let extra = &result.metadata.extra;
+        for (_, metadata) in history.results() {
+            let extra = &metadata.extra;
             if extra.get(FileViews::EXTRA_KEY).is_some() {
                 state.file_views.restore(extra);
             }

@@ -1,7 +1,7 @@
 //! Options, commands, sessions in lists, errors, usage.
 
 use crow_core::{
-    event::RunOutcome,
+    event::{Failure, FailureKind, RunOutcome},
     ids::SessionId,
     turn::{LimitKind, TurnEnd},
     usage::TokenUsage,
@@ -113,7 +113,17 @@ fn runs_end_as_the_protocol_says() {
     for (outcome, expected) in table {
         assert_eq!(serde_json::to_value(run_end(&outcome).unwrap()).unwrap(), expected);
     }
-    let error = run_end(&RunOutcome::Failed { error: "no\u{1b}[2J net".into() }).unwrap_err();
+    for (kind, code) in [
+        (FailureKind::Credentials, -32000),
+        (FailureKind::Provider, -32603),
+        (FailureKind::Request, -32603),
+    ] {
+        let failed = Failure { error: "no".into(), kind };
+        assert_eq!(i32::from(run_end(&failed.into()).unwrap_err().code), code, "{kind:?}");
+    }
+    let refused = Failure { error: "no".into(), kind: FailureKind::Refusal };
+    assert_eq!(serde_json::to_value(run_end(&refused.into()).unwrap()).unwrap(), "refusal");
+    let error = run_end(&Failure::other("no\u{1b}[2J net").into()).unwrap_err();
     assert_eq!((i32::from(error.code), error.message.as_str()), (-32603, "no net"));
 }
 

@@ -148,7 +148,7 @@ fn line(envelope: &Envelope) -> Option<String> {
             RunOutcome::NeedsInput => "the user's turn".to_owned(),
             RunOutcome::Stopped { reason } => format!("stopped: {reason}"),
             RunOutcome::Cancelled => "cancelled".to_owned(),
-            RunOutcome::Failed { error } => format!("failed: {error}"),
+            RunOutcome::Failed { error, .. } => format!("failed: {error}"),
         },
         _ => return None,
     })

@@ -74,7 +74,7 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
             .history()
             .results()
             .last()
-            .map(|(_, result)| (result.status, result.metadata.clone()));
+            .map(|(status, metadata)| (status, metadata.clone()));
         told.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
     });
     let (status, known) = heard.recv().await.unwrap().unwrap();

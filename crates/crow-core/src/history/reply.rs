@@ -1,0 +1,82 @@
+//! A reply of the model and the results of its calls.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::{
+    ids::MessageId,
+    message::{Block, Message, ResultMessage, ResultsMessage},
+    tool::{ToolMetadata, ToolResult, ToolStatus},
+};
+
+/// A reply of the model with what its calls came to.
+#[derive(Debug)]
+pub(super) struct ReplyItem {
+    pub(super) at: Timestamp,
+    pub(super) message: Arc<Message>,
+    pub(super) answers: Vec<Option<Answer>>,
+    /// The message of the results, once all calls have theirs. It holds what the answers said.
+    pub(super) results: Option<Arc<Message>>,
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) at: Timestamp,
+    pub(super) tool: String,
+    pub(super) status: ToolStatus,
+    pub(super) metadata: ToolMetadata,
+    /// What the model reads, until it stands in the message of the results: long outputs are kept once.
+    content: Vec<Block>,
+}
+
+impl Answer {
+    pub(super) fn new(at: Timestamp, tool: &str, result: &ToolResult) -> Self {
+        let images = result.images.iter().cloned().map(Block::Image);
+        Self {
+            at,
+            tool: tool.to_owned(),
+            status: result.status,
+            metadata: result.metadata.clone(),
+            content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
+        }
+    }
+}
+
+impl ReplyItem {
+    /// Makes the message of the results, when the reply made calls and all have their results.
+    pub(super) fn close(&mut self) {
+        let Message::Assistant(reply) = self.message.as_ref() else { return };
+        if self.answers.is_empty() || self.answers.iter().any(Option::is_none) {
+            return;
+        }
+        let answers = self.answers.iter_mut().flatten();
+        let results = reply.calls().zip(answers).map(|(call, answer)| ResultMessage {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            content: std::mem::take(&mut answer.content),
+            is_error: answer.status != ToolStatus::Success,
+        });
+        let results = results.collect();
+        let id = MessageId::new(format!("{}-results", reply.reply_id));
+        self.results = Some(Arc::new(Message::Results(ResultsMessage { id, results })));
+    }
+
+    /// Returns what the model reads of an answer.
+    pub(super) fn output(&self, position: usize) -> &str {
+        let content = match self.results.as_deref() {
+            Some(Message::Results(message)) => {
+                message.results.get(position).map(|result| &result.content)
+            }
+            Some(Message::User(_) | Message::Assistant(_)) | None => {
+                let answer = self.answers.get(position).and_then(Option::as_ref);
+                answer.map(|answer| &answer.content)
+            }
+        };
+        match content.and_then(|content| content.first()) {
+            Some(Block::Text { text }) => text,
+            Some(Block::Image(_)) | None => "",
+        }
+    }
+}
