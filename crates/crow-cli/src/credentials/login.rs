@@ -38,15 +38,11 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     // What cannot be kept is not asked for.
     file.load()?;
     tell(provider, &home, Keeper::of(args, &file));
-    if !args.yes {
-        if !environment.stdin_is_terminal {
-            return Err(CliError::usage("a key from standard input is stored only with --yes")
-                .hint("read the above, and say --yes if you want that"));
-        }
-        if !confirm("Store it?")? {
-            return done("not stored");
-        }
+    if !args.yes && !environment.stdin_is_terminal {
+        return Err(CliError::usage("a key from standard input is stored only with --yes")
+            .hint("read the above, and say --yes if you want that"));
     }
+    // The key first: whoever pastes it at once must not have it shown by another question.
     let key = if environment.stdin_is_terminal {
         let asked = ask_hidden(&format!("key of {provider} (it is not shown): "));
         match asked.map_err(|error| unreadable(&error))? {
@@ -59,6 +55,9 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     let key = ApiKey::check(&key)
         .map_err(|reason| CliError::usage(format!("this cannot be a key: it {reason}")))
         .map(|_| key.trim().to_owned())?;
+    if !args.yes && !confirm("Store it?")? {
+        return done("not stored");
+    }
     Keeper::of(args, &file).add(&home.name, Credential { origin: home.origin.clone(), key })?;
     done(&format!("stored; `crow-agent logout {}` forgets it", home.name))
 }

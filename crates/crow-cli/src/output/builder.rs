@@ -93,6 +93,7 @@ impl ReportBuilder {
             model: self.model.clone(),
             files_changed: self.run.files(),
             refusals: self.run.refusals.clone(),
+            failures: self.run.failures.iter().cloned().collect(),
             error,
         }
     }

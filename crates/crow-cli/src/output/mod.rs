@@ -20,6 +20,6 @@ pub(crate) use builder::{models_of, usage_of};
 pub use exit_code::{ExitCode, RunFacts};
 pub use json::JsonWriter;
 pub(crate) use json::json_line;
-pub use report::{ErrorReport, Outcome, RefusalReport, RunReport, UsageReport};
+pub use report::{ErrorReport, FailureReport, Outcome, RefusalReport, RunReport, UsageReport};
 pub use schema::schema;
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

@@ -56,6 +56,9 @@ pub struct RunReport {
     pub files_changed: Vec<String>,
     /// The calls that were refused, in order.
     pub refusals: Vec<RefusalReport>,
+    /// The calls that failed and did not succeed later, in order. The last ones if there are many.
+    #[serde(default)]
+    pub failures: Vec<FailureReport>,
     /// Why the exit code is not 0.
     pub error: Option<ErrorReport>,
 }
@@ -85,6 +88,19 @@ pub struct RefusalReport {
     pub source: DenialSource,
     /// Why.
     pub reason: String,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureReport {
+    /// The agent that made the call.
+    pub agent: String,
+    /// The call.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// What the call was to do, in one line.
+    pub title: String,
 }
 
 /// Why a run did not come to a good end.
@@ -131,6 +147,7 @@ impl RunReport {
             model: None,
             files_changed: Vec::new(),
             refusals: Vec::new(),
+            failures: Vec::new(),
             error: Some(error),
         }
     }

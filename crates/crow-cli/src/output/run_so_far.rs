@@ -1,7 +1,7 @@
 //! What the events of a run say so far.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     path::PathBuf,
 };
 
@@ -11,13 +11,17 @@ use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
     model::{ModelRef, ProviderError},
     permission::{Denial, DenialSource},
+    tool::ToolStatus,
     turn::TurnEnd,
     usage::TokenUsage,
 };
 use jiff::Timestamp;
 
-use super::{ErrorReport, ExitCode, RefusalReport};
+use super::{ErrorReport, ExitCode, FailureReport, RefusalReport};
 use crate::render::{OpenReply, is_root, text_of};
+
+/// How many calls that failed are kept.
+const KEPT_FAILURES: usize = 20;
 
 /// What the events of a run say so far.
 #[derive(Debug, Default)]
@@ -32,6 +36,7 @@ pub(super) struct RunSoFar {
     pub(super) turns: u32,
     pub(super) steps: u32,
     pub(super) refusals: Vec<RefusalReport>,
+    pub(super) failures: VecDeque<FailureReport>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
     reply: OpenReply,
@@ -108,7 +113,14 @@ impl RunSoFar {
             }
             AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
                 self.on_files(&result.metadata.files_modified);
-                self.on_call_end(envelope, (call_id, reply_id), tool, denial.as_ref());
+                let title = self.titles.remove(&key(envelope, call_id));
+                let title = title.unwrap_or_else(|| tool.clone());
+                match denial {
+                    Some(denial) => {
+                        self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
+                    }
+                    None => self.on_result(envelope, call_id, (tool, title), result.status),
+                }
             }
             AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } => {
                 self.on_files(files);
@@ -276,18 +288,27 @@ impl RunSoFar {
         }
     }
 
-    fn on_call_end(
+    /// Keeps which calls failed. One that does the same later takes the place of the one before.
+    fn on_result(
         &mut self,
         envelope: &Envelope,
-        (call_id, reply_id): (&CallId, &ReplyId),
-        tool: &str,
-        denial: Option<&Denial>,
+        call_id: &CallId,
+        (tool, title): (&str, String),
+        status: ToolStatus,
     ) {
-        let title = self.titles.remove(&key(envelope, call_id));
-        if let Some(denial) = denial {
-            let title = title.unwrap_or_else(|| tool.to_owned());
-            self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
+        self.failures.retain(|failed| failed.tool != tool || failed.title != title);
+        if status != ToolStatus::Error {
+            return;
         }
+        if self.failures.len() == KEPT_FAILURES {
+            self.failures.pop_front();
+        }
+        self.failures.push_back(FailureReport {
+            agent: envelope.agent.clone(),
+            call_id: call_id.to_string(),
+            tool: tool.to_owned(),
+            title,
+        });
     }
 
     fn on_denial(

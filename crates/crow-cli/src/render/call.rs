@@ -153,7 +153,15 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
     match result.status {
         ToolStatus::Success => String::new(),
         ToolStatus::Error => {
-            let first = |text: &str| text.lines().map(one_line).find(|line| !line.is_empty());
+            let first = |text: &str| {
+                let mut lines = text.lines().map(one_line).filter(|line| !line.is_empty());
+                let line = lines.next()?;
+                // What a colon announces belongs to the sentence.
+                match lines.next().filter(|_| line.ends_with(':')) {
+                    Some(next) => Some(format!("{line} {next}")),
+                    None => Some(line),
+                }
+            };
             let error = result.error.as_deref().and_then(first).or_else(|| first(&result.output));
             error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
         }

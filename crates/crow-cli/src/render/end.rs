@@ -6,9 +6,13 @@ use super::{
     ConsoleStyle, neutralise, one_line,
     paint::Paint,
     words,
-    wrap::{hanging, wrapped},
+    wrap::{hanging, shorten_end, wrapped},
 };
 use crate::output::{ErrorReport, ExitCode, Outcome, RunReport, UsageReport};
+
+/// How many calls that were refused or failed are named in the last line, and how much of their titles.
+const NAMED: usize = 2;
+const NAMED_TITLE: usize = 30;
 
 /// Writes the last line: outcome, steps, duration, tokens, price.
 pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
@@ -23,7 +27,7 @@ pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
         }
     };
     let separator = style.glyphs.pick(" · ", ", ");
-    let mut parts = vec![outcome(report).to_owned()];
+    let mut parts = vec![format!("{}{}", outcome(report), open_ends(style, report))];
     parts.push(words::count(u64::from(report.steps), "step"));
     parts.push(words::duration(Duration::from_millis(report.duration_ms)));
     parts.extend(usage(&report.usage));
@@ -74,6 +78,24 @@ pub(super) fn summary(style: &ConsoleStyle, report: &RunReport) -> String {
         return String::new();
     }
     wrapped(style, Paint::Plain, style.glyphs.pick("│ ", "| "), &neutralise(summary))
+}
+
+/// Says what was refused or failed in work that nothing bears out.
+fn open_ends(style: &ConsoleStyle, report: &RunReport) -> String {
+    if report.verified || report.code() != ExitCode::Done {
+        return String::new();
+    }
+    let refused = report.refusals.iter().map(|call| ("refused", &call.title));
+    let failed = report.failures.iter().map(|call| ("failed", &call.title));
+    let all: Vec<_> = refused.chain(failed).collect();
+    let title = |title: &str| shorten_end(&one_line(title), NAMED_TITLE, style.glyphs);
+    let mut named: Vec<String> =
+        all.iter().take(NAMED).map(|(what, call)| format!("{} {what}", title(call))).collect();
+    match all.len().saturating_sub(NAMED) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 
 fn outcome(report: &RunReport) -> &'static str {

@@ -87,9 +87,13 @@ struct SlashRedo {
     how: HowWords,
 }
 
-/// Reads what follows `/undo` in a chat: `turn 3`, `call ID`, `back-to 3`, `all`, and the flags of the command.
+/// Reads what follows `/undo` in a chat: `turn 3` or `3`, `call ID`, `back-to 3`, `all`, and the flags of the command.
 pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
-    Ok(parse::<SlashUndo>(argument)?.words)
+    let argument = argument.trim_start();
+    let is_turn =
+        argument.split_whitespace().next().is_some_and(|word| word.parse::<u32>().is_ok());
+    let turn = if is_turn { "turn " } else { "" };
+    Ok(parse::<SlashUndo>(&format!("{turn}{argument}"))?.words)
 }
 
 /// Reads what follows `/redo` in a chat: the flags of the command.
@@ -256,7 +260,7 @@ mod tests {
                 "--force -n",
                 undo(UndoTarget::LastTurn, UndoOptions { force: true, dry_run: true, ..none }),
             ),
-            ("3", None),
+            ("3", undo(UndoTarget::Turn(3), none)),
             ("turn", None),
             ("turn x", None),
             ("turn 0", None),
@@ -270,6 +274,16 @@ mod tests {
             let said = words.map(|words| (words.target(), words.options()));
             assert_eq!(said, expected, "{argument:?}");
         }
+    }
+
+    #[test]
+    fn a_number_alone_is_a_turn() {
+        for (argument, turn) in
+            [("2", Some(2)), ("2 --force", Some(2)), ("turn 2", Some(2)), ("", None)]
+        {
+            assert_eq!(slash_undo(argument).unwrap().target.turn, turn, "{argument:?}");
+        }
+        assert!(slash_undo("0").is_err() && slash_undo("2 3").is_err());
     }
 
     #[test]

@@ -139,10 +139,10 @@ async fn without_a_home_nothing_is_stored() {
 async fn a_key_that_is_typed_is_not_seen() {
     let place = Place::new();
     let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
-    terminal.shows("Store it? [y/N]").await;
-    terminal.keys("y\r");
     terminal.shows("it is not shown").await;
     terminal.keys("sk-typed-wrong\u{15}sk-typed-0123456789\r");
+    terminal.shows("Store it? [y/N]").await;
+    terminal.keys("y\r");
     let screen = terminal.exits(0).await;
     assert!(screen.contains("stored;") && !screen.contains("sk-typed"), "{screen}");
     assert!(fs::read_to_string(file(&place)).unwrap().contains("sk-typed-0123456789"));
@@ -150,9 +150,13 @@ async fn a_key_that_is_typed_is_not_seen() {
     let ran = place.run(&["login", "--status"]).await;
     assert_eq!(ran.exited(0).out.matches("key stored").count(), 2, "{}", ran.out);
     let mut terminal = Terminal::start(&place, &["login", "gemini"], 100, "xterm-256color");
+    terminal.shows("it is not shown").await;
+    terminal.keys("sk-typed-and-not-stored\r");
     terminal.shows("Store it? [y/N]").await;
     terminal.keys("\r");
-    assert!(terminal.exits(0).await.contains("not stored"));
+    let screen = terminal.exits(0).await;
+    assert!(screen.contains("not stored") && !screen.contains("sk-typed"), "{screen}");
+    assert!(!fs::read_to_string(file(&place)).unwrap().contains("not-stored"));
     let mut terminal =
         Terminal::start(&place, &["login", "gemini", "--yes"], 100, "xterm-256color");
     terminal.shows("it is not shown").await;

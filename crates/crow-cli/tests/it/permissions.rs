@@ -234,3 +234,25 @@ async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
         server.finish().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn the_last_line_of_unverified_work_names_what_was_refused_or_failed() {
+    let edit = json!({"path": "a.txt", "old_string": "nowhere", "new_string": "x"});
+    let step = Reply::new().call("c1", "edit_file", &edit).call(
+        "c2",
+        "bash",
+        &json!({"command": "ls nothing-there"}),
+    );
+    let again = Reply::new().call("c3", "bash", &json!({"command": "touch made"}));
+    let done = Reply::new().call("c4", "task_complete", &json!({"summary": "All done."}));
+    let server = ModelServer::start([step, again, done]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    fs::write(place.project("a.txt"), "a\n").unwrap();
+    let ran = place.run(&["run", "do it", "-m", undo_place::MODEL, "-p", "accept-edits"]).await;
+    ran.exited(0);
+    let last = ran.err.lines().rev().take(3).collect::<Vec<_>>();
+    let last: String = last.into_iter().rev().collect::<Vec<_>>().join(" ");
+    assert!(last.contains("done, unverified ("), "{}", ran.err);
+    assert!(last.contains("failed"), "{}", ran.err);
+    server.finish().await.unwrap();
+}

@@ -67,8 +67,11 @@ impl fmt::Display for Miss {
         };
         write!(
             out,
-            "; the closest place is lines {}-{} ({} % alike; - old text, + file):\n{}read these lines again and copy them exactly",
-            closest.first, closest.last, closest.percent, closest.differences
+            "; the closest place is lines {}-{} ({} % alike): read these lines again and copy them exactly\n(- old text, + file)\n{}",
+            closest.first,
+            closest.last,
+            closest.percent,
+            closest.differences.trim_end_matches('\n')
         )
     }
 }
