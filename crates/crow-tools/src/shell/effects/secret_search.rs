@@ -246,10 +246,9 @@ fn is_left_out(path: &Path, root: &Path, given: &Given<'_>) -> bool {
         let is_in_next_word = given.long.contains(filter);
         match pattern.filter(is_understood).filter(|_| !is_in_next_word) {
             Some(pattern) if is_match(pattern, name) => is_left_out = Some(!includes),
-            Some(_) => {}
             // It may match.
             None if includes => is_left_out = Some(false),
-            None => {}
+            Some(_) | None => {}
         }
     }
     let below = path.parent().and_then(|folder| folder.strip_prefix(root).ok());
