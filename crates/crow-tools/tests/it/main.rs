@@ -31,6 +31,7 @@ mod round3_grants;
 mod round3_last;
 mod round3_reads;
 mod round3_secrets;
+mod round4_reads;
 mod secrets;
 mod session;
 mod shell_folder;

@@ -5,6 +5,7 @@ use crow_core::tool::{Access, Depth, Redirect, Touch, Word};
 use super::{
     arguments::Argument,
     options::Options,
+    readers::scripts_of,
     scene::{Follow, Scene},
     scripts::Language,
 };
@@ -48,9 +49,7 @@ pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch
     let given = SED.read(&rest)?;
     let mut names: Vec<&str> =
         given.operands.iter().map(|it| it.as_known()).collect::<Option<_>>()?;
-    let short = given.values.iter().map(|(_, value)| *value);
-    let long = given.long.iter().filter_map(|it| it.strip_prefix("--expression="));
-    let mut scripts: Vec<&str> = short.chain(long).collect();
+    let mut scripts = scripts_of(&given)?;
     if scripts.is_empty() && !names.is_empty() {
         scripts.push(names.remove(0));
     }

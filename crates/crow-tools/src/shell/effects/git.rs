@@ -104,6 +104,10 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
     let mut touches = scene.touch(folder, Access::Read, depth, Follow::Yes)?;
     match *command {
         "grep" => secret_search::add_secret_of_git(rest, &mut touches)?,
+        // It lists all settings.
+        "var" if rest.contains(&"-l") => {
+            secret_search::add_settings_of_git(command, rest, &mut touches);
+        }
         "config" | "remote" => secret_search::add_settings_of_git(command, rest, &mut touches),
         _ => {}
     }

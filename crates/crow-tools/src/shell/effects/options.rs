@@ -21,6 +21,8 @@ pub(super) struct Given<'a> {
     pub letters: String,
     pub long: Vec<&'a str>,
     pub values: Vec<(char, &'a str)>,
+    /// Options with what may be their value, in their order: a letter, or a long name with what stands behind `=` or in the next word.
+    pub in_order: Vec<(&'a str, Option<&'a str>)>,
 }
 
 impl Given<'_> {
@@ -65,6 +67,9 @@ impl Options {
                     return None;
                 }
                 given.long.push(text);
+                let next = || arguments.as_slice().first().and_then(Argument::as_known);
+                let value = text.split_once('=').map(|(_, value)| value).or_else(next);
+                given.in_order.push((name, value));
             } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 self.letters(letters, &mut arguments, &mut given)?;
             } else {
@@ -86,6 +91,8 @@ impl Options {
                 let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
                 let value = if rest.is_empty() { arguments.next()?.as_known()? } else { rest };
                 given.values.push((letter, value));
+                let letter = letters.get(at..at + letter.len_utf8()).unwrap_or_default();
+                given.in_order.push((letter, Some(value)));
                 return Some(());
             }
             if !self.flags.contains(letter) {

@@ -98,7 +98,7 @@ fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec
         }
         Operands::Script(language) => {
             let is_safe = |script: &str| language.only_reads(script);
-            let scripts: Vec<&str> = scripts_of(given);
+            let scripts = scripts_of(given)?;
             if scripts.is_empty() {
                 let (script, rest) = names.split_first()?;
                 if !is_safe(script.as_known()?) {
@@ -138,9 +138,13 @@ fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec
     touches.iter().all(stays).then_some(touches)
 }
 
-/// The scripts that options give: `-e` of sed. The other programs have no such option, or `-v` is none.
-fn scripts_of<'a>(given: &Given<'a>) -> Vec<&'a str> {
+/// The scripts that options give: `-e` of sed. The other programs have no such option, or `-v` is none. None if one stands
+/// in the word behind `--expression`, which was read as the name of a file.
+pub(super) fn scripts_of<'a>(given: &Given<'a>) -> Option<Vec<&'a str>> {
+    if given.long.contains(&"--expression") {
+        return None;
+    }
     let short = given.values.iter().filter(|(letter, _)| *letter == 'e').map(|(_, value)| *value);
     let long = given.long.iter().filter_map(|it| it.strip_prefix("--expression="));
-    short.chain(long).collect()
+    Some(short.chain(long).collect())
 }

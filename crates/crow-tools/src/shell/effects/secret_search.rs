@@ -192,25 +192,30 @@ fn ripgrep_walk(root: &Path, given: &Given<'_>) -> WalkBuilder {
         walk.ignore(true).git_ignore(true).git_exclude(true).parents(true);
         walk.add_custom_ignore_filename(".rgignore");
     }
-    let values = |letter: char, names: &[&str]| -> Vec<String> {
-        let short = given.values.iter().filter(|(it, _)| *it == letter).map(|(_, value)| *value);
-        let long = given.long.iter().filter_map(|option| {
-            option.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value)
-        });
-        short.chain(long).map(str::to_owned).collect()
+    let values = |names: [&str; 2]| -> Vec<Option<&str>> {
+        let options = given.in_order.iter().filter(|(name, _)| names.contains(name));
+        options.map(|(_, value)| *value).collect()
     };
-    // A filter that cannot be built leaves nothing out.
-    let mut globs = OverrideBuilder::new(root);
-    let is_built = values('g', &["--glob", "--iglob"]).iter().all(|glob| globs.add(glob).is_ok());
-    if let (true, Ok(globs)) = (is_built, globs.build()) {
-        walk.overrides(globs);
+    // The last that matches decides: it may also bring in a file that is hidden or ignored. A filter that is not known or
+    // cannot be built, and both kinds at once, whose order is not that of the line, leave nothing out.
+    let (globs, caseless) = (values(["g", "--glob"]), values(["--iglob", "--iglob"]));
+    let is_ordered = globs.is_empty() || caseless.is_empty();
+    let mut built = OverrideBuilder::new(root);
+    let is_built = built.case_insensitive(!caseless.is_empty()).is_ok()
+        && globs
+            .into_iter()
+            .chain(caseless)
+            .all(|glob| glob.is_some_and(|glob| built.add(glob).is_ok()));
+    match built.build() {
+        Ok(globs) if is_built && is_ordered => drop(walk.overrides(globs)),
+        Ok(_) | Err(_) => return whole_walk(root),
     }
-    let types = values('t', &["--type"]);
+    let types: Vec<&str> = values(["t", "--type"]).into_iter().flatten().collect();
     if !types.is_empty() {
         let mut builder = TypesBuilder::new();
         builder.add_defaults();
         for name in types {
-            builder.select(&name);
+            builder.select(name);
         }
         if let Ok(types) = builder.build() {
             walk.types(types);
@@ -219,7 +224,8 @@ fn ripgrep_walk(root: &Path, given: &Given<'_>) -> WalkBuilder {
     walk
 }
 
-/// Whether grep leaves a file out, by `--include`, `--exclude` and `--exclude-dir`. In its patterns only `*` and `?` are
+/// Whether grep leaves a file out, by `--include`, `--exclude` and `--exclude-dir`. Of the first two the last that matches
+/// decides; where none does, a file is left out if the first of them is `--include`. In patterns only `*` and `?` are
 /// understood.
 fn is_left_out(path: &Path, root: &Path, given: &Given<'_>) -> bool {
     let values = |name: &str| -> Vec<&str> {
@@ -232,21 +238,26 @@ fn is_left_out(path: &Path, root: &Path, given: &Given<'_>) -> bool {
         globs::is_match(&letters(pattern), &letters(name))
     };
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
-    let includes = values("--include");
-    let is_included = includes.is_empty()
-        || !includes.iter().all(is_understood)
-        || includes.iter().any(|pattern| is_match(pattern, name))
-        // The value of another one is not known.
-        || given.long.contains(&"--include");
-    let is_excluded =
-        values("--exclude").iter().filter(|it| is_understood(it)).any(|it| is_match(it, name));
+    let filters = given.in_order.iter().filter(|(it, _)| matches!(*it, "--include" | "--exclude"));
+    let mut is_left_out = None;
+    for (filter, pattern) in filters {
+        let includes = *filter == "--include";
+        is_left_out.get_or_insert(includes);
+        let is_in_next_word = given.long.contains(filter);
+        match pattern.filter(is_understood).filter(|_| !is_in_next_word) {
+            Some(pattern) if is_match(pattern, name) => is_left_out = Some(!includes),
+            // It may match.
+            None if includes => is_left_out = Some(false),
+            Some(_) | None => {}
+        }
+    }
     let below = path.parent().and_then(|folder| folder.strip_prefix(root).ok());
     let mut folders = below.into_iter().flatten().filter_map(|name| name.to_str());
     let excluded = values("--exclude-dir");
     let lies_in_excluded = folders.any(|folder| {
         excluded.iter().filter(|it| is_understood(it)).any(|it| is_match(it, folder))
     });
-    !is_included || is_excluded || lies_in_excluded
+    is_left_out.unwrap_or(false) || lies_in_excluded
 }
 
 /// Whether a file that a search comes across may hold secrets.
