@@ -11,7 +11,7 @@ use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
     model::{ModelRef, ProviderError},
     permission::{Denial, DenialSource},
-    tool::ToolStatus,
+    tool::{ToolResult, ToolStatus},
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -112,15 +112,7 @@ impl RunSoFar {
                 self.titles.insert(key(envelope, call_id), title.clone());
             }
             AgentEvent::CallEnd { call_id, reply_id, tool, result, denial } => {
-                self.on_files(&result.metadata.files_modified);
-                let title = self.titles.remove(&key(envelope, call_id));
-                let title = title.unwrap_or_else(|| tool.clone());
-                match denial {
-                    Some(denial) => {
-                        self.on_denial(envelope, (call_id, reply_id), (tool, title), denial);
-                    }
-                    None => self.on_result(envelope, call_id, (tool, title), result.status),
-                }
+                self.on_call_end(envelope, (call_id, reply_id), tool, (result, denial.as_ref()));
             }
             AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } => {
                 self.on_files(files);
@@ -285,6 +277,23 @@ impl RunSoFar {
             if self.known_files.insert(file.clone()) {
                 self.files.push(file.clone());
             }
+        }
+    }
+
+    /// Takes the end of a call: how it went, or why it was refused.
+    fn on_call_end(
+        &mut self,
+        envelope: &Envelope,
+        (call_id, reply_id): (&CallId, &ReplyId),
+        tool: &str,
+        (result, denial): (&ToolResult, Option<&Denial>),
+    ) {
+        self.on_files(&result.metadata.files_modified);
+        let title = self.titles.remove(&key(envelope, call_id));
+        let title = title.unwrap_or_else(|| tool.to_owned());
+        match denial {
+            Some(denial) => self.on_denial(envelope, (call_id, reply_id), (tool, title), denial),
+            None => self.on_result(envelope, call_id, (tool, title), result.status),
         }
     }
 

@@ -89,10 +89,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     /// Shows an event. Nothing is written before [`flush`](Self::flush), save for large amounts.
     pub fn render(&mut self, envelope: &Envelope) -> io::Result<()> {
         match &envelope.event {
-            AgentEvent::RunStart { .. } => {
-                self.on_run_start(envelope);
-                Ok(())
-            }
+            AgentEvent::RunStart { .. } => self.on_run_start(envelope),
             AgentEvent::RunEnd { .. } => self.on_run_end(envelope),
             AgentEvent::TextDelta { reply_id, offset, delta } => {
                 self.on_text(envelope, reply_id, *offset, delta)
@@ -143,11 +140,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             AgentEvent::RoundStart
             | AgentEvent::UserInput { .. }
             | AgentEvent::Handoff { .. }
-            | AgentEvent::CoagentStart { .. } => {
-                self.close_block()?;
-                self.release_held()?;
-                self.lines(&phrase::event(&self.style, envelope))
-            }
+            | AgentEvent::CoagentStart { .. } => self.on_reaction(envelope),
             AgentEvent::SessionStart { .. }
             | AgentEvent::RoundEnd
             | AgentEvent::TurnStart { .. }
@@ -206,7 +199,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.screen.flush()
     }
 
-    fn on_run_start(&mut self, envelope: &Envelope) {
+    #[expect(clippy::unnecessary_wraps, reason = "as all that shows an event")]
+    fn on_run_start(&mut self, envelope: &Envelope) -> io::Result<()> {
         if is_root(envelope) {
             self.calls.clear();
             self.error.clear();
@@ -215,6 +209,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.reply = OpenReply::default();
             self.waiting = Some(Waiting::new(envelope.time, THINKING));
         }
+        Ok(())
     }
 
     /// What is waited for now is the end.
@@ -361,6 +356,13 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
         self.close_block()?;
         self.release_held()
+    }
+
+    /// Shows what comes in answer to the words of the agent.
+    fn on_reaction(&mut self, envelope: &Envelope) -> io::Result<()> {
+        self.close_block()?;
+        self.release_held()?;
+        self.lines(&phrase::event(&self.style, envelope))
     }
 
     /// Shows text that turned out not to be the answer.
