@@ -87,3 +87,27 @@ fn variables_of_git_that_show_a_token_are_asked_about() {
     assert!(passed.is_empty(), "{passed:#?}");
     assert!(passes(&project, "git var GIT_EDITOR"));
 }
+
+#[test]
+fn objects_of_git_that_are_named_by_what_is_piped_are_asked_about() {
+    let project = Project::new();
+    let lines = [
+        "echo HEAD:.env | git cat-file --batch",
+        "echo contents HEAD:.env | git cat-file --batch-command",
+        "git cat-file --batch --batch-all-objects",
+        "echo HEAD | git log -p --stdin",
+        "echo HEAD | git show --stdin",
+    ];
+    let passed = passing(&project, &lines);
+    assert!(passed.is_empty(), "{passed:#?}");
+    for line in ["git cat-file -p HEAD:a.txt", "git cat-file --batch-check", "git show HEAD"] {
+        assert!(passes(&project, line), "{line}");
+    }
+}
+
+#[test]
+fn an_option_with_which_programs_like_jq_change_files_is_no_read() {
+    let project = Project::new();
+    assert!(passing(&project, &["jq -i . a.json", "jq -ri . a.json"]).is_empty());
+    assert!(passes(&project, "jq -r . a.txt"));
+}

@@ -119,7 +119,16 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
         let climbs = word.split(['/', ':', '=']).any(|part| part == "..");
         let is_script = *command == "grep" && (word.starts_with("-O") || word.starts_with("-f"));
         let is_secret = word.split(['=', ':']).any(|part| is_secret_file(Path::new(part)));
-        is_option || word.starts_with("-O") || leads_out || climbs || is_script || is_secret
+        // What they show is named by what is piped to them.
+        let is_told = word.starts_with("--stdin")
+            || word.starts_with("--batch") && !word.starts_with("--batch-ch");
+        is_option
+            || is_told
+            || word.starts_with("-O")
+            || leads_out
+            || climbs
+            || is_script
+            || is_secret
     };
     (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(Known {
         touches,

@@ -218,7 +218,7 @@ pub(super) const READERS: [Reader; 51] = [
     reader(
         "jq",
         Operands::Script(Language::Jq),
-        "acCeijMnrRsS",
+        "acCejMnrRsS",
         "",
         "--raw-output --compact-output --null-input --sort-keys --exit-status --raw-input \
 --slurp --tab --join-output --ascii-output --color-output --monochrome-output --seq \
