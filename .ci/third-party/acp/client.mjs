@@ -220,6 +220,8 @@ async function options(sessionId) {
 	const params = { sessionId, configId: same.id, value: same.currentValue };
 	const after = await agent.request("session/set_config_option", params);
 	checks.equal("a mode is an option, too", after.configOptions.find(({ id }) => id === "mode")?.currentValue, "loop");
+	const other = await agent.create(project);
+	checks.equal("what one session chooses is not the default of the next", other.modes?.currentModeId, "hitl");
 	await agent.request("session/set_mode", { sessionId, modeId: "hitl" });
 	const wrong = { sessionId, configId: "mode", value: "no such mode" };
 	checks.equal("a value that is none", await agent.refused("session/set_config_option", wrong), -32602);
@@ -251,8 +253,12 @@ async function listing(sessionId) {
 	await agent.request("session/set_title", { sessionId, title: "A title of my own" });
 	const elsewhere = fs.mkdtempSync(path.join(process.env.FOLDER, "many-"));
 	for (let count = 0; count <= PAGE; count += 1) {
-		await agent.create(elsewhere);
+		const { sessionId } = await agent.create(elsewhere);
+		// One that was never used is not listed.
+		await agent.request("session/prompt", { sessionId, prompt: [{ type: "text", text: "#hello" }] });
 	}
+	await agent.create(elsewhere);
+	agent.forget();
 	const first = await agent.request("session/list", { cwd: elsewhere });
 	const second = await agent.request("session/list", { cwd: elsewhere, cursor: first.nextCursor });
 	const ids = [...first.sessions, ...second.sessions].map((one) => one.sessionId);

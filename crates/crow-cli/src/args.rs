@@ -145,6 +145,9 @@ pub(crate) struct RunOptions {
     /// What stdout gets: the answer, or one JSON event per line and a final result
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
+    /// With `--output json`: leave out the pieces in which text arrives; the whole text follows in any case
+    #[arg(long)]
+    pub no_deltas: bool,
 }
 
 /// Arguments of `acp`.

@@ -129,6 +129,22 @@ impl AgentRegistry {
         named.map(|(kind, name)| self.listed(kind, name)).collect()
     }
 
+    /// Says which files look like agents and are not read, since they stand in neither folder of agents.
+    pub fn misplaced(&self) -> Vec<String> {
+        let own = self.layers.iter().filter(|layer| layer.kind() != LayerKind::BuiltIn);
+        own.flat_map(|layer| {
+            let names = layer.names("agents", ".toml").into_iter();
+            names.map(|name| {
+                let path = layer.path(&format!("agents/{name}.toml"));
+                format!(
+                    "{} is not read: base agents stand in agents/base, compositions in agents/acp",
+                    path.display()
+                )
+            })
+        })
+        .collect()
+    }
+
     /// Returns the names of a kind, in order.
     pub fn names(&self, kind: AgentKind) -> Vec<String> {
         let mut names: Vec<String> = places(kind)

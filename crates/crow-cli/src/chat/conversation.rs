@@ -220,6 +220,8 @@ impl Conversation {
         let greeting = Greeting {
             model: value("model"),
             cwd: &crow.cwd,
+            agent: value("agent"),
+            mode: value("mode"),
             permissions: value("permissions"),
             resumed: (self.kept == Kept::Yes).then_some(crow.title.as_str()),
         };

@@ -8,21 +8,24 @@ use crate::{Environment, render::one_line};
 pub(super) struct Greeting<'a> {
     pub(super) model: &'a str,
     pub(super) cwd: &'a Path,
+    pub(super) agent: &'a str,
+    pub(super) mode: &'a str,
     pub(super) permissions: &'a str,
     /// The title of a session that goes on.
     pub(super) resumed: Option<&'a str>,
 }
 
 impl Greeting<'_> {
-    /// Writes at most four lines.
+    /// Writes at most five lines.
     pub(super) fn text(&self, environment: &Environment) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let model = one_line(self.model);
         let cwd = one_line(&below_home(self.cwd, environment));
-        let permissions = self.permissions;
+        let agent = one_line(self.agent);
+        let (mode, permissions) = (self.mode, self.permissions);
         let going_on = self.resumed.map(|title| format!("going on with: {}\n", one_line(title)));
         format!(
-            "crow-agent {version}  {model}\n{cwd}\n{}permissions: {permissions}  /help shows commands and keys",
+            "crow-agent {version}  {model}\n{cwd}\n{}agent: {agent}  mode: {mode}  permissions: {permissions}\n/help shows commands and keys",
             going_on.unwrap_or_default()
         )
     }

@@ -53,5 +53,6 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         fallback: None,
     })
     .await?;
-    drive(launched, request.prompt, Show::new(request.output, environment), models).await
+    let show = Show::new(request.output, environment).with_deltas(request.deltas);
+    drive(launched, request.prompt, show, models).await
 }

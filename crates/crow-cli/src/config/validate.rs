@@ -6,8 +6,8 @@ use crow_agent::definition::{AgentKind, AgentRegistry};
 
 use super::{Settings, layers, load::tool_names};
 use crate::{
-    CliError, Environment, command::write_out, output::ExitCode, product, render::one_line,
-    run::say, trust,
+    CliError, Environment, command::write_out, host::PromptFiles, mcp, output::ExitCode, product,
+    render::one_line, run::say, trust,
 };
 
 /// Checks every file, and lists what cannot be used and what is to be known.
@@ -41,6 +41,14 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
     if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
         errors.push(error.message);
     }
+    match mcp::configured(environment, &project) {
+        Ok(found) => warnings.push(found.faults),
+        // The fault of config.toml is known already.
+        Err(error) if errors.contains(&error.message) => {}
+        Err(error) => errors.push(error.message),
+    }
+    warnings.push(agents.misplaced());
+    warnings.push(PromptFiles::read(&layers).warnings);
     let mut text = String::new();
     let warnings = warnings.iter().flatten().map(|warning| format!("warning: {warning}"));
     for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {

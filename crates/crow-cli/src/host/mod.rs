@@ -25,3 +25,4 @@ pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
 pub(crate) use parts::{Configured, HostParts, Remembers, StartPlace};
 pub(crate) use product_host::ProductHost;
+pub(crate) use prompt_files::PromptFiles;

@@ -71,8 +71,8 @@ pub(crate) enum Configured {
 /// Whether new sessions begin with what the user chose last in their project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembers {
-    /// They do, as somebody at a screen expects.
+    /// They do: those of the chat in a terminal.
     Choices,
-    /// They do not: a script does the same thing every time.
+    /// They do not: a script does the same thing every time, and an editor has several sessions and defaults of its own.
     Nothing,
 }

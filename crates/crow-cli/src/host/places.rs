@@ -39,6 +39,8 @@ pub(super) struct Place {
     /// The same for those that look at the work of others.
     pub(super) review_model: Option<ModelRef>,
     pub(super) prompts: PromptFiles,
+    /// What the user should be told of files that look like agents and are not read.
+    pub(super) misplaced: Vec<String>,
 }
 
 /// The places in which sessions work, each read when the first session begins there, and again when its files changed.
@@ -118,14 +120,17 @@ impl Places {
     }
 
     fn make(&self, project: Project, configuration: Configuration) -> Place {
-        let prompts = match self.configured {
-            Configured::InFiles => PromptFiles::read(configuration.agents.layers()),
-            Configured::Shipped => PromptFiles::default(),
+        let (prompts, misplaced) = match self.configured {
+            Configured::InFiles => {
+                let agents = &configuration.agents;
+                (PromptFiles::read(agents.layers()), agents.misplaced())
+            }
+            Configured::Shipped => Default::default(),
         };
         let settings = &configuration.settings;
         let (model, review_model) = (settings.model.clone(), settings.review_model.clone());
         let agents = Agents::new(configuration.agents(self.limits), Arc::clone(&self.models));
-        Place { project, agents, model, review_model, prompts }
+        Place { project, agents, model, review_model, prompts, misplaced }
     }
 
     fn stamp(&self, standing: &Standing) -> Stamp {

@@ -18,10 +18,10 @@ const FENCE: &str = "---";
 
 /// The commands that are prompts, by name and in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct PromptFiles {
+pub(crate) struct PromptFiles {
     files: Vec<PromptFile>,
     /// What the user should be told of those that cannot be used.
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A command that is a prompt.
@@ -35,7 +35,7 @@ pub(super) struct PromptFile {
 
 impl PromptFiles {
     /// Reads them. Of two with one name the project's counts. One that cannot be read is left out. Blocks.
-    pub(super) fn read(layers: &Layers) -> Self {
+    pub(crate) fn read(layers: &Layers) -> Self {
         let (mut files, mut warnings): (Vec<PromptFile>, Vec<String>) = Default::default();
         for layer in layers.iter() {
             let folder = match layer.kind() {

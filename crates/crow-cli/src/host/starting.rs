@@ -289,7 +289,8 @@ impl ProductHost {
             tools.close().await;
             served
         });
-        let warnings = made.warnings.into_iter().chain(place.prompts.warnings.clone()).collect();
+        let of_files = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
+        let warnings = made.warnings.into_iter().chain(of_files).collect();
         let standing = made.standing;
         let session =
             OpenSession { handle: handle.clone(), agent, with, standing, place, mcp, warnings };

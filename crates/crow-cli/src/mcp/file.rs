@@ -17,8 +17,8 @@ pub(super) const LARGEST: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
 struct File {
-    #[serde(default, rename = "mcpServers")]
-    servers: BTreeMap<String, Value>,
+    #[serde(rename = "mcpServers")]
+    servers: Option<BTreeMap<String, Value>>,
 }
 
 /// A server as other programs write it. What they know beside that is passed over.
@@ -58,7 +58,11 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Read, CliError> {
         CliError { code: "config", ..CliError::usage(format!("{place}: {reason}")) }
     })?;
     let mut read = Read::default();
-    for (name, value) in file.servers {
+    if file.servers.is_none() {
+        let path = path.display();
+        read.faults.push(format!("{path}: it names no server: the key mcpServers is missing"));
+    }
+    for (name, value) in file.servers.unwrap_or_default() {
         let server = serde_json::from_value::<Server>(value).map_err(|error| error.to_string());
         let server = server.and_then(|server| table(server, &name));
         match server {

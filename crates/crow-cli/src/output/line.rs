@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use crow_core::event::{Envelope, FORMAT_VERSION};
+use crow_core::{
+    event::{AgentEvent, Envelope, FORMAT_VERSION},
+    ids::ReplyId,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
@@ -39,6 +42,48 @@ pub(super) struct EventLine<'a> {
     pub(super) v: Version,
     #[serde(flatten)]
     pub(super) envelope: &'a Envelope,
+}
+
+/// A line that tells more text or reasoning of a reply. The first delta of the reply was an event with its origin.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct DeltaLine<'a> {
+    /// The version of the format.
+    pub(super) v: Version,
+    /// What there is more of.
+    #[serde(rename = "type")]
+    pub(super) kind: DeltaType,
+    /// The reply.
+    pub(super) reply_id: &'a ReplyId,
+    /// Where the delta begins in the text or the reasoning of the reply, in bytes.
+    pub(super) offset: u64,
+    /// The text.
+    pub(super) delta: &'a str,
+}
+
+/// What a delta is of.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DeltaType {
+    /// The text of a reply.
+    TextDelta,
+    /// The reasoning of a reply.
+    ThinkingDelta,
+}
+
+impl<'a> DeltaLine<'a> {
+    /// Returns the line of an event that is a delta.
+    pub(super) fn of(event: &'a AgentEvent) -> Option<Self> {
+        let (kind, (reply_id, offset, delta)) =
+            if let AgentEvent::TextDelta { reply_id, offset, delta } = event {
+                (DeltaType::TextDelta, (reply_id, *offset, delta))
+            } else if let AgentEvent::ThinkingDelta { reply_id, offset, delta } = event {
+                (DeltaType::ThinkingDelta, (reply_id, *offset, delta))
+            } else {
+                return None;
+            };
+        Some(Self { v: Version, kind, reply_id, offset, delta })
+    }
 }
 
 /// What the last line is called.

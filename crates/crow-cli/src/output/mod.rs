@@ -6,6 +6,7 @@
 mod advice;
 mod builder;
 mod exit_code;
+mod joined_commands;
 mod json;
 mod line;
 mod report;
@@ -18,8 +19,8 @@ mod undo;
 pub use builder::ReportBuilder;
 pub(crate) use builder::{models_of, usage_of};
 pub use exit_code::{ExitCode, RunFacts};
-pub use json::JsonWriter;
 pub(crate) use json::json_line;
+pub use json::{Deltas, JsonWriter};
 pub use report::{ErrorReport, FailureReport, Outcome, RefusalReport, RunReport, UsageReport};
 pub use schema::schema;
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

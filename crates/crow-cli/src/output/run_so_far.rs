@@ -17,7 +17,9 @@ use crow_core::{
 };
 use jiff::Timestamp;
 
-use super::{ErrorReport, ExitCode, FailureReport, RefusalReport};
+use super::{
+    ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
+};
 use crate::render::{OpenReply, is_root, text_of};
 
 /// How many calls that failed are kept.
@@ -305,8 +307,13 @@ impl RunSoFar {
         (tool, title): (&str, String),
         status: ToolStatus,
     ) {
-        self.failures.retain(|failed| failed.tool != tool || failed.title != title);
+        let repeats = |failed: &FailureReport| failed.tool == tool && failed.title == title;
+        self.failures.retain(|failed| !repeats(failed));
         if status != ToolStatus::Error {
+            let succeeded = joined_commands(&title);
+            let is_repaired =
+                |failed: &FailureReport| failed.tool == tool && succeeded.contains(&failed.title);
+            self.failures.retain(|failed| !is_repaired(failed));
             return;
         }
         if self.failures.len() == KEPT_FAILURES {

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{
-    line::{EventLine, ResultLine},
+    line::{DeltaLine, EventLine, ResultLine},
     undo::{CallLine, DiffLine, RecordLine, UndoLine},
 };
 
@@ -12,6 +12,7 @@ use super::{
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let event = generator.subschema_for::<EventLine<'static>>();
+    let delta = generator.subschema_for::<DeltaLine<'static>>();
     let result = generator.subschema_for::<ResultLine<'static>>();
     let undo = generator.subschema_for::<UndoLine>();
     let call = generator.subschema_for::<CallLine>();
@@ -20,8 +21,8 @@ pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of `crow-agent … --output json`",
-        "description": "`run`: every line is an event, but the last, which is the result. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. Where a command fails, its last line is a result with the error.",
-        "oneOf": [event, result, undo, call, record, diff],
+        "description": "`run`: every line is an event, but the last, which is the result; the deltas of a reply after its first name only the reply. `undo`, `redo` and `restore`: one undo_report. `diff`: one diff. `sessions show --changes`: a call_changes or an undo_record each. Where a command fails, its last line is a result with the error.",
+        "oneOf": [event, delta, result, undo, call, record, diff],
         "$defs": generator.take_definitions(true),
     })
 }

@@ -225,9 +225,55 @@ fn each_event_is_a_line_and_the_last_is_the_one_result() {
 fn a_line_is_the_envelope_and_can_be_read_as_one() {
     for story in [sample::good_run(), sample::bad_run(), sample::reviewed_run()] {
         for (line, envelope) in lines(&story.events, &report(&story)).iter().zip(&story.events) {
+            let value: Value = serde_json::from_str(line).unwrap();
+            let is_delta = matches!(
+                envelope.event,
+                AgentEvent::TextDelta { .. } | AgentEvent::ThinkingDelta { .. }
+            );
+            if is_delta && value.get("session_id").is_none() {
+                let whole = serde_json::to_value(&envelope.event).unwrap();
+                for (key, value) in value.as_object().unwrap() {
+                    assert!(key == "v" || whole[key] == *value, "{line}");
+                }
+                continue;
+            }
             assert_eq!(&serde_json::from_str::<Envelope>(line).unwrap(), envelope);
         }
     }
+}
+
+#[test]
+fn only_the_first_delta_of_a_reply_tells_its_origin() {
+    let mut story = Story::run();
+    let before = story.events.len();
+    for number in 0..3 {
+        story.text_delta(number * 5, "word ");
+    }
+    let deltas = parsed(&story.events, &report(&Story::run())).split_off(before);
+    assert_eq!(deltas[0]["session_id"], sample::ROOT);
+    for (number, lean) in deltas.iter().enumerate().take(3).skip(1) {
+        let reply_id = &deltas[0]["reply_id"];
+        let lines = json!({
+            "v": 1, "type": "text_delta", "reply_id": reply_id, "offset": number * 5, "delta": "word "
+        });
+        assert_eq!(*lean, lines);
+    }
+}
+
+#[test]
+fn deltas_can_be_left_out_and_the_whole_text_is_told() {
+    let story = sample::good_run();
+    let mut sink = Vec::new();
+    let mut writer = JsonWriter::new(&mut sink).with_deltas(Deltas::LeftOut);
+    story.events.iter().for_each(|envelope| writer.event(envelope).unwrap());
+    writer.result(&report(&story)).unwrap();
+    let text = String::from_utf8(sink).unwrap();
+    let types: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].clone())
+        .collect();
+    assert!(types.iter().all(|kind| kind != "text_delta" && kind != "thinking_delta"), "{types:?}");
+    assert!(types.contains(&json!("reply")), "{types:?}");
 }
 
 #[test]
@@ -259,6 +305,8 @@ fn the_size_grows_with_what_is_said_and_no_faster() {
     };
     let (once, twice) = (size(1000), size(2000));
     assert!(twice < once * 21 / 10, "{once} {twice}");
+    let of_one = (twice - once) / 1000;
+    assert!(of_one <= 130, "{of_one} bytes for a delta of 5");
 }
 
 #[cfg(unix)]
@@ -330,7 +378,12 @@ fn lines_that_break_the_contract_are_not_valid() {
 /// Returns what of `value` is against `schema`: as much of JSON Schema as ours uses, and a panic on more.
 pub(super) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
-    rules.iter().flat_map(|(rule, wanted)| rule_faults(root, rule, wanted, value)).collect()
+    let unknown = value.as_object().into_iter().flatten().filter(|(key, _)| {
+        schema["additionalProperties"] == false && schema["properties"].get(key).is_none()
+    });
+    let unknown = unknown.map(|(key, _)| format!("{key} is not known"));
+    let faults = rules.iter().flat_map(|(rule, wanted)| rule_faults(root, rule, wanted, value));
+    faults.chain(unknown).collect()
 }
 
 fn rule_faults(root: &Value, rule: &str, wanted: &Value, value: &Value) -> Vec<String> {
@@ -378,7 +431,13 @@ fn rule_faults(root: &Value, rule: &str, wanted: &Value, value: &Value) -> Vec<S
             (items.len() as u64 >= wanted.as_u64().unwrap()) == (rule == "minItems")
                 || items.len() as u64 == wanted.as_u64().unwrap()
         })),
-        "$schema" | "$defs" | "title" | "description" | "format" | "default" => Vec::new(),
+        "additionalProperties"
+        | "$schema"
+        | "$defs"
+        | "title"
+        | "description"
+        | "format"
+        | "default" => Vec::new(),
         other => panic!("the schema uses {other}, which this test does not know"),
     }
 }

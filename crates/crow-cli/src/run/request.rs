@@ -10,6 +10,7 @@ use crate::{
     CliError, Environment,
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
     host::{AgentLimits, Remembers, working_directory},
+    output::Deltas,
     sandbox::SandboxOptions,
     undo::last_here,
 };
@@ -22,6 +23,7 @@ const FIRST_BYTE: Duration = Duration::from_secs(3);
 pub(crate) struct RunRequest {
     pub prompt: String,
     pub output: OutputForm,
+    pub deltas: Deltas,
     pub agent: AgentRequest,
 }
 
@@ -111,7 +113,8 @@ impl From<AcpArgs> for AgentRequest {
     fn from(args: AcpArgs) -> Self {
         let AcpArgs { agent, max_steps, max_rounds, .. } = args;
         let limits = AgentLimits { max_steps, max_rounds };
-        Self { limits, remembers: Remembers::Choices, ..Self::new(agent) }
+        // What is chosen in one thread of an editor holds for that thread: editors keep defaults of their own.
+        Self { limits, ..Self::new(agent) }
     }
 }
 
@@ -161,6 +164,9 @@ impl RunRequest {
         options: RunOptions,
         environment: &Environment,
     ) -> Result<Self, CliError> {
+        if options.no_deltas && options.output == OutputForm::Text {
+            return Err(CliError::usage("--no-deltas goes with --output json"));
+        }
         let prompt = match prompt {
             Some(text) if text == "-" => read_prompt()?,
             Some(text) if environment.stdin_is_terminal => text,
@@ -177,8 +183,29 @@ impl RunRequest {
                 CliError::usage("the prompt is empty").hint("crow-agent run \"what to do\"")
             );
         }
-        let RunOptions { agent, max_steps, max_rounds, output } = options;
+        let RunOptions { agent, max_steps, max_rounds, output, no_deltas } = options;
         let limits = AgentLimits { max_steps, max_rounds };
-        Ok(Self { prompt, output, agent: AgentRequest { limits, ..AgentRequest::new(agent) } })
+        let deltas = if no_deltas { Deltas::LeftOut } else { Deltas::Written };
+        let agent = AgentRequest { limits, ..AgentRequest::new(agent) };
+        Ok(Self { prompt, output, deltas, agent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn only_the_chat_begins_with_what_was_chosen_last() {
+        let remembers = |args: &[&str]| match Cli::try_parse_from(args).unwrap().command {
+            Some(Command::Acp(args)) => AgentRequest::from(args).remembers,
+            Some(Command::Run(args)) => AgentRequest::new(args.options.agent).remembers,
+            _ => panic!("{args:?}"),
+        };
+        assert_eq!(remembers(&["crow-agent", "acp"]), Remembers::Nothing);
+        assert_eq!(remembers(&["crow-agent", "run", "x"]), Remembers::Nothing);
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     Environment,
     args::OutputForm,
-    output::{JsonWriter, RunReport},
+    output::{Deltas, JsonWriter, RunReport},
     render::{Calls, ConsoleRenderer, ConsoleStyle, LiveInput, Surroundings, terminal_width},
 };
 
@@ -23,6 +23,15 @@ impl Show {
     pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
         let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
         Self { sink: Sink::new(form, environment), waits_silently }
+    }
+
+    /// Says whether the JSON lines hold deltas.
+    pub(crate) fn with_deltas(self, deltas: Deltas) -> Self {
+        let sink = match self.sink {
+            Sink::Json(writer) => Sink::Json(writer.with_deltas(deltas)),
+            console @ Sink::Console(_) => console,
+        };
+        Self { sink, ..self }
     }
 }
 

@@ -37,7 +37,13 @@ async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
     let mut terminal = opened(&place).await;
     let greeting = terminal.screen();
     assert!(greeting.trim_end().lines().count() <= 5, "{greeting}");
-    for part in ["crow-agent 0.", MODEL, "/project", "permissions: ask", "/help"] {
+    for part in [
+        "crow-agent 0.",
+        MODEL,
+        "/project",
+        "agent: BUILD-HITL  mode: hitl  permissions: ask",
+        "/help",
+    ] {
         assert!(greeting.contains(part), "{part}: {greeting}");
     }
     terminal.keys("hello there\r");

@@ -186,6 +186,25 @@ async fn every_bad_file_is_listed_and_the_others_work() {
 }
 
 #[tokio::test]
+async fn validate_looks_at_the_servers_and_prompts_and_finds_agents_in_the_wrong_folder() {
+    let place = Place::new();
+    configured(&place, "agents/mine.toml", "[agent]\n");
+    configured(&place, "prompts/commands/two words.md", "Look.\n");
+    configured(&place, "mcp.json", r#"{"servers": {"one": {"command": "x"}}}"#);
+    let ran = place.run(&["config", "validate"]).await;
+    for told in [
+        "agents/mine.toml is not read: base agents stand in agents/base, compositions in agents/acp",
+        "mcp.json: it names no server: the key mcpServers is missing",
+        "two words.md",
+    ] {
+        assert!(ran.exited(0).out.contains(told), "{told}: {}", ran.out);
+    }
+    configured(&place, "mcp.json", "{\n  \"mcpServers\": {\"one\": }\n}\n");
+    let ran = place.run(&["config", "validate"]).await;
+    assert!(ran.exited(2).out.contains("mcp.json:2:25: "), "{}", ran.out);
+}
+
+#[tokio::test]
 async fn the_schema_knows_every_key_of_the_specification() {
     let place = Place::new();
     let ran = place.run(&["config", "schema"]).await;
