@@ -1,16 +1,13 @@
-//! The command line.
+//! The commands and their arguments, but those of undo.
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{
-    Args, Parser, Subcommand, ValueEnum,
-    builder::{OsStringValueParser, TypedValueParser as _},
-};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
+use super::undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs};
 use crate::sandbox::SandboxOptions;
-use crate::undo::{HowWords, PathAt, Span, UndoWords};
 
 /// A coding agent: it works in your project with a model of your choice.
 #[derive(Debug, Parser)]
@@ -238,59 +235,6 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     pub changes: bool,
     /// What stdout gets: a transcript or a table, or JSON lines
-    #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
-    pub output: OutputForm,
-}
-
-/// Arguments of `undo`.
-#[derive(Debug, Args)]
-pub(crate) struct UndoArgs {
-    #[command(flatten)]
-    pub words: UndoWords,
-    #[command(flatten)]
-    pub of: OfSession,
-}
-
-/// Arguments of `redo`.
-#[derive(Debug, Args)]
-pub(crate) struct RedoArgs {
-    #[command(flatten)]
-    pub how: HowWords,
-    #[command(flatten)]
-    pub of: OfSession,
-}
-
-/// Arguments of `diff`.
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    /// A call's id, the number of a turn, or A..B: from before A to after B [default: the whole session]
-    pub what: Option<Span>,
-    /// Show files that git ignores as well; else they are only counted
-    #[arg(long)]
-    pub ignored: bool,
-    #[command(flatten)]
-    pub of: OfSession,
-}
-
-/// Arguments of `restore`.
-#[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
-    /// PATH@CALL or PATH@TURN: as it was after it, with ^ behind as before it; PATH@start: before the session
-    #[arg(value_name = "PATH@WHEN", value_parser = OsStringValueParser::new().try_map(|text| PathAt::parse(&text)))]
-    pub what: PathAt,
-    #[command(flatten)]
-    pub how: HowWords,
-    #[command(flatten)]
-    pub of: OfSession,
-}
-
-/// Which session is meant, and how stdout says what came of it.
-#[derive(Debug, Args)]
-pub(crate) struct OfSession {
-    /// The session: its id or the beginning of it [default: the last one of the current directory, or of the nearest above]
-    #[arg(long, short, value_name = "ID")]
-    pub session: Option<String>,
-    /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
     pub output: OutputForm,
 }
