@@ -58,13 +58,7 @@ impl ReportBuilder {
 
     /// Returns the models that were called, whose prices are to be looked up.
     pub fn models(&self) -> Vec<ModelRef> {
-        let mut models: Vec<ModelRef> = Vec::new();
-        for model in self.run.model_calls().filter_map(|(model, _)| model) {
-            if !models.contains(model) {
-                models.push(model.clone());
-            }
-        }
-        models
+        self.run.usage().into_keys().flatten().cloned().collect()
     }
 
     /// Learns what a model costs.
@@ -182,11 +176,11 @@ pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
 fn usage(run: &RunSoFar, price_of: impl Fn(&ModelRef) -> Option<Price>) -> UsageReport {
     let mut tokens = TokenUsage::default();
     let mut cost = None;
-    for (index, (model, usage)) in run.model_calls().enumerate() {
-        tokens += *usage;
+    for (index, (model, usage)) in run.usage().into_iter().enumerate() {
+        tokens += usage;
         let price = model.and_then(&price_of);
         let so_far = if index == 0 { Some(0.0) } else { cost };
-        cost = so_far.zip(price).map(|(sum, price)| sum + price.cost(usage));
+        cost = so_far.zip(price).map(|(sum, price)| sum + price.cost(&usage));
     }
     UsageReport { tokens, cost_usd: cost }
 }

@@ -9,6 +9,7 @@ mod exit_code;
 mod joined_commands;
 mod json;
 mod line;
+mod model_usage;
 mod report;
 mod run_so_far;
 mod schema;

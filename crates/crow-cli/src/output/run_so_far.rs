@@ -19,6 +19,7 @@ use jiff::Timestamp;
 
 use super::{
     ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
+    model_usage::ModelUsageSums,
 };
 use crate::render::{OpenReply, is_root, text_of};
 
@@ -43,20 +44,13 @@ pub(super) struct RunSoFar {
     end: Option<Timestamp>,
     reply: OpenReply,
     text: String,
-    /// In the order of their ids, so that sums do not differ from run to run.
-    model_calls: BTreeMap<(SessionId, ReplyId), ModelCall>,
+    usage: ModelUsageSums,
     files: Vec<PathBuf>,
     known_files: HashSet<PathBuf>,
     titles: HashMap<(SessionId, CallId), String>,
     last_step: Option<LastStep>,
     /// Whether the reply that the text is of came to its end.
     is_whole: bool,
-}
-
-#[derive(Debug, Default)]
-struct ModelCall {
-    model: Option<ModelRef>,
-    usage: TokenUsage,
 }
 
 /// A call that policy refused.
@@ -107,7 +101,7 @@ impl RunSoFar {
                 self.on_reply(envelope, reply_id, blocks, origin);
             }
             AgentEvent::Usage { reply_id, usage, .. } => {
-                self.model_call(envelope, reply_id).usage += *usage;
+                self.usage.add(&envelope.session_id, reply_id, *usage);
             }
             AgentEvent::CallPending { call_id, title, .. }
             | AgentEvent::CallStart { call_id, title, .. } => {
@@ -174,9 +168,9 @@ impl RunSoFar {
         if is_answer { &self.text } else { "" }
     }
 
-    /// Returns the model of each call, where it is known, and what the call used.
-    pub(super) fn model_calls(&self) -> impl Iterator<Item = (Option<&ModelRef>, &TokenUsage)> {
-        self.model_calls.values().map(|call| (call.model.as_ref(), &call.usage))
+    /// Returns what each model used; without a model what replies used that never came.
+    pub(super) fn usage(&self) -> BTreeMap<Option<&ModelRef>, TokenUsage> {
+        self.usage.all()
     }
 
     /// Returns the files that were changed, in the order of their first change.
@@ -251,7 +245,7 @@ impl RunSoFar {
     ) {
         self.steps += 1;
         self.provider_error = None;
-        self.model_call(envelope, reply_id).model = Some(model_of(origin));
+        self.usage.set_model(&envelope.session_id, reply_id, model_of(origin));
         if !is_root(envelope) {
             return;
         }
@@ -262,11 +256,6 @@ impl RunSoFar {
         if blocks.iter().any(is_call) {
             self.last_step = Some(LastStep { reply_id: reply_id.clone(), refused: None });
         }
-    }
-
-    fn model_call(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut ModelCall {
-        let key = (envelope.session_id.clone(), reply_id.clone());
-        self.model_calls.entry(key).or_default()
     }
 
     fn on_reset(&mut self) {

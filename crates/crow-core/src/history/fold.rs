@@ -166,6 +166,10 @@ impl History {
             }
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
                 self.answer(call_id, Answer::new(at, tool, result))?;
+                let ToolMetadata { snapshot_before, snapshot_after, .. } = &result.metadata;
+                let (initial, current) = &mut self.snapshots;
+                *initial = initial.take().or_else(|| snapshot_before.clone());
+                *current = snapshot_after.clone().or_else(|| current.take());
             }
             AgentEvent::Usage { usage, .. } => {
                 self.usage += *usage;
@@ -276,15 +280,25 @@ impl History {
 
     /// Returns how all answered calls ended and what is known of them, in the order of the calls. What they said stands in
     /// the messages.
-    pub fn results(&self) -> impl Iterator<Item = (ToolStatus, &ToolMetadata)> {
+    pub fn results(&self) -> impl Iterator<Item = (ToolStatus, ToolMetadata)> {
+        self.answers().map(|answer| (answer.status, answer.metadata.read()))
+    }
+
+    /// Returns what is known of those answered calls whose tool said something under `key` ([`ToolMetadata::extra`]). Quick
+    /// where few did.
+    pub fn results_with_extra(&self, key: &str) -> impl Iterator<Item = ToolMetadata> {
+        let answers = self.answers().filter(move |answer| answer.metadata.may_hold(key));
+        answers
+            .map(|answer| answer.metadata.read())
+            .filter(move |metadata| metadata.extra.get(key).is_some())
+    }
+
+    fn answers(&self) -> impl Iterator<Item = &Answer> {
         let replies = self.items.iter().filter_map(|item| match item {
             Item::Reply(reply) => Some(reply),
             Item::User { .. } | Item::Handoff { .. } | Item::System { .. } => None,
         });
-        replies
-            .flat_map(|reply| &reply.answers)
-            .flatten()
-            .map(|answer| (answer.status, &answer.metadata))
+        replies.flat_map(|reply| &reply.answers).flatten()
     }
 
     /// Returns the timeline, each result directly after its call.
@@ -416,10 +430,6 @@ impl History {
     fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
         let (item, position) = self.open_slot(call_id)?;
-        let ToolMetadata { snapshot_before, snapshot_after, .. } = &answer.metadata;
-        let (initial, current) = &mut self.snapshots;
-        *initial = initial.take().or_else(|| snapshot_before.clone());
-        *current = snapshot_after.clone().or_else(|| current.take());
         let open = self.open.as_mut().ok_or_else(not_open)?;
         let Some(Item::Reply(reply)) = self.items.get_mut(item) else { return Err(not_open()) };
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);

@@ -26,9 +26,45 @@ pub(super) struct Answer {
     pub(super) at: Timestamp,
     pub(super) tool: String,
     pub(super) status: ToolStatus,
-    pub(super) metadata: ToolMetadata,
+    pub(super) metadata: StoredMetadata,
     /// What the model reads, until it stands in the message of the results: long outputs are kept once.
     content: Vec<Block>,
+}
+
+/// What is known of a result beside its text. It is seldom read and mostly a few numbers, so it is kept as JSON: a tenth of the
+/// memory.
+#[derive(Debug)]
+pub(super) enum StoredMetadata {
+    Json(Box<str>),
+    /// What cannot be written as JSON: it names a path that is not UTF-8.
+    Whole(Box<ToolMetadata>),
+}
+
+impl StoredMetadata {
+    fn new(metadata: &ToolMetadata) -> Self {
+        match serde_json::to_string(metadata) {
+            Ok(json) => Self::Json(json.into_boxed_str()),
+            Err(_) => Self::Whole(Box::new(metadata.clone())),
+        }
+    }
+
+    /// Returns false if there is certainly nothing under `key`, which needs no escape in JSON.
+    pub(super) fn may_hold(&self, key: &str) -> bool {
+        match self {
+            Self::Json(json) => json.contains(key),
+            Self::Whole(_) => true,
+        }
+    }
+
+    #[expect(clippy::expect_used, reason = "it is read as it was written")]
+    pub(super) fn read(&self) -> ToolMetadata {
+        match self {
+            Self::Json(json) => {
+                serde_json::from_str(json).expect("invariant: metadata is read as it was written")
+            }
+            Self::Whole(metadata) => metadata.as_ref().clone(),
+        }
+    }
 }
 
 impl Answer {
@@ -38,7 +74,7 @@ impl Answer {
             at,
             tool: tool.to_owned(),
             status: result.status,
-            metadata: result.metadata.clone(),
+            metadata: StoredMetadata::new(&result.metadata),
             content: std::iter::once(Block::text(result.output.clone())).chain(images).collect(),
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     ids::{CallId, MessageId, ReplyId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
-    tool::{ToolResult, ToolStatus},
+    tool::{ToolMetadata, ToolResult, ToolStatus},
     turn::TurnEnd,
     usage::TokenUsage,
 };
@@ -648,4 +648,32 @@ proptest! {
             session.check();
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_known_of_a_result_is_read_as_it_came_and_found_by_its_key() {
+    let known = |extra: serde_json::Value, files: Vec<std::path::PathBuf>| ToolMetadata {
+        files_modified: files,
+        extra,
+        duration_ms: 7,
+        ..ToolMetadata::default()
+    };
+    let odd = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9").into();
+    let all = [
+        known(json!({"job_id": "job_1"}), vec![]),
+        known(json!({"other": "job_id"}), vec!["a.rs".into()]),
+        known(json!({"job_id": "job_2"}), vec![odd]),
+    ];
+    let results = ["a", "b", "c"].into_iter().zip(&all).map(|(id, metadata)| {
+        let mut answer = ToolResult::success("done");
+        answer.metadata = metadata.clone();
+        result(id, answer)
+    });
+    let calls = vec![call("a"), call("b"), call("c")];
+    let history = fold([reply("r1", calls)].into_iter().chain(results).collect()).unwrap();
+    let read: Vec<_> = history.results().map(|(_, metadata)| metadata).collect();
+    assert_eq!(read, all);
+    let jobs: Vec<_> = history.results_with_extra("job_id").collect();
+    assert_eq!(jobs, [all[0].clone(), all[2].clone()]);
 }

@@ -38,7 +38,7 @@ pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEnt
                         tool: answer.tool.clone(),
                         status: answer.status,
                         output: reply.output(position).to_owned(),
-                        metadata: Box::new(answer.metadata.clone()),
+                        metadata: Box::new(answer.metadata.read()),
                         timestamp: answer.at,
                     });
                 }

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::usage::TokenUsage;
 
 /// A provider and one of its models, written `provider/model`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct ModelRef {
     /// The provider's name in the configuration.
     pub provider: String,

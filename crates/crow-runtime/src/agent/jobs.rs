@@ -217,7 +217,7 @@ impl AgentInternals {
 
     /// Returns the jobs and tasks of earlier processes that the model takes for running.
     fn gone_jobs(&self) -> Vec<String> {
-        let mut open: Vec<&str> = Vec::new();
+        let mut open: Vec<String> = Vec::new();
         let jobs = jobs_in(&self.history).filter(|(id, _)| self.jobs.is_earlier(id));
         let is_earlier = |id: &str| self.children.background.is_earlier(id);
         let tasks = named_in(&self.history, BackgroundChild::EXTRA_KEY);
@@ -235,28 +235,29 @@ impl AgentInternals {
         for line in messages.iter().flat_map(|message| texts(message)).flat_map(str::lines) {
             open.retain(|id| !tells_the_end(line, id));
         }
-        open.into_iter().map(str::to_owned).collect()
+        open
     }
 }
 
 /// Returns the number of the last job that results tell of.
 pub(super) fn last_job(history: &History) -> u64 {
-    jobs_in(history).filter_map(|(id, _)| job_number(id)).max().unwrap_or(0)
+    jobs_in(history).filter_map(|(id, _)| job_number(&id)).max().unwrap_or(0)
 }
 
 /// Returns what is known of the calls that tell of a job.
-fn jobs_in(history: &History) -> impl Iterator<Item = (&str, &ToolMetadata)> {
+fn jobs_in(history: &History) -> impl Iterator<Item = (String, ToolMetadata)> {
     named_in(history, JobInfo::EXTRA_KEY)
 }
 
 /// Returns what is known of the calls that tell of something under that key, and its name.
-pub(super) fn named_in<'a>(
-    history: &'a History,
+pub(super) fn named_in(
+    history: &History,
     key: &'static str,
-) -> impl Iterator<Item = (&'a str, &'a ToolMetadata)> {
-    history
-        .results()
-        .filter_map(move |(_, metadata)| Some((metadata.extra.get(key)?.as_str()?, metadata)))
+) -> impl Iterator<Item = (String, ToolMetadata)> {
+    history.results_with_extra(key).filter_map(move |metadata| {
+        let name = metadata.extra.get(key)?.as_str()?.to_owned();
+        Some((name, metadata))
+    })
 }
 
 fn texts(message: &Message) -> impl Iterator<Item = &str> {

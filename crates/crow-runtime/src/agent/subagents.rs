@@ -96,5 +96,5 @@ fn line(child: &BackgroundChild) -> String {
 /// Returns the number of the last task in the background that results tell of.
 pub(super) fn last_task(history: &History) -> u64 {
     let ids = named_in(history, BackgroundChild::EXTRA_KEY);
-    ids.filter_map(|(id, _)| task_number(id)).max().unwrap_or(0)
+    ids.filter_map(|(id, _)| task_number(&id)).max().unwrap_or(0)
 }

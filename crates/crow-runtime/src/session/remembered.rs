@@ -41,14 +41,14 @@ impl ToolState {
             if extra.get(FileViews::EXTRA_KEY).is_some() {
                 state.file_views.restore(extra);
             }
-            todo = extra.get("todos").or(todo);
-            shell_folder =
-                extra.get(ShellFolder::EXTRA_KEY).and_then(Value::as_str).or(shell_folder);
+            todo = extra.get("todos").cloned().or(todo);
+            let folder = extra.get(ShellFolder::EXTRA_KEY).and_then(Value::as_str);
+            shell_folder = folder.map(str::to_owned).or(shell_folder);
         }
         if let Some(folder) = shell_folder {
             state.resources.insert(ShellFolder(PathBuf::from(folder)));
         }
-        let todo = todo.and_then(|items| serde_json::from_value(items.clone()).ok());
+        let todo = todo.and_then(|items| serde_json::from_value(items).ok());
         let todo = todo.and_then(|items| TodoList::new(items).ok()).unwrap_or_default();
         Self { todo: Mutex::new(todo), ..state }
     }

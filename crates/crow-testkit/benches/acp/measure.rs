@@ -5,8 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crow_testkit::{Checks, Delivery, ModelServer, PrefixCheck, Reply, Script, ServerOptions};
-use serde_json::json;
+use crow_testkit::{
+    Checks, Delivery, ModelServer, PrefixCheck, Reply, Script, ServerOptions, Step,
+};
+use serde_json::{Value, json};
 
 use crate::{
     editor::{Editor, Program, WORD},
@@ -22,6 +24,8 @@ const WORDS: usize = 50_000;
 const MANY_WORDS: usize = 150_000;
 /// Sessions of one process.
 const SESSIONS: usize = 200;
+/// Turns of the session that is loaded, each with a command and an answer.
+const TURNS: usize = 400;
 /// How long an editor does not read.
 const STALL: Duration = Duration::from_secs(3);
 /// What the model's command sleeps, in seconds; no other process does so.
@@ -38,6 +42,7 @@ pub(crate) async fn all(crow: &Program, bare: &Program) -> Vec<Row> {
     rows.extend(cancels(crow, bare).await);
     rows.extend(stalled(crow).await);
     rows.push(sessions(crow, &quiet));
+    rows.push(loads(crow).await);
     rows
 }
 
@@ -159,6 +164,42 @@ fn sessions(crow: &Program, quiet: &ModelServer) -> Row {
     let pss = Proc::new(editor.pid()).pss_mb();
     editor.end();
     pair("memory (PSS) with 200 open sessions, a turn each", "≤ 150 MB", mb(pss), "–".to_owned())
+}
+
+/// How long it takes until an editor has all of a long session, in a new process; beside it, to parse the lines of its log.
+async fn loads(crow: &Program) -> Row {
+    let command = json!({"command": "true"});
+    let turn = |turn: usize| {
+        let call = Reply::new().call(format!("call{turn}"), "bash", &command);
+        [call.into(), Reply::new().text(WORD.repeat(20)).into()]
+    };
+    let script: Vec<Step> = (0..TURNS).flat_map(turn).collect();
+    let options = ServerOptions { delivery: Delivery::Together, ..ServerOptions::default() };
+    let model = ModelServer::start_with(script, options).await;
+    let (mut editor, session) = begin(crow, &model);
+    for _ in 0..TURNS {
+        let id = editor.prompt(&session, "go");
+        editor.answer(id);
+    }
+    let log = editor.log(&session);
+    editor.end();
+    let times = (0..TIMES).map(|_| {
+        let mut editor = crow.start(&model);
+        editor.initialize();
+        let took = editor.load(&session);
+        editor.end();
+        took
+    });
+    let ours = median(times);
+    let parsed = (0..TIMES).map(|_| {
+        let began = Instant::now();
+        let text = fs::read_to_string(&log).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        assert!(lines.count() > TURNS);
+        began.elapsed()
+    });
+    let parsed = format!("{} (parsing its log)", ms(median(parsed)));
+    pair("`session/load` of 400 turns, in a new process", "≤ 320 ms", ms(ours), parsed)
 }
 
 /// How many processes of the model's command there are.

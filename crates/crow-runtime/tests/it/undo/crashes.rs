@@ -70,11 +70,7 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
     let runtime = AgentRuntime::new(RuntimeConfig { ..stage.config.clone() });
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await?;
-        let last: Option<(ToolStatus, ToolMetadata)> = internals
-            .history()
-            .results()
-            .last()
-            .map(|(status, metadata)| (status, metadata.clone()));
+        let last: Option<(ToolStatus, ToolMetadata)> = internals.history().results().last();
         told.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
     });
     let (status, known) = heard.recv().await.unwrap().unwrap();
