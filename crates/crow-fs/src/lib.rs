@@ -16,7 +16,10 @@
 //! The crate knows neither agents nor tools, and follows no policy: which path may be touched is decided elsewhere.
 
 mod atomic;
+pub mod change_time;
 mod directory;
+mod directory_stamp;
+mod file_lock;
 mod metadata;
 mod paths;
 mod resolve;
@@ -25,6 +28,8 @@ mod tree;
 pub use self::{
     atomic::{NewFile, remove_left_files},
     directory::{Directory, EntryName, RenameMode},
+    directory_stamp::DirectoryStamp,
+    file_lock::FileLock,
     metadata::{EntryKind, EntryMetadata, FileIdentity},
     paths::{
         canonicalize, create_directories, create_directory, create_file, create_symlink, exchange,

@@ -44,24 +44,18 @@
 
 mod agent;
 mod answers;
-mod change_time;
 mod changes;
 mod clock;
 mod config;
-mod directory_stamp;
 mod events;
-mod file_lock;
 mod host;
 mod ids;
 mod outside;
 mod pipeline;
-mod process;
 mod provider_route;
 mod rule_links;
 mod rule_store;
-mod sandbox;
 mod session;
-mod snapshot;
 mod tree;
 mod undo;
 
@@ -73,6 +67,15 @@ pub use answers::{AnswerError, HandleAnswerer};
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
+pub use crow_sandbox::{
+    AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, Network, ProcessLimits,
+    ProcessRunner, Sandbox, SandboxConfig, SandboxProfile, UserGit, adopt_orphans,
+};
+pub use crow_snapshot::{
+    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
+    JobActivity, NotCovered, NotScanned, PutBack, Scan, SnapshotLimits, SnapshotStore,
+    SnapshotStoreError, Undone, WhyNotCovered,
+};
 pub use events::{EventStream, Observed, Observer, OpenReply};
 pub use host::{
     AgentHost, CommandOutcome, HostCommand, HostError, NewSession, OptionChoice, OptionKind,
@@ -80,26 +83,16 @@ pub use host::{
 };
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
-pub use process::{ChildEnvironment, ProcessRunner, adopt_orphans};
 pub use provider_route::{
     ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
     ProviderStanding, SecretText,
 };
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
-pub use sandbox::{
-    AllowedHosts, HostPattern, HostPatternError, Network, ProcessLimits, Sandbox, SandboxConfig,
-    SandboxProfile, UserGit,
-};
 pub use session::{
     AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
     OpenedSession, OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter,
     SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
-};
-pub use snapshot::{
-    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
-    JobActivity, NotCovered, NotScanned, PutBack, Scan, SnapshotLimits, SnapshotStore,
-    SnapshotStoreError, Undone, WhyNotCovered,
 };
 pub use undo::{
     CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoError,

@@ -37,6 +37,7 @@ mod clock;
 pub mod harness;
 pub mod host;
 mod named_pipe;
+pub mod processes;
 pub mod scripted;
 pub mod server;
 pub mod tools;

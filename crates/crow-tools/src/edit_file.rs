@@ -12,10 +12,10 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    edit::{Applied, Cause, Edit, MatchType, apply_edits},
     file::{Change, Current, Seen, file_diff, lock, missing, save, unloadable},
     paths::{self, AllowedPath, shown},
 };
+use crow_edit::{Applied, Cause, Edit, MatchType, apply_edits};
 
 /// Replaces quoted text in files.
 #[derive(Debug)]

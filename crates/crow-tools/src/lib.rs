@@ -16,7 +16,6 @@
 mod ask_user;
 mod blocking;
 mod builtin;
-mod edit;
 mod edit_file;
 mod file;
 mod list_directory;
@@ -29,5 +28,5 @@ mod todo;
 mod write_file;
 
 pub use builtin::{builtin_tools, register_builtin};
+pub use crow_shell::plan_command_line;
 pub use paths::planned_path;
-pub use shell::plan_command_line;

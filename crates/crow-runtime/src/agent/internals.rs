@@ -36,9 +36,9 @@ use crate::{
     ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
     changes::{Leases, ToolSnapshots},
     events::Recorder,
-    process::AgentJobs,
     session::ToolState,
 };
+use crow_sandbox::AgentJobs;
 
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {

@@ -20,8 +20,8 @@ use crate::{
     changes::{Leases, WatchedJob},
     events::Recorder,
     pipeline::{describe_moved, while_ran},
-    process::job_number,
 };
+use crow_sandbox::job_number;
 
 /// Looks for what jobs changed between calls.
 #[derive(Debug, Clone)]

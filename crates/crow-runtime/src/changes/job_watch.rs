@@ -17,9 +17,9 @@ use crow_core::{
 use super::{Described, describe};
 use crate::{
     Activity, Change, Content, Entry, JobActivity, Scan, SnapshotStore, SnapshotStoreError,
-    process::AgentJobs,
-    snapshot::{JobMark, is_of_project},
 };
+use crow_sandbox::AgentJobs;
+use crow_snapshot::{JobMark, is_of_project};
 
 /// The jobs of all agents of this process that may change files of one workspace.
 #[derive(Debug, Default)]

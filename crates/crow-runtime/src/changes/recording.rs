@@ -8,7 +8,8 @@ use crow_core::{
 };
 
 use super::{Described, JobWatch, describe};
-use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError, snapshot::Writing};
+use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
+use crow_snapshot::Writing;
 
 /// What a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]

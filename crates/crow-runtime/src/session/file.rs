@@ -22,7 +22,7 @@ use super::{
     undo_file, unfinished,
 };
 use crate::UndoRecord;
-use crate::file_lock::FileLock;
+use crow_fs::FileLock;
 
 pub(super) const METADATA: &str = "metadata.json";
 pub(super) const HISTORY: &str = "history.jsonl";

@@ -9,7 +9,7 @@ use std::{
 use crow_core::ids::SessionId;
 use uuid::Uuid;
 
-use crate::file_lock::FileLock;
+use crow_fs::FileLock;
 
 use super::{
     SessionError,

@@ -26,8 +26,8 @@ use super::{
 use crate::{
     AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
     changes::{JobWatch, Lease, Leases, describe_all},
-    file_lock::FileLock,
 };
+use crow_fs::FileLock;
 
 /// How long an undo waits for a call that changes files.
 const PATIENCE: Duration = Duration::from_secs(3);

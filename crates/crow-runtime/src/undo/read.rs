@@ -10,7 +10,8 @@ use crow_core::{
 };
 
 use super::{CallKey, ChangedCall, UndoRecord};
-use crate::{SessionStore, StoredSession, snapshot::is_of_project};
+use crate::{SessionStore, StoredSession};
+use crow_snapshot::is_of_project;
 
 /// What the logs say.
 #[derive(Debug, Default)]

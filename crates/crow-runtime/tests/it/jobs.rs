@@ -29,9 +29,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{
-    SOON, create, has_own_process, idle, is_gone_soon, is_running, kill_children, living_children,
+use crow_testkit::processes::{
+    has_own_process, is_gone_soon, is_running, kill_children, living_children,
 };
+
+use crate::support::{SOON, create, idle};
 
 const LONG: Duration = Duration::from_secs(20);
 

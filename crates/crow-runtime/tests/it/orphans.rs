@@ -18,7 +18,9 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{has_own_process, idle, is_running, spawn_with};
+use crow_testkit::processes::{has_own_process, is_running};
+
+use crate::support::{idle, spawn_with};
 
 const LONG: Duration = Duration::from_secs(20);
 

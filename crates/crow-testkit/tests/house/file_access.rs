@@ -11,6 +11,10 @@ use crate::{source::words, tree};
 /// The sources that work in a workspace.
 const COVERED: &[&str] = &[
     "crates/crow-runtime/src/",
+    "crates/crow-snapshot/src/",
+    "crates/crow-sandbox/src/",
+    "crates/crow-shell/src/",
+    "crates/crow-edit/src/",
     "crates/crow-tools/src/",
     "crates/crow-agent/src/prompt/",
     "crates/crow-cli/src/trust/",
@@ -65,7 +69,7 @@ const EXCEPTIONS: &[Exception] = &[
         "files of sessions, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/directory_stamp.rs",
+        "crates/crow-fs/src/directory_stamp.rs",
         &["fs::metadata"],
         "the times of the user's and the system's directories; they only tell whether to look again",
     ),
@@ -88,52 +92,52 @@ const EXCEPTIONS: &[Exception] = &[
         "long outputs, in the session's folder of the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/activity.rs",
+        "crates/crow-snapshot/src/activity.rs",
         &[],
         "locks of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/job_marks.rs",
+        "crates/crow-snapshot/src/job_marks.rs",
         &["File::open", "OpenOptions", "fs::read_to_string", "fs::remove_file", "is_dir"],
         "marks of jobs in the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/counter.rs",
+        "crates/crow-snapshot/src/counter.rs",
         &["File::open", "OpenOptions"],
         "counters of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/index.rs",
+        "crates/crow-snapshot/src/index.rs",
         &["fs::read", "fs::read_dir", "fs::remove_file"],
         "indexes of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/objects.rs",
+        "crates/crow-snapshot/src/objects.rs",
         &[],
         "contents in the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/packs.rs",
+        "crates/crow-snapshot/src/packs.rs",
         &["File::open", "fs::read", "fs::remove_file", "fs::symlink_metadata", "metadata"],
         "contents in the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/refs.rs",
+        "crates/crow-snapshot/src/refs.rs",
         &["OpenOptions", "fs::read_to_string", "fs::remove_file"],
         "references of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/version.rs",
+        "crates/crow-snapshot/src/version.rs",
         &["OpenOptions", "fs::read_to_string"],
         "the version of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/snapshot/undoing.rs",
+        "crates/crow-snapshot/src/undoing.rs",
         &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
         "records of undos, in the snapshot store; what they name is removed through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/snapshot/writing.rs",
+        "crates/crow-snapshot/src/writing.rs",
         &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
         "records of calls that write, in the snapshot store; what they left is removed through crow-fs",
     ),
@@ -144,12 +148,12 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     // Resolves a path before it is decided on; what follows goes through crow-fs on the resolved path.
     (
-        "crates/crow-runtime/src/snapshot/capture.rs",
+        "crates/crow-snapshot/src/capture.rs",
         &["canonicalize"],
         "resolves a path before it is captured",
     ),
     (
-        "crates/crow-runtime/src/snapshot/store.rs",
+        "crates/crow-snapshot/src/store.rs",
         &["canonicalize"],
         "resolves the folders of the store and of the user when it is opened",
     ),
@@ -169,7 +173,7 @@ const EXCEPTIONS: &[Exception] = &[
         "resolves the folder that a command starts in; the folder made is the session's own temporary one",
     ),
     (
-        "crates/crow-tools/src/shell/effects/",
+        "crates/crow-shell/src/effects/",
         &[
             "exists",
             "fs::canonicalize",
@@ -189,27 +193,27 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     // Lists or asks by name. What is read, written, moved or removed then goes through crow-fs.
     (
-        "crates/crow-runtime/src/snapshot/scan.rs",
+        "crates/crow-snapshot/src/scan.rs",
         &["fs::read_dir", "is_dir"],
         "the scan lists names; contents and links are read through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/snapshot/now.rs",
+        "crates/crow-snapshot/src/now.rs",
         &["fs::symlink_metadata", "is_dir", "is_file", "is_symlink"],
         "the scan looks at what it listed; contents are read through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/snapshot/ignored.rs",
+        "crates/crow-snapshot/src/ignored.rs",
         &["exists", "fs::read_dir", "is_dir"],
         "counts names, and looks for a repository; rules are read through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/snapshot/policy.rs",
+        "crates/crow-snapshot/src/policy.rs",
         &["fs::statvfs", "fs::symlink_metadata"],
         "asks on which file system a root is, and how much room the store has",
     ),
     (
-        "crates/crow-runtime/src/snapshot/view.rs",
+        "crates/crow-snapshot/src/view.rs",
         &["fs::access"],
         "foresees whether an undo will be permitted; the undo itself finds out for itself",
     ),
@@ -240,11 +244,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["is_file", "metadata"],
         "the kind of what was looked at through crow-fs; the metadata of a session, which is in memory",
     ),
-    (
-        "crates/crow-tools/src/shell/effects/differential.rs",
-        &[],
-        "a test that compares with bash itself",
-    ),
+    ("crates/crow-shell/src/effects/differential.rs", &[], "a test that compares with bash itself"),
     (
         "crates/crow-cli/src/trust/programs/resolve.rs",
         &["canonicalize", "is_symlink"],
@@ -261,63 +261,63 @@ const EXCEPTIONS: &[Exception] = &[
         "the kind of what was opened through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/sandbox/autorun/quarantine.rs",
+        "crates/crow-sandbox/src/sandbox/autorun/quarantine.rs",
         &["is_file"],
         "the kind of what was looked at through crow-fs",
     ),
     // The sandbox: what it lays out for commands, and what the system says of processes.
     (
-        "crates/crow-runtime/src/sandbox/autorun/pass_view.rs",
+        "crates/crow-sandbox/src/sandbox/autorun/pass_view.rs",
         &["canonicalize"],
         "follows links as git does, to find what it would read; what is there is looked at through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/sandbox/autorun/pass_record.rs",
+        "crates/crow-sandbox/src/sandbox/autorun/pass_record.rs",
         &["canonicalize"],
         "finds whether links still lead where they did; what is there is looked at through crow-fs",
     ),
     (
-        "crates/crow-runtime/src/sandbox/autorun/journal.rs",
+        "crates/crow-sandbox/src/sandbox/autorun/journal.rs",
         &[],
         "files of the guard, in the session's private folder of the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/sandbox/private.rs",
+        "crates/crow-sandbox/src/sandbox/private.rs",
         &[],
         "private folders of sessions, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/sandbox/sandbox.rs",
+        "crates/crow-sandbox/src/sandbox/sandbox.rs",
         &["canonicalize"],
         "resolves the places of the configuration when the sandbox is made",
     ),
     (
-        "crates/crow-runtime/src/sandbox/linux/places.rs",
+        "crates/crow-sandbox/src/sandbox/linux/places.rs",
         &[],
         "resolves hidden places of the configuration, and makes mount points in the session's private folder",
     ),
     (
-        "crates/crow-runtime/src/sandbox/linux/",
+        "crates/crow-sandbox/src/sandbox/linux/",
         &[],
         "mounts, descriptors and settings of the kernel: a mount is made by path, in the namespace of the command alone",
     ),
     (
-        "crates/crow-runtime/src/sandbox/macos/",
+        "crates/crow-sandbox/src/sandbox/macos/",
         &[],
         "resolves the names of a profile, and tries it out in the session's private folder",
     ),
     (
-        "crates/crow-runtime/src/process/spill.rs",
+        "crates/crow-sandbox/src/process/spill.rs",
         &["OpenOptions", "fs::create_dir_all", "fs::remove_file"],
         "whole outputs, in the session's folder of the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/process/system.rs",
+        "crates/crow-sandbox/src/process/system.rs",
         &["File::open", "fs::read_dir", "fs::read_to_string"],
         "what the system says of processes, in /proc",
     ),
     (
-        "crates/crow-runtime/src/process/",
+        "crates/crow-sandbox/src/process/",
         &["fs::access", "is_dir", "is_file"],
         "looks for a program in PATH, and asks whether a folder is there before a command starts",
     ),

@@ -11,11 +11,15 @@ use crate::{
 const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-text", &[]),
     ("crow-fs", &[]),
+    ("crow-edit", &[]),
     ("crow-core", &["crow-text"]),
-    ("crow-runtime", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-shell", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-snapshot", &["crow-core", "crow-fs"]),
+    ("crow-sandbox", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-runtime", &["crow-core", "crow-snapshot", "crow-sandbox", "crow-fs", "crow-text"]),
     ("crow-agent", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     ("crow-providers", &["crow-core", "crow-text"]),
-    ("crow-tools", &["crow-core", "crow-fs", "crow-text"]),
+    ("crow-tools", &["crow-core", "crow-edit", "crow-shell", "crow-fs", "crow-text"]),
     ("crow-mcp", &["crow-core", "crow-text"]),
     ("crow-acp", &["crow-core", "crow-runtime", "crow-fs", "crow-text"]),
     (
@@ -45,9 +49,9 @@ const EXTERNAL_CRATES: usize = 81;
 fn only_users(library: &str) -> Option<&'static [&'static str]> {
     match library {
         "reqwest" | "rustls" => Some(&["crow-providers"]),
-        "tree-sitter" | "tree-sitter-bash" => Some(&["crow-tools"]),
+        "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell"]),
         // The snapshot store needs the rules of ignored files; the benchmark walks as a reference.
-        "ignore" => Some(&["crow-tools", "crow-runtime", "crow-testkit"]),
+        "ignore" => Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-testkit"]),
         "anyhow" | "miette" | "toml_edit" => Some(&["crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),
         "handlebars" => Some(&["crow-agent"]),

@@ -21,16 +21,15 @@ use crow_core::{
     },
     workspace::ShellFolder,
 };
+use crow_shell::{is_widened, needs_bash, plan_command_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    effects::{is_widened, plan_command_line},
     folder::{Keeper, Moved, Start, carry},
     jobs::ended_detached,
     output::to_text,
-    parse::needs_bash,
     sandbox,
 };
 use crate::{

@@ -1,15 +1,11 @@
 //! `bash`: a command in a shell, and its output in a form that a model can read; and the jobs that it leaves running.
 
 mod bash;
-mod effects;
 mod folder;
 mod jobs;
 mod output;
-mod parse;
 mod sandbox;
 mod terminal;
-
-pub use effects::plan_command_line;
 
 pub(crate) use {
     bash::Bash,

@@ -1,0 +1,294 @@
+//! Applies edits to the bytes of a file: all matched against the original, all or none.
+
+use std::{fmt::Write as _, ops::Range};
+
+use super::{
+    error::{EditError, shown},
+    ladder::{Found, Level, locate},
+    lines::lines,
+    merge::{Chunk, Fit, merge},
+    omission::new_placeholder,
+    readings::first_number,
+    text::Document,
+};
+
+/// How many lines around an inexact change are shown.
+const CONTEXT_LINES: usize = 3;
+/// How many lines are shown at most.
+const MAX_CONTEXT: usize = 20;
+/// How many inexact changes are shown.
+const MAX_NOTES: usize = 5;
+
+/// One replacement that the model asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    pub old: String,
+    pub new: String,
+    pub replace_all: bool,
+}
+
+/// How the old text was found, from strict to loose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchType {
+    Exact,
+    LineTrimmed,
+    UnicodeNormalized,
+    IndentationFlexible,
+    WhitespaceNormalized,
+    EscapeNormalized,
+    TrimmedBoundary,
+    LineNumbersStripped,
+    BlockAnchor,
+    ContextAware,
+    Create,
+}
+
+impl MatchType {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::LineTrimmed => "line_trimmed",
+            Self::UnicodeNormalized => "unicode_normalized",
+            Self::IndentationFlexible => "indentation_flexible",
+            Self::WhitespaceNormalized => "whitespace_normalized",
+            Self::EscapeNormalized => "escape_normalized",
+            Self::TrimmedBoundary => "trimmed_boundary",
+            Self::LineNumbersStripped => "line_numbers_stripped",
+            Self::BlockAnchor => "block_anchor",
+            Self::ContextAware => "context_aware",
+            Self::Create => "create",
+        }
+    }
+}
+
+/// The edited file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub content: Vec<u8>,
+    /// The loosest of all edits.
+    pub match_type: MatchType,
+    pub replacements: usize,
+    /// Counted from 1, in the new text.
+    pub first_changed_line: usize,
+    /// What the model should look at again, in file order, at most a few.
+    pub notes: Vec<Note>,
+}
+
+/// The surroundings of a change that may not be what the model expects, so that it can correct its
+/// picture of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    pub cause: Cause,
+    /// Lines of the new text as `read_file` prints them.
+    pub excerpt: String,
+}
+
+/// Why a change is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The old text was found only inexactly.
+    Inexact(MatchType),
+    /// The old text ended with a line break and the new text does not, so the next line was joined to it.
+    JoinedLines,
+}
+
+/// A range of the file's bytes and what replaces it.
+struct Splice {
+    bytes: Range<usize>,
+    content: Vec<u8>,
+    level: Level,
+    cause: Option<Cause>,
+    /// Which edit it belongs to, counted from 1.
+    edit: usize,
+    /// The line of the match, counted from 1.
+    line: usize,
+}
+
+/// Applies all edits to a file, or none.
+pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Applied, EditError> {
+    let document = Document::decode(original)?;
+    if let [edit] = edits
+        && edit.old.is_empty()
+        && document.is_empty()
+    {
+        return create(original, &document, &edit.new);
+    }
+    let mut splices = Vec::new();
+    for (number, edit) in (1..).zip(edits) {
+        let found = splice(&document, edit, number);
+        splices.extend(found.map_err(|error| error.in_edit(number, edits.len()))?);
+    }
+    splices.sort_by_key(|splice| (splice.bytes.start, splice.edit));
+    refuse_overlap(&splices)?;
+    let loosest = splices.iter().map(|splice| splice.level).max().ok_or(EditError::NoEdits)?;
+    let (content, starts) = assemble(original, &splices);
+    if content == original {
+        return Err(EditError::AlreadyApplied);
+    }
+    let edited = Document::decode(&content)?;
+    let first_changed_line = edited.first_difference(&document);
+    let notes = notes(&edited, &splices, &starts);
+    Ok(Applied {
+        match_type: loosest.match_type(),
+        replacements: splices.len(),
+        first_changed_line,
+        notes,
+        content,
+    })
+}
+
+fn create(original: &[u8], document: &Document<'_>, new: &str) -> Result<Applied, EditError> {
+    if new.is_empty() {
+        return Err(EditError::NoChange);
+    }
+    let new = if original.is_empty() { new } else { new.strip_prefix('\u{feff}').unwrap_or(new) };
+    let mut content = original.to_vec();
+    content.extend(document.encode(new, "").map_err(|char| not_utf8(document, &char.to_string()))?);
+    Ok(Applied {
+        content,
+        match_type: MatchType::Create,
+        replacements: 1,
+        first_changed_line: 1,
+        notes: Vec::new(),
+    })
+}
+
+/// The replacements of one edit.
+fn splice(document: &Document<'_>, edit: &Edit, number: usize) -> Result<Vec<Splice>, EditError> {
+    let edit =
+        Edit { old: document.to_view(&edit.old), new: document.to_view(&edit.new), ..edit.clone() };
+    if edit.old == edit.new {
+        return Err(EditError::NoChange);
+    }
+    if edit.old.is_empty() {
+        return Err(EditError::EmptyOld);
+    }
+    if let Some(line) = new_placeholder(&edit.old, &edit.new, document.view()) {
+        return Err(EditError::OmissionPlaceholder { line: line.to_owned() });
+    }
+    let found = locate(document, &edit)?;
+    refuse_line_numbers(document, &edit, &found)?;
+    let places = found.places.iter();
+    places.map(|place| replace(document, &found, place, number)).collect()
+}
+
+/// Refuses new text that was copied from `read_file` with its line numbers.
+fn refuse_line_numbers(
+    document: &Document<'_>,
+    edit: &Edit,
+    found: &Found,
+) -> Result<(), EditError> {
+    let first = found.places.first().map(|place| document.line_at(place.start) + 1);
+    let copied =
+        found.fit == Fit::Exact && lines(&found.new).len() > 1 && first_number(&found.new) == first;
+    if copied && first_number(&edit.old).is_none() {
+        let line = lines(&found.new).first().map(|line| (*line).to_owned()).unwrap_or_default();
+        return Err(EditError::LineNumbersInNew { line });
+    }
+    Ok(())
+}
+
+fn replace(
+    document: &Document<'_>,
+    found: &Found,
+    place: &Range<usize>,
+    edit: usize,
+) -> Result<Splice, EditError> {
+    refuse_split_character(document, place)?;
+    let known = document.slice(place);
+    let mut content = Vec::new();
+    for chunk in merge(document, place, found.fit, &found.old, &found.new)? {
+        let encoded = match chunk {
+            Chunk::Kept(range) => Ok(document.bytes(&range).to_vec()),
+            Chunk::Text(text) => document.encode(&text, known),
+            Chunk::End(end) => document.encode(end.as_str(), known),
+        };
+        content.extend(encoded.map_err(|char| not_utf8(document, &char.to_string()))?);
+    }
+    let line = document.line_at(place.start) + 1;
+    let cause = cause(document, found, place);
+    Ok(Splice { bytes: document.byte_range(place), content, level: found.level, cause, edit, line })
+}
+
+/// In a file of unknown encoding an ASCII byte behind another byte may be the second half of a character.
+fn refuse_split_character(document: &Document<'_>, place: &Range<usize>) -> Result<(), EditError> {
+    if !document.is_guessed() {
+        return Ok(());
+    }
+    let line = document.line_range(document.line_at(place.start));
+    let before = document.slice(&(line.start..place.start)).chars().next_back();
+    let inside = document.slice(place).chars().next_back();
+    let ends_line = document.line_range(document.line_at(place.end)).end == place.end;
+    match (before.filter(|char| !char.is_ascii()), inside.filter(|char| !char.is_ascii())) {
+        (None, Some(_)) if ends_line => Ok(()),
+        (None, None) => Ok(()),
+        _ => Err(not_utf8(document, document.slice(place))),
+    }
+}
+
+fn not_utf8(document: &Document<'_>, text: &str) -> EditError {
+    EditError::NotUtf8 { line: document.first_foreign_line(), text: shown(text) }
+}
+
+fn refuse_overlap(sorted: &[Splice]) -> Result<(), EditError> {
+    let overlap = sorted
+        .iter()
+        .zip(sorted.iter().skip(1))
+        .find(|(one, next)| next.bytes.start < one.bytes.end);
+    match overlap {
+        Some((one, next)) => Err(EditError::Overlap {
+            first: one.edit.min(next.edit),
+            second: one.edit.max(next.edit),
+            line: next.line,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The new bytes, and where in them each replacement begins.
+fn assemble(original: &[u8], splices: &[Splice]) -> (Vec<u8>, Vec<usize>) {
+    let mut content = Vec::with_capacity(original.len());
+    let mut starts = Vec::with_capacity(splices.len());
+    let mut at = 0;
+    for splice in splices {
+        content.extend_from_slice(original.get(at..splice.bytes.start).unwrap_or_default());
+        starts.push(content.len());
+        content.extend_from_slice(&splice.content);
+        at = splice.bytes.end;
+    }
+    content.extend_from_slice(original.get(at..).unwrap_or_default());
+    (content, starts)
+}
+
+/// Why the model should look at a change again.
+fn cause(document: &Document<'_>, found: &Found, place: &Range<usize>) -> Option<Cause> {
+    let joined = found.old.ends_with('\n')
+        && !found.new.is_empty()
+        && !found.new.ends_with('\n')
+        && place.end < document.view().len();
+    if found.level == Level::Exact {
+        joined.then_some(Cause::JoinedLines)
+    } else {
+        Some(Cause::Inexact(found.level.match_type()))
+    }
+}
+
+fn notes(edited: &Document<'_>, splices: &[Splice], starts: &[usize]) -> Vec<Note> {
+    let noted = splices.iter().zip(starts).filter_map(|(splice, start)| {
+        let excerpt =
+            |cause| Note { cause, excerpt: excerpt(edited, *start..start + splice.content.len()) };
+        splice.cause.map(excerpt)
+    });
+    noted.take(MAX_NOTES).collect()
+}
+
+/// The lines of a byte range and those around it, as `read_file` prints them.
+fn excerpt(edited: &Document<'_>, bytes: Range<usize>) -> String {
+    let first = edited.line_at_byte(bytes.start).saturating_sub(CONTEXT_LINES);
+    let last = edited.line_at_byte(bytes.end.saturating_sub(1).max(bytes.start)) + CONTEXT_LINES;
+    let mut excerpt = String::new();
+    for index in (first..=last.min(edited.line_count().saturating_sub(1))).take(MAX_CONTEXT) {
+        let _ = writeln!(excerpt, "{}\t{}", index + 1, shown(edited.line_text(index)));
+    }
+    excerpt
+}

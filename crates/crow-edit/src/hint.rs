@@ -1,0 +1,235 @@
+//! What the model is told when its old text is not in the file: the closest place and the differences.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::{self, Write as _},
+    ops::Range,
+};
+
+use similar::{ChangeTag, TextDiff};
+
+use super::{apply::Edit, error::shown, lines::lines, omission::placeholder, text::Document};
+
+/// How many places are compared.
+const MAX_PLACES: usize = 25;
+/// How much of each place is compared.
+const COMPARED_CHARS: usize = 600;
+/// Places less alike than this say nothing.
+const MIN_SIMILARITY: f64 = 0.40;
+/// A line that is more frequent than this is no hint.
+const MAX_REPEATS: usize = 50;
+/// How many lines of differences are shown.
+const SHOWN_LINES: usize = 16;
+/// New text shorter than this may stand anywhere by chance.
+const MIN_PRESENT_CHARS: usize = 8;
+
+/// What is known about an old text that is not in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Miss {
+    /// The line (counted from 1) where the new text already is.
+    pub(crate) present: Option<usize>,
+    /// A line of the old text that stands for omitted lines.
+    pub(crate) placeholder: Option<String>,
+    pub(crate) closest: Option<Closest>,
+}
+
+/// The place of the file that is most like the old text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Closest {
+    /// Its lines, counted from 1, the last included.
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) percent: u8,
+    /// Lines only in the old text (`-`) and only in the file (`+`).
+    pub(crate) differences: String,
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.present {
+            write!(
+                out,
+                "; the new text is already present at line {line}, so this edit may be done already"
+            )?;
+        }
+        if let Some(line) = &self.placeholder {
+            write!(
+                out,
+                "; it has the placeholder `{}`, but old text must be complete",
+                shown(line)
+            )?;
+        }
+        let Some(closest) = &self.closest else {
+            return write!(
+                out,
+                "; nothing in the file is close to it: read the file again and copy the text exactly"
+            );
+        };
+        write!(
+            out,
+            "; the closest place is lines {}-{} ({} % alike): read these lines again and copy them exactly\n(- old text, + file)\n{}",
+            closest.first,
+            closest.last,
+            closest.percent,
+            closest.differences.trim_end_matches('\n')
+        )
+    }
+}
+
+/// Looks for what the model may have meant.
+pub(crate) fn miss(document: &Document<'_>, edit: &Edit) -> Miss {
+    Miss {
+        present: present(document, edit),
+        placeholder: placeholder(&edit.old).map(str::to_owned),
+        closest: closest(document, &edit.old),
+    }
+}
+
+/// The line where the new text already is.
+fn present(document: &Document<'_>, edit: &Edit) -> Option<usize> {
+    let new = edit.new.trim_matches('\n');
+    if new.trim().chars().count() < MIN_PRESENT_CHARS || edit.old.contains(new) {
+        return None;
+    }
+    document.view().find(new).map(|at| document.line_at(at) + 1)
+}
+
+fn closest(document: &Document<'_>, old: &str) -> Option<Closest> {
+    let old_lines = lines(old);
+    let clipped = clip(old_lines.iter().copied());
+    let mut starts = by_lines(document, &old_lines);
+    if starts.is_empty() {
+        starts = by_words(document, &old_lines);
+    }
+    let scored = starts.into_iter().take(MAX_PLACES).map(|start| {
+        let range = window(document, start, old_lines.len());
+        let similarity = strsim::normalized_levenshtein(
+            &clipped,
+            &clip(range.clone().map(|index| document.line_text(index))),
+        );
+        (similarity, range)
+    });
+    let (similarity, range) = scored
+        .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.start.cmp(&one.1.start)))?;
+    if similarity < MIN_SIMILARITY {
+        return None;
+    }
+    let file: Vec<&str> = range.clone().map(|index| document.line_text(index)).collect();
+    Some(Closest {
+        first: range.start + 1,
+        last: range.end,
+        percent: percent(similarity),
+        differences: differences(&old_lines, &file),
+    })
+}
+
+fn percent(similarity: f64) -> u8 {
+    // A text that was not found is never shown as wholly equal.
+    (0..=99).rev().find(|percent| f64::from(*percent) <= similarity * 100.0).unwrap_or(0)
+}
+
+/// The lines of the file from `start` (which may be before its beginning) on.
+fn window(document: &Document<'_>, start: isize, count: usize) -> Range<usize> {
+    let end = start.saturating_add_unsigned(count).unsigned_abs().min(document.line_count());
+    usize::try_from(start).unwrap_or(0).min(end)..end
+}
+
+fn clip<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut clipped = String::new();
+    let mut room = COMPARED_CHARS;
+    for line in lines {
+        clipped.extend(line.trim().chars().take(room));
+        clipped.push('\n');
+        room = COMPARED_CHARS.saturating_sub(clipped.chars().count());
+        if room == 0 {
+            break;
+        }
+    }
+    clipped
+}
+
+/// Windows by the number of lines they share with the old text, rare lines only.
+fn by_lines(document: &Document<'_>, old: &[&str]) -> Vec<isize> {
+    let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, line) in old.iter().enumerate().filter(|(_, line)| line.trim().len() > 2) {
+        wanted.entry(line.trim()).or_default().push(index);
+    }
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, line) in document.line_texts().enumerate() {
+        if wanted.contains_key(line.trim()) {
+            places.entry(line.trim()).or_default().push(index);
+        }
+    }
+    let mut votes: HashMap<isize, usize> = HashMap::new();
+    for (line, places) in places.iter().filter(|(_, places)| places.len() <= MAX_REPEATS) {
+        for (index, place) in wanted
+            .get(line)
+            .into_iter()
+            .flatten()
+            .take(MAX_REPEATS)
+            .flat_map(|index| places.iter().map(move |place| (index, place)))
+        {
+            *votes.entry(offset(*place, *index)).or_default() += 1;
+        }
+    }
+    let mut ranked: Vec<(isize, usize)> = votes.into_iter().collect();
+    ranked.sort_unstable_by_key(|(start, votes)| (std::cmp::Reverse(*votes), *start));
+    ranked.into_iter().map(|(start, _)| start).collect()
+}
+
+/// Windows that share one of the longest words of the old text.
+fn by_words(document: &Document<'_>, old: &[&str]) -> Vec<isize> {
+    let mut words: Vec<(&str, usize)> = Vec::new();
+    for (index, line) in old.iter().enumerate() {
+        let long = line
+            .split(|char: char| !char.is_alphanumeric() && char != '_')
+            .filter(|word| word.len() > 1);
+        words.extend(long.map(|word| (word, index)));
+    }
+    words.sort_by_key(|(word, index)| (std::cmp::Reverse(word.len()), *index));
+    words.dedup_by_key(|(word, _)| *word);
+    let mut starts = Vec::new();
+    let mut seen = HashSet::new();
+    for (word, index) in words.into_iter().take(8) {
+        let places = document.line_texts().enumerate().filter(|(_, line)| line.contains(word));
+        let fresh = places.map(|(place, _)| offset(place, index)).take(10);
+        starts.extend(fresh.filter(|start| seen.insert(*start)));
+    }
+    starts
+}
+
+fn offset(place: usize, index: usize) -> isize {
+    isize::try_from(place).unwrap_or(isize::MAX).saturating_sub_unsigned(index)
+}
+
+fn differences(old: &[&str], file: &[&str]) -> String {
+    let diff = TextDiff::from_slices(old, file);
+    let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    let mut shown_lines = String::new();
+    let mut left_out = 0_usize;
+    for (count, change) in changes.enumerate() {
+        let sign = if change.tag() == ChangeTag::Delete { '-' } else { '+' };
+        if count < SHOWN_LINES {
+            let _ = writeln!(shown_lines, "{sign} {}", visible(change.value()));
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(shown_lines, "({left_out} more lines differ)");
+    }
+    shown_lines
+}
+
+/// A line with the characters that cannot be seen, or pass for others, written as escapes.
+fn visible(line: &str) -> String {
+    let mut visible = String::new();
+    for char in shown(line).chars() {
+        if char == '\t' || char == ' ' || char.is_alphanumeric() || char.is_ascii_graphic() {
+            visible.push(char);
+        } else {
+            visible.extend(char.escape_unicode());
+        }
+    }
+    if visible.ends_with([' ', '\t']) { format!("{visible}<end of line>") } else { visible }
+}

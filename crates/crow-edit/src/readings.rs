@@ -1,0 +1,179 @@
+//! Other ways to read what the model sent: with line numbers copied along, escaped once too often, or with
+//! blank lines around it.
+//!
+//! A reading of the old text is only a proposal; the new text is then read in the same way or refused.
+
+use super::{apply::Edit, error::EditError, ladder::Level, lines::lines};
+
+/// Old and new text as they may have been meant.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) level: Level,
+    pub(crate) scope: Scope,
+    pub old: String,
+    /// An error when the new text cannot be read in the same way.
+    pub new: Result<String, EditError>,
+}
+
+/// Where a reading may fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Anywhere,
+    /// What surrounds the text says that it is made of whole lines.
+    WholeLines,
+}
+
+impl Reading {
+    /// The texts as they are.
+    pub(crate) fn plain(edit: &Edit, level: Level) -> Self {
+        Self { level, scope: Scope::Anywhere, old: edit.old.clone(), new: Ok(edit.new.clone()) }
+    }
+}
+
+/// The texts without the line numbers that `read_file` puts before each line.
+pub(crate) fn gutter(edit: &Edit) -> Option<Reading> {
+    first_number(&edit.old)?;
+    let old = stripped(&edit.old);
+    Some(Reading {
+        level: Level::Gutter,
+        scope: Scope::WholeLines,
+        old,
+        new: new_without_gutter(&edit.new),
+    })
+}
+
+/// The number before the first line, when every line has one and they count up.
+pub(crate) fn first_number(text: &str) -> Option<usize> {
+    let numbers: Option<Vec<usize>> =
+        lines(text).into_iter().map(|line| numbered(line).map(|(number, _)| number)).collect();
+    let numbers = numbers?;
+    let counts_up = numbers
+        .iter()
+        .zip(numbers.iter().skip(1))
+        .all(|(one, next)| one.checked_add(1) == Some(*next));
+    if counts_up { numbers.first().copied() } else { None }
+}
+
+/// A line in the form of `read_file`: number, tab, text.
+fn numbered(line: &str) -> Option<(usize, &str)> {
+    let (number, text) = line.split_once('\t')?;
+    let number = number.trim_start_matches(' ');
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Some((number.parse().ok()?, text)) } else { None }
+}
+
+fn stripped(text: &str) -> String {
+    let strip = |line| numbered(line).map_or(line, |(_, text)| text);
+    text.split_inclusive('\n').map(strip).collect()
+}
+
+/// All lines have numbers, or none has.
+fn new_without_gutter(new: &str) -> Result<String, EditError> {
+    let filled = || lines(new).into_iter().filter(|line| !line.is_empty());
+    let Some(line) = filled().find(|line| numbered(line).is_some()) else {
+        return Ok(new.to_owned());
+    };
+    if filled().all(|line| numbered(line).is_some()) {
+        Ok(stripped(new))
+    } else {
+        Err(EditError::LineNumbersInNew { line: line.to_owned() })
+    }
+}
+
+/// The texts with one level of backslash escapes resolved.
+pub(crate) fn unescaped(edit: &Edit) -> Option<Reading> {
+    let old = Escaped::read(&edit.old)
+        .filter(|old| !old.text.trim().is_empty())
+        .filter(|old| !old.kinds.is_empty() && old.is_uniform(&edit.old))?;
+    let new = Escaped::read(&edit.new)
+        .filter(|new| old.covers(new) && old.is_uniform(&edit.new))
+        .filter(|new| !new.kinds.contains(&'\n') || has_even_quotes(&new.text))
+        .map(|new| new.text)
+        .ok_or(EditError::MixedEscapes);
+    Some(Reading { level: Level::Escapes, scope: Scope::Anywhere, old: old.text, new })
+}
+
+/// Text with its escapes resolved, and which characters were escaped.
+struct Escaped {
+    text: String,
+    kinds: Vec<char>,
+}
+
+impl Escaped {
+    /// `None` when a backslash begins no known escape.
+    fn read(text: &str) -> Option<Self> {
+        let mut read = Self { text: String::with_capacity(text.len()), kinds: Vec::new() };
+        let mut chars = text.chars();
+        while let Some(char) = chars.next() {
+            let meant = if char == '\\' { meaning(chars.next()?)? } else { char };
+            read.text.push(meant);
+            if char == '\\' && !read.kinds.contains(&meant) {
+                read.kinds.push(meant);
+            }
+        }
+        Some(read)
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        other.kinds.iter().all(|kind| self.kinds.contains(kind))
+    }
+
+    /// Whether the characters that are escaped here never stand unescaped in `raw`.
+    fn is_uniform(&self, raw: &str) -> bool {
+        let mut escaped = false;
+        raw.chars().all(|char| {
+            let bare = !escaped && char != '\\';
+            escaped = char == '\\' && !escaped;
+            !(bare && self.kinds.contains(&char))
+        })
+    }
+}
+
+const fn meaning(escaped: char) -> Option<char> {
+    match escaped {
+        'n' => Some('\n'),
+        't' => Some('\t'),
+        'r' => Some('\r'),
+        '\\' | '"' | '\'' | '`' => Some(escaped),
+        _ => None,
+    }
+}
+
+/// A line break within quotes was meant to stay an escape.
+fn has_even_quotes(text: &str) -> bool {
+    lines(text).iter().all(|line| {
+        ['"', '\'', '`'].iter().all(|quote| line.matches(*quote).count().is_multiple_of(2))
+    })
+}
+
+/// The texts without the blank lines at their ends.
+pub(crate) fn boundary(edit: &Edit) -> Option<Reading> {
+    let old = Bounded::read(&edit.old)?;
+    if old.before + old.after == 0 {
+        return None;
+    }
+    let new = Bounded::read(&edit.new)
+        .filter(|new| (new.before, new.after) == (old.before, old.after))
+        .filter(|_| edit.old.ends_with('\n') == edit.new.ends_with('\n'))
+        .map(|new| new.core)
+        .ok_or(EditError::BlankLines);
+    Some(Reading { level: Level::Boundary, scope: Scope::WholeLines, old: old.core, new })
+}
+
+/// Text without its outer blank lines and without a final newline.
+struct Bounded {
+    before: usize,
+    after: usize,
+    core: String,
+}
+
+impl Bounded {
+    fn read(text: &str) -> Option<Self> {
+        let lines = lines(text);
+        let filled = |line: &&str| !line.trim().is_empty();
+        let first = lines.iter().position(filled)?;
+        let last = lines.iter().rposition(filled)?;
+        let core = lines.get(first..=last)?.join("\n");
+        Some(Self { before: first, after: lines.len() - last - 1, core })
+    }
+}

@@ -1,0 +1,216 @@
+//! The jobs of one agent.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{JobError, JobInfo, JobOutput, Jobs, ProcessError, ProcessSpec, Since},
+    ids::JobId,
+};
+use futures_util::future::join_all;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    ProcessRunner,
+    job::{Job, JobEnd, JobSink},
+    runner,
+};
+use crate::sandbox::{CommandKind, Confined};
+
+/// What stands before the number of a job in its id.
+const NAME: &str = "job-";
+/// How many jobs of an agent may run at once.
+const RUNNING: usize = 8;
+/// How many jobs that have ended are known.
+const REMEMBERED: usize = 32;
+/// How long more output is waited for after the first.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How long the end of an agent waits for its jobs. They need this long only if the kernel does not let go of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The jobs of one agent. Their tasks belong to the runtime, and end with the agent's token.
+#[derive(Debug)]
+pub struct AgentJobs {
+    runner: ProcessRunner,
+    tasks: TaskTracker,
+    token: CancellationToken,
+    /// The number of the last job that the session had before: its numbers are not given again.
+    earlier: u64,
+    known: Mutex<Known>,
+    /// Told when a job has ended.
+    ended: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Known {
+    started: u64,
+    jobs: Vec<Arc<Job>>,
+}
+
+impl AgentJobs {
+    /// Makes a registry whose jobs end with `owner`, and whose numbers come after those of `earlier` jobs.
+    pub fn new(
+        runner: ProcessRunner,
+        tasks: TaskTracker,
+        owner: &CancellationToken,
+        earlier: u64,
+    ) -> Self {
+        let known = Known { started: earlier, jobs: Vec::new() };
+        Self {
+            runner,
+            tasks,
+            token: owner.child_token(),
+            earlier,
+            known: Mutex::new(known),
+            ended: Arc::default(),
+        }
+    }
+
+    /// Returns whether a job was one of the session before this: then it is gone.
+    pub fn is_earlier(&self, id: &str) -> bool {
+        job_number(id).is_some_and(|number| number <= self.earlier)
+    }
+
+    /// Returns the token that ends all jobs and lets none start any more.
+    pub fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Ends all jobs and waits for them. None is started any more.
+    pub async fn end(&self) {
+        self.token.cancel();
+        let jobs = self.known().jobs.clone();
+        let ends = join_all(jobs.iter().map(|job| job.ended()));
+        if timeout(PATIENCE, ends).await.is_err() {
+            tracing::warn!("a job of an agent that has ended is still there");
+        }
+    }
+
+    /// Waits until a job has ended that ended after the last such wait.
+    pub async fn one_ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Returns whether a job is known and has not ended.
+    pub fn is_running(&self, id: &JobId) -> bool {
+        self.known().jobs.iter().any(|job| job.id() == id && job.is_running())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: &JobId) -> Result<Arc<Job>, JobError> {
+        let known = self.known();
+        let unknown = || JobError::Unknown {
+            id: id.clone(),
+            known: known.jobs.iter().map(|job| job.id().clone()).collect(),
+        };
+        known.jobs.iter().find(|job| job.id() == id).cloned().ok_or_else(unknown)
+    }
+}
+
+impl Known {
+    fn running(&self) -> usize {
+        self.jobs.iter().filter(|job| job.is_running()).count()
+    }
+
+    /// Adds a job, and forgets the one whose start is longest ago of too many that have ended.
+    fn add(&mut self, job: Arc<Job>) {
+        self.started += 1;
+        self.jobs.push(job);
+        if self.jobs.len() - self.running() > REMEMBERED
+            && let Some(oldest) = self.jobs.iter().position(|job| !job.is_running())
+        {
+            self.jobs.remove(oldest);
+        }
+    }
+}
+
+#[async_trait]
+impl Jobs for AgentJobs {
+    async fn start(
+        &self,
+        spec: ProcessSpec,
+        title: String,
+        cancellation: &CancellationToken,
+    ) -> Result<JobId, ProcessError> {
+        let prepared = self.runner.prepare(&spec, CommandKind::Background, cancellation).await?;
+        let mut known = self.known();
+        if self.token.is_cancelled() {
+            return Err(ProcessError::Closed);
+        }
+        if known.running() >= RUNNING {
+            return Err(ProcessError::TooManyJobs { limit: RUNNING });
+        }
+        let id = JobId::new(format!("{NAME}{}", known.started + 1));
+        let stop = self.token.child_token();
+        let refusals = prepared.confined.as_ref().map(Confined::refusals).unwrap_or_default();
+        let output = spec.output.clone();
+        let job = Arc::new(Job::new(id.clone(), title, output, stop, refusals));
+        let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
+        known.add(Arc::clone(&job));
+        let ended = Arc::clone(&self.ended);
+        self.tasks.spawn(async move {
+            let end = JobEnd::new(Arc::clone(&job));
+            end.tell(&running.end(&job.stop).await);
+            ended.notify_one();
+        });
+        Ok(id)
+    }
+
+    fn read(&self, id: &JobId, since: Since) -> Result<JobOutput, JobError> {
+        Ok(self.find(id)?.read(since))
+    }
+
+    async fn wait(
+        &self,
+        id: &JobId,
+        since: Since,
+        patience: Duration,
+        cancellation: &CancellationToken,
+    ) -> Result<JobOutput, JobError> {
+        let job = self.find(id)?;
+        let news = async {
+            job.news(since).await;
+            if job.is_running() {
+                // What is printed together is read together.
+                drop(timeout(SETTLE, job.ended()).await);
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancellation.cancelled() => {}
+            () = news => {}
+            () = sleep(patience) => {}
+        }
+        Ok(job.read(since))
+    }
+
+    async fn kill(&self, id: &JobId) -> Result<(), JobError> {
+        let job = self.find(id)?;
+        job.stop.cancel();
+        job.ended().await;
+        Ok(())
+    }
+
+    fn list(&self) -> Vec<JobInfo> {
+        self.known().jobs.iter().map(|job| job.info()).collect()
+    }
+
+    fn take_ended(&self) -> Vec<JobInfo> {
+        self.known().jobs.iter().filter_map(|job| job.take_end()).collect()
+    }
+}
+
+/// Returns the number of a job by its id.
+pub fn job_number(id: &str) -> Option<u64> {
+    id.strip_prefix(NAME)?.parse().ok()
+}

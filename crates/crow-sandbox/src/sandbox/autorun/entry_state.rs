@@ -1,0 +1,250 @@
+//! What is at a path, so that it can be compared later and put back.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
+
+use super::{
+    git_index::{GitIndex, IndexPart},
+    inventory::{Inventory, InventoryScope, SealedPaths},
+    pass_record::{PassObservations, PassRecord},
+    pass_view::PassView,
+};
+use crow_fs::change_time::{self, nanoseconds, since_1970};
+
+/// How long a file may be whose content is kept, and all of them together.
+const FILE_BYTES: u64 = 1 << 20;
+const ALL_BYTES: u64 = 16 << 20;
+/// The longest index that is read.
+const INDEX_BYTES: u64 = 256 << 20;
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EntryState {
+    Absent,
+    File {
+        mode: u32,
+        content: FileContent,
+    },
+    Directory {
+        mode: u32,
+    },
+    Symlink {
+        target: PathBuf,
+    },
+    /// A pipe, a socket or a device.
+    Special,
+    /// It could not be looked at.
+    Unreadable,
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FileContent {
+    Whole(Arc<[u8]>),
+    /// It is too long to be kept, or not readable: its length, and when anything of it was changed last, which no program can
+    /// set.
+    NotKept {
+        size: u64,
+        changed: (i64, i64),
+    },
+}
+
+/// What was found at a path.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub state: EntryState,
+    /// Tells the file from one that takes its place.
+    pub identity: Option<FileIdentity>,
+}
+
+impl From<EntryState> for Found {
+    fn from(state: EntryState) -> Self {
+        Self { state, identity: None }
+    }
+}
+
+/// Looks at paths. Contents are read again only when the file system says that they may have changed.
+#[derive(Debug, Default)]
+pub(super) struct StateReader {
+    contents: HashMap<PathBuf, CachedContent>,
+    bytes: u64,
+    indexes: HashMap<(PathBuf, IndexPart), CachedIndex>,
+    last_pass: Option<LastPass>,
+}
+
+/// What the last pass found, and what that followed from.
+#[derive(Debug)]
+struct LastPass {
+    scope: InventoryScope,
+    record: PassRecord,
+    inventory: Inventory,
+}
+
+#[derive(Debug)]
+struct CachedIndex {
+    metadata: EntryMetadata,
+    index: GitIndex,
+}
+
+#[derive(Debug)]
+struct CachedContent {
+    metadata: EntryMetadata,
+    /// Whether any later change bears another time stamp.
+    is_settled: bool,
+    content: Arc<[u8]>,
+}
+
+impl EntryState {
+    /// Returns the content of a file that was read.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { content: FileContent::Whole(bytes), .. } => Some(bytes),
+            Self::File { content: FileContent::NotKept { .. }, .. }
+            | Self::Absent
+            | Self::Directory { .. }
+            | Self::Symlink { .. }
+            | Self::Special
+            | Self::Unreadable => None,
+        }
+    }
+}
+
+impl StateReader {
+    /// Returns what the last pass found if another one would find the same.
+    pub(super) fn unchanged_inventory(
+        &mut self,
+        scope: &InventoryScope,
+        sealed: &dyn SealedPaths,
+    ) -> Option<Inventory> {
+        let mut last = self.last_pass.take()?;
+        let is_still_sealed = |(path, identity): (&PathBuf, Option<FileIdentity>)| {
+            identity.is_some_and(|identity| sealed.is_sealed(path, identity))
+        };
+        let is_unchanged = last.scope == *scope
+            && last.inventory.shallow_entries().all(is_still_sealed)
+            && last.record.is_unchanged();
+        // What has changed once is looked at anew, and recorded again.
+        let last = self.last_pass.insert(is_unchanged.then_some(last)?);
+        Some(last.inventory.clone())
+    }
+
+    /// Keeps what a pass found, if what it looked at can be recorded.
+    pub(super) fn keep_pass(
+        &mut self,
+        scope: &InventoryScope,
+        observations: PassObservations,
+        inventory: &Inventory,
+    ) {
+        self.last_pass = observations.into_record(scope).map(|record| LastPass {
+            scope: scope.clone(),
+            record,
+            inventory: inventory.clone(),
+        });
+    }
+
+    /// Looks at an entry of a directory.
+    pub(super) fn look(&mut self, directory: &Directory, name: &EntryName, path: &Path) -> Found {
+        let found = match directory.metadata(name) {
+            Ok(found) => found,
+            Err(error) if is_absence(&error) => return EntryState::Absent.into(),
+            Err(_) => return EntryState::Unreadable.into(),
+        };
+        let state = match found.kind {
+            EntryKind::Directory => EntryState::Directory { mode: found.mode },
+            EntryKind::Symlink => match directory.read_link(name) {
+                Ok(target) => EntryState::Symlink { target },
+                Err(_) => EntryState::Unreadable,
+            },
+            EntryKind::Special => EntryState::Special,
+            EntryKind::File => EntryState::File {
+                mode: found.mode,
+                content: self.content(directory, name, path, &found),
+            },
+        };
+        Found { state, identity: Some(found.identity) }
+    }
+
+    /// Returns where in its worktree the index of a repository names others; nothing if it is too long to be read.
+    pub(super) fn gitlinks(&mut self, view: &PassView, git_dir: &Path) -> Option<Vec<PathBuf>> {
+        let index = self.index(view, &git_dir.join("index"), IndexPart::Whole)?;
+        match index.shared.clone() {
+            Some(shared) => {
+                let shared = self.index(view, &git_dir.join(shared), IndexPart::Shared)?;
+                Some(index.with_shared(shared))
+            }
+            None => Some(index.gitlinks),
+        }
+    }
+
+    fn index(&mut self, view: &PassView, path: &Path, part: IndexPart) -> Option<GitIndex> {
+        // Git follows a link in its place.
+        let Some(path) = view.resolve(path) else { return Some(GitIndex::default()) };
+        let Ok(metadata) = view.metadata(&path) else { return Some(GitIndex::default()) };
+        if metadata.size > INDEX_BYTES {
+            return None;
+        }
+        let key = (path, part);
+        if let Some(cached) = self.indexes.get(&key)
+            && cached.metadata == metadata
+        {
+            return Some(cached.index.clone());
+        }
+        let bytes = crow_fs::read_bounded(&key.0, INDEX_BYTES).unwrap_or_default();
+        let index = GitIndex::parse(&bytes, part);
+        if is_settled(metadata.changed) {
+            self.indexes.insert(key, CachedIndex { metadata, index: index.clone() });
+        }
+        Some(index)
+    }
+
+    fn content(
+        &mut self,
+        directory: &Directory,
+        name: &EntryName,
+        path: &Path,
+        found: &EntryMetadata,
+    ) -> FileContent {
+        if let Some(cached) = self.contents.get(path)
+            && cached.is_settled
+            && cached.metadata == *found
+        {
+            return FileContent::Whole(Arc::clone(&cached.content));
+        }
+        let not_kept = FileContent::NotKept { size: found.size, changed: found.changed };
+        if let Some(cached) = self.contents.remove(path) {
+            self.bytes = self.bytes.saturating_sub(cached.content.len() as u64);
+        }
+        let room = FILE_BYTES.min(ALL_BYTES.saturating_sub(self.bytes));
+        let Ok(bytes) = directory.open_file(name).and_then(|file| crow_fs::read_file(file, room))
+        else {
+            return not_kept;
+        };
+        self.bytes += bytes.len() as u64;
+        let content: Arc<[u8]> = bytes.into();
+        let cached = CachedContent {
+            metadata: *found,
+            is_settled: is_settled(found.changed),
+            content: Arc::clone(&content),
+        };
+        self.contents.insert(path.to_owned(), cached);
+        FileContent::Whole(content)
+    }
+}
+
+/// Returns whether a change that happens from now on is sure to bear a later time than this one.
+fn is_settled(changed: (i64, i64)) -> bool {
+    change_time::is_settled(nanoseconds(changed), since_1970(SystemTime::now()))
+}
+
+/// Returns whether there is nothing: below a file, or behind a link that is not followed, there is nothing, either.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || crow_fs::is_link_error(error)
+}

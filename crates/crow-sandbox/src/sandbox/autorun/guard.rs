@@ -1,0 +1,434 @@
+//! The guard of a session: no command leaves behind what starts a program of the user's later.
+//!
+//! # How it holds
+//!
+//! 1. Before a command starts, the inventory says what could start programs. Where the kernel has namespaces, all of it that
+//!    is there is mounted read-only for the command, and directories of repositories cannot be renamed.
+//! 2. A mount holds a file, not its name. If the user, or an allowed tool, replaces the file by a rename, the mount falls off
+//!    the name. And what is not there yet cannot be mounted at all. So the inventory is taken again after the command, and now
+//!    and then while it runs; what differs is judged (`judgement.rs`) and put back or moved aside.
+//! 3. What the user did between two commands is the new state of affairs. What an allowed tool did while a command ran is
+//!    adopted. What the user did while a command ran stays if the command cannot have done it: because it only reads, because
+//!    the kernel sealed the file, or because nothing is started by it. Else it is moved aside, and the user is told where.
+//!
+//! All commands of a session, jobs included, share one guard: there is one state of affairs.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+};
+
+use crow_core::{
+    capability::{Original, PutAside},
+    workspace::PROTECTED,
+};
+use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
+
+use super::{
+    entry_state::{EntryState, StateReader, is_absence},
+    inventory::{Inventory, InventoryScope, Role, SealedPaths},
+    journal::GuardJournal,
+    judgement::Blame,
+    quarantine::{Quarantine, bring_back},
+    repair::repair,
+};
+use crate::sandbox::CommandKind;
+
+/// What may not be made in a repository.
+const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
+/// How many findings wait to be told.
+const UNTOLD: usize = 64;
+
+/// Whether the kernel keeps commands from changing what is in the inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sandbox) enum KernelSeal {
+    /// By mounts.
+    Mounts,
+    /// Nothing does.
+    Missing,
+}
+
+/// Keeps commands from leaving behind what starts programs.
+#[derive(Debug)]
+pub(in crate::sandbox) struct AutorunGuard {
+    scope: InventoryScope,
+    seal: KernelSeal,
+    quarantine: Quarantine,
+    state: Mutex<GuardState>,
+}
+
+#[derive(Debug, Default)]
+struct GuardState {
+    reader: StateReader,
+    /// How things should be.
+    baseline: Inventory,
+    /// The repositories outside that commits went to before the first command: a command that removes the project's own does
+    /// not open the one around it.
+    outside: Option<Vec<PathBuf>>,
+    running: BTreeMap<u64, RunningCommand>,
+    started: u64,
+    /// What was found while commands ran for which nobody waited.
+    pending: Vec<PutAside>,
+    /// What the user was not told of yet.
+    untold: Vec<PutAside>,
+    journal: Option<GuardJournal>,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+struct RunningCommand {
+    /// What it is, as the user is told.
+    line: String,
+    /// What the kernel seals for it.
+    seals: BTreeMap<PathBuf, RunSeal>,
+    /// What was found while it ran.
+    found: Vec<PutAside>,
+}
+
+/// What the mounts of a command must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::sandbox) struct SealedMounts {
+    /// Nothing in them may change.
+    pub read_only: Vec<PathBuf>,
+    /// May change inside, but may not be renamed or removed.
+    pub pinned: Vec<PathBuf>,
+    /// Directories of repositories outside of the workspace that commits go to.
+    pub outside: Vec<PathBuf>,
+    /// Where nothing may appear, and links that may not be replaced: mounts cannot hold these.
+    pub absent: Vec<PathBuf>,
+}
+
+impl RunSeal {
+    fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
+        let identity = baseline.entries.get(path)?.identity?;
+        let held = crow_fs::hold(path).ok()?;
+        let is_same = EntryMetadata::of_file(&held).ok()?.identity == identity;
+        is_same.then_some(Self { identity, _held: held })
+    }
+}
+
+impl SealedMounts {
+    /// Keeps repositories from being changed at all.
+    fn seal_repositories(&mut self) {
+        self.read_only.append(&mut self.pinned);
+    }
+}
+
+/// A command that runs under the guard.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::sandbox) struct GuardedRun(u64);
+
+/// What the kernel seals for one command.
+#[derive(Debug)]
+struct RunSeal {
+    identity: FileIdentity,
+    /// Keeps the number of the file from being given to another one.
+    _held: File,
+}
+
+struct Seals<'a> {
+    seal: KernelSeal,
+    roots: &'a [PathBuf],
+    running: &'a BTreeMap<u64, RunningCommand>,
+}
+
+impl Seals<'_> {
+    /// Returns whether each command that runs has a seal on what is at a path.
+    fn has(&self, path: &Path, identity: FileIdentity) -> bool {
+        // Elsewhere a command could rename a directory on the way, and make another one in its place.
+        let cannot_be_renamed = path.parent().is_some_and(|above| {
+            self.roots.iter().any(|root| above == root || above == root.join(".git"))
+        });
+        self.seal == KernelSeal::Mounts
+            && cannot_be_renamed
+            && self.running.values().all(|command| {
+                command.seals.get(path).is_some_and(|seal| seal.identity == identity)
+            })
+    }
+}
+
+impl SealedPaths for Seals<'_> {
+    fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
+        self.has(path, identity)
+    }
+
+    fn is_kept(&self, path: &Path) -> bool {
+        let found = crow_fs::metadata(path);
+        if found.is_ok_and(|found| found.kind == EntryKind::File && found.links > 1) {
+            return false;
+        }
+        // Nothing can be made in a directory that is sealed, either.
+        path.ancestors().any(|above| {
+            crow_fs::metadata(above).is_ok_and(|found| self.has(above, found.identity))
+        })
+    }
+}
+
+impl AutorunGuard {
+    /// Makes a guard. What it moves aside goes into `folder`.
+    pub(crate) fn new(scope: InventoryScope, seal: KernelSeal, folder: PathBuf) -> Self {
+        Self { scope, seal, quarantine: Quarantine::new(folder), state: Mutex::default() }
+    }
+
+    /// Keeps the state in files of a folder as well, for [`recover`](super::recover).
+    #[must_use]
+    pub(in crate::sandbox) fn with_journal(self, folder: PathBuf) -> Self {
+        self.state().journal = Some(GuardJournal::new(folder));
+        self
+    }
+
+    /// Returns what the mounts of a command must hold that changes nothing in the workspace. Blocks while it looks.
+    pub(in crate::sandbox) fn look(&self) -> SealedMounts {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            self.adopt_all(&mut state);
+        }
+        mounts(&self.scope, &state.baseline)
+    }
+
+    /// Begins to guard a command that may change the workspace; `line` says to the user which it is. Background jobs, beside
+    /// which the user works for hours, see repositories read-only as a whole. Blocks while it looks.
+    pub(in crate::sandbox) fn begin(
+        &self,
+        line: &str,
+        kind: CommandKind,
+    ) -> (GuardedRun, SealedMounts) {
+        let mut state = self.state();
+        if state.running.is_empty() {
+            self.adopt_all(&mut state);
+        } else {
+            self.repair(&mut state);
+        }
+        let mut mounts = mounts(&self.scope, &state.baseline);
+        if kind == CommandKind::Background {
+            mounts.seal_repositories();
+        }
+        let seals = mounts.read_only.iter();
+        let seals =
+            seals.filter_map(|path| Some((path.clone(), RunSeal::new(path, &state.baseline)?)));
+        let seals = seals.collect();
+        state.started += 1;
+        let number = state.started;
+        let command = RunningCommand { line: line.to_owned(), seals, found: Vec::new() };
+        state.running.insert(number, command);
+        let GuardState { journal, baseline, .. } = &mut *state;
+        if let Some(journal) = journal {
+            journal.on_begin(&self.scope, baseline);
+        }
+        (GuardedRun(number), mounts)
+    }
+
+    /// Looks while a command runs, unless somebody else does right now, and returns what was found. Blocks while it looks.
+    pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Vec::new(),
+        };
+        if state.running.is_empty() {
+            return Vec::new();
+        }
+        if let Some(journal) = &state.journal {
+            journal.on_sign_of_life();
+        }
+        self.repair(&mut state)
+    }
+
+    /// Looks a last time after a command, and returns what was moved aside or put back while it ran. Blocks while it looks.
+    #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
+    pub(crate) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
+        let mut state = self.state();
+        self.repair(&mut state);
+        let mut found = std::mem::take(&mut state.pending);
+        found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
+        if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
+            journal.on_end();
+        }
+        found
+    }
+
+    /// Takes what is at these paths by now as it should be: a tool made it with permission. Blocks while it looks.
+    pub(crate) fn adopt(&self, paths: &[PathBuf]) {
+        self.adopt_in(&mut self.state(), paths);
+    }
+
+    /// Lets the user's word be carried out while nobody looks, and takes what is at the paths that `changed` names then as it
+    /// should be. Blocks until it is done.
+    pub(crate) fn while_user_changes<T>(
+        &self,
+        change: impl FnOnce() -> T,
+        changed: impl FnOnce(&T) -> Vec<PathBuf>,
+    ) -> T {
+        let mut state = self.state();
+        if !state.running.is_empty() {
+            // What commands did until now is not taken over.
+            self.repair(&mut state);
+        }
+        let done = change();
+        let mut paths = changed(&done);
+        let is_gone =
+            |path: &&Path| matches!(crow_fs::metadata(path), Err(error) if is_absence(&error));
+        let mut gone: Vec<PathBuf> = paths
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1).take_while(is_gone).map(Path::to_owned))
+            .collect();
+        paths.append(&mut gone);
+        self.adopt_in(&mut state, &paths);
+        done
+    }
+
+    fn adopt_in(&self, state: &mut GuardState, paths: &[PathBuf]) {
+        if state.running.is_empty() {
+            return;
+        }
+        let now = self.collect(state);
+        let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
+        // What git's settings lead to since then belongs to what was permitted.
+        let leads_on = now.entries.iter().any(|(path, entry)| {
+            is_adopted(path)
+                && matches!(entry.role, Role::GitSettings | Role::GitRedirect | Role::GitEntrance)
+        });
+        let known = &state.baseline.entries;
+        let is_child_of_known =
+            |path: &Path| path.ancestors().skip(1).any(|above| known.contains_key(above));
+        let adopted: Vec<_> = now
+            .entries
+            .iter()
+            .filter(|(path, _)| {
+                is_adopted(path)
+                    || leads_on && !known.contains_key(*path) && !is_child_of_known(path)
+            })
+            .map(|(path, entry)| (path.clone(), entry.clone()))
+            .collect();
+        let GuardState { baseline, journal, .. } = state;
+        baseline.entries.retain(|path, _| !is_adopted(path));
+        baseline.entries.extend(adopted);
+        if let Some(journal) = journal {
+            journal.store(&self.scope, baseline);
+        }
+    }
+
+    /// Returns what was moved aside or put back since this was last asked.
+    pub(crate) fn take_untold(&self) -> Vec<PutAside> {
+        std::mem::take(&mut self.state().untold)
+    }
+
+    /// Keeps findings for whoever ends next.
+    pub(in crate::sandbox) fn tell_later(&self, found: Vec<PutAside>) {
+        self.state().pending.extend(found);
+    }
+
+    fn adopt_all(&self, state: &mut GuardState) {
+        state.baseline = self.collect(state);
+        let found = &state.baseline.outside;
+        let known = state.outside.get_or_insert_with(|| found.clone());
+        state.baseline.outside.retain(|path| known.contains(path));
+        if state.baseline.is_cut {
+            tracing::warn!(
+                "not all files that could start programs are looked at: there are too many"
+            );
+        }
+    }
+
+    fn collect(&self, state: &mut GuardState) -> Inventory {
+        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        Inventory::collect(&self.scope, &mut state.reader, &seals)
+    }
+
+    /// Puts what was moved aside back to its place: the user made it. What was put there since goes where it was kept.
+    /// Fails with [`io::ErrorKind::AlreadyExists`] where the place is not as it was left. Blocks while it looks.
+    pub(crate) fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
+        let kept = aside.kept.as_deref().filter(|kept| self.quarantine.holds(kept));
+        let kept = kept.ok_or(io::ErrorKind::Unsupported)?;
+        let mut state = self.state();
+        if !state.running.is_empty() {
+            self.repair(&mut state);
+        }
+        let path = aside.path.as_path();
+        let (directory, name) = Directory::open_parent(path)?;
+        let found = state.reader.look(&directory, &name, path).state;
+        let as_left = state.baseline.entries.get(path).map(|entry| &entry.state);
+        let mode = match aside.original {
+            _ if found == EntryState::Absent => RenameMode::Keep,
+            Original::PutBack if as_left == Some(&found) => RenameMode::Exchange,
+            Original::PutBack | Original::Absent | Original::Lost => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+        };
+        bring_back(kept, path, mode)?;
+        self.adopt_in(&mut state, std::slice::from_ref(&aside.path));
+        Ok(())
+    }
+
+    /// Returns whether what was moved aside can be put back to its place.
+    pub(crate) fn can_bring_back(&self, aside: &PutAside) -> bool {
+        aside.kept.as_deref().is_some_and(|kept| self.quarantine.holds(kept))
+    }
+
+    /// Puts back and moves aside until nothing differs any more that could start a program.
+    fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
+        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        let GuardState { reader, baseline, .. } = state;
+        let blame = Blame::NotSealed(&seals);
+        let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
+        let during: Vec<String> =
+            state.running.values().map(|command| command.line.clone()).collect();
+        for found in &mut found {
+            found.during.clone_from(&during);
+        }
+        for command in state.running.values_mut() {
+            let room = UNTOLD.saturating_sub(command.found.len());
+            command.found.extend(found.iter().take(room).cloned());
+        }
+        if let Some(journal) = &mut state.journal {
+            journal.store(&self.scope, &state.baseline);
+        }
+        let room = UNTOLD.saturating_sub(state.untold.len());
+        state.untold.extend(found.iter().take(room).cloned());
+        found
+    }
+
+    fn state(&self) -> MutexGuard<'_, GuardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns those of the paths that start programs because something leads to them, or that lie in one that does. Blocks while
+/// it looks.
+pub(crate) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
+    let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
+    let leads_to = |path: &Path| {
+        found.absent_files.contains(path)
+            || path
+                .ancestors()
+                .any(|above| found.seals.contains(above) || found.absent.contains(above))
+    };
+    paths.iter().filter(|path| leads_to(path)).cloned().collect()
+}
+
+fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {
+    let links = inventory
+        .entries
+        .iter()
+        .filter(|(_, entry)| matches!(entry.state, EntryState::Symlink { .. }));
+    let mut absent: Vec<_> = links.map(|(path, _)| path.clone()).collect();
+    // Mounts hold what is there; rules of paths hold names as well. A new repository may be made, and is looked at afterwards.
+    if cfg!(any(not(target_os = "linux"), test)) {
+        let names =
+            scope.roots.iter().flat_map(|root| PROTECTED.iter().map(|name| root.join(name)));
+        let is_absent =
+            |path: &PathBuf| !inventory.entries.contains_key(path) && !scope.is_unprotected(path);
+        absent.extend(names.filter(is_absent));
+        let of_git = inventory.pins.iter().flat_map(|git| GIT_FILES.map(|name| git.join(name)));
+        absent.extend(of_git.filter(is_absent));
+    }
+    SealedMounts {
+        read_only: inventory.seals.iter().cloned().collect(),
+        pinned: inventory.pins.iter().cloned().collect(),
+        outside: inventory.outside.clone(),
+        absent,
+    }
+}

@@ -1,0 +1,293 @@
+//! What a guard knows, in files: a session that is killed while a command runs leaves behind what the command had made, and
+//! the next one finds it.
+//!
+//! Beside the state of affairs there is a marker as long as a command runs. Its time is set anew while that goes on, so it
+//! tells when the program was alive last. What changed later was not changed by a command, for those end with the program.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crow_core::capability::PutAside;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    entry_state::{EntryState, FileContent, StateReader},
+    inventory::{Inventory, InventoryEntry, InventoryScope, NothingSealed, Role},
+    judgement::Blame,
+    quarantine::Quarantine,
+    repair::repair,
+};
+use crate::sandbox::config::UserGit;
+
+const STATE: &str = "autorun.json";
+const RUNNING: &str = "autorun.running";
+const HELD: &str = "held";
+const VERSION: u32 = 1;
+/// The longest file of state that is read: contents are kept up to 16 MiB, and written with two digits for a byte.
+const STATE_BYTES: u64 = 64 << 20;
+/// How long commands may go on after the last sign of life of the program: the time between two signs, and what it takes to
+/// end them.
+const AFTERLIFE_SECONDS: i64 = 3;
+
+/// Keeps the state of a guard in the private folder of its session.
+#[derive(Debug)]
+pub(super) struct GuardJournal {
+    folder: PathBuf,
+    stored: Option<Inventory>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredGuard {
+    version: u32,
+    roots: Vec<String>,
+    writable: Vec<String>,
+    unprotected: Vec<String>,
+    protected: Vec<String>,
+    #[serde(default)]
+    home: Option<String>,
+    #[serde(default)]
+    git_settings: Vec<String>,
+    entries: Vec<StoredEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredEntry {
+    path: String,
+    role: Role,
+    state: StoredState,
+    entrance: Option<String>,
+    leads_outside: bool,
+    is_shallow: bool,
+}
+
+/// Bytes and paths are written as hexadecimal digits.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredState {
+    Absent,
+    File { mode: u32, content: String },
+    LongFile { mode: u32, size: u64, changed: (i64, i64) },
+    Directory { mode: u32 },
+    Symlink { target: String },
+    Special,
+    Unreadable,
+}
+
+impl GuardJournal {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, stored: None }
+    }
+
+    /// Writes down how things should be, and that a command runs from now on.
+    pub(super) fn on_begin(&mut self, scope: &InventoryScope, baseline: &Inventory) {
+        self.store(scope, baseline);
+        self.on_sign_of_life();
+    }
+
+    /// Writes down how things should be, if that changed.
+    pub(super) fn store(&mut self, scope: &InventoryScope, baseline: &Inventory) {
+        if self.stored.as_ref().is_some_and(|stored| stored.entries == baseline.entries) {
+            return;
+        }
+        match self.write(scope, baseline) {
+            Ok(()) => self.stored = Some(baseline.clone()),
+            Err(error) => tracing::warn!(%error, "what a killed command leaves will not be found"),
+        }
+    }
+
+    fn write(&self, scope: &InventoryScope, baseline: &Inventory) -> io::Result<()> {
+        let stored = StoredGuard {
+            version: VERSION,
+            roots: scope.roots.iter().map(|path| hex_of_path(path)).collect(),
+            writable: scope.writable.iter().map(|path| hex_of_path(path)).collect(),
+            unprotected: scope.unprotected.iter().map(|path| hex_of_path(path)).collect(),
+            protected: scope.protected.iter().map(|path| hex_of_path(path)).collect(),
+            home: scope.git.home.as_deref().map(hex_of_path),
+            git_settings: scope.git.settings.iter().map(|path| hex_of_path(path)).collect(),
+            entries: baseline
+                .entries
+                .iter()
+                .map(|(path, entry)| StoredEntry::new(path, entry))
+                .collect(),
+        };
+        let new = self.folder.join(format!("{STATE}.new"));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(&stored)?)?;
+        // A power cut must not leave an empty file under the name.
+        file.sync_data()?;
+        fs::rename(new, self.folder.join(STATE))
+    }
+
+    /// Notes that the program is alive while a command runs.
+    pub(super) fn on_sign_of_life(&self) {
+        let marker = self.folder.join(RUNNING);
+        let opened =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(marker);
+        let noted = opened.and_then(|file| file.set_modified(SystemTime::now()));
+        if let Err(error) = noted {
+            tracing::debug!(%error, "a sign of life cannot be left");
+        }
+    }
+
+    /// Notes that no command runs any more.
+    pub(super) fn on_end(&self) {
+        if let Err(error) = fs::remove_file(self.folder.join(RUNNING)) {
+            tracing::debug!(%error, "the marker of running commands stays");
+        }
+    }
+}
+
+/// Returns whether a session was killed while a command ran, whose private folder this is; or is still at work.
+pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
+    folder.join(RUNNING).exists()
+}
+
+/// Puts back and moves aside what a session left that was killed while a command ran. `folder` is its private one, which
+/// nobody else uses by now. Blocks while it looks.
+pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
+    let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else { return Vec::new() };
+    let alive_until = alive_until(marker.mtime());
+    let found = match read(&folder.join(STATE)) {
+        Ok((scope, mut baseline)) => {
+            let quarantine = Quarantine::new(folder.join(HELD));
+            let blame = Blame::ChangedUntil(alive_until);
+            let mut reader = StateReader::default();
+            repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &blame)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "what a killed command left is not known");
+            Vec::new()
+        }
+    };
+    for name in [RUNNING, STATE] {
+        drop(fs::remove_file(folder.join(name)));
+    }
+    found
+}
+
+/// Returns until when commands may have changed files, in seconds since 1970.
+fn alive_until(marker: i64) -> i64 {
+    let boot = booted_at().unwrap_or(0);
+    // The time of the marker may not have reached the disk before a power cut.
+    if boot > marker { boot } else { marker.saturating_add(AFTERLIFE_SECONDS) }
+}
+
+pub(super) fn booted_at() -> Option<i64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+}
+
+fn read(path: &Path) -> io::Result<(InventoryScope, Inventory)> {
+    let bytes = crow_fs::read_file(File::open(path)?, STATE_BYTES)?;
+    let stored: StoredGuard = serde_json::from_slice(&bytes)?;
+    if stored.version != VERSION {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "written by another version"));
+    }
+    let broken = || io::Error::from(io::ErrorKind::InvalidData);
+    let paths = |all: &[String]| all.iter().map(|hex| path_of_hex(hex)).collect::<Option<Vec<_>>>();
+    let scope = InventoryScope {
+        roots: paths(&stored.roots).ok_or_else(broken)?,
+        writable: paths(&stored.writable).ok_or_else(broken)?,
+        unprotected: paths(&stored.unprotected).ok_or_else(broken)?,
+        protected: paths(&stored.protected).ok_or_else(broken)?,
+        git: UserGit {
+            home: stored.home.as_deref().and_then(path_of_hex),
+            settings: paths(&stored.git_settings).ok_or_else(broken)?,
+        },
+    };
+    let entries = stored.entries.into_iter().map(StoredEntry::into_entry);
+    let entries = entries.collect::<Option<_>>().ok_or_else(broken)?;
+    Ok((scope, Inventory { entries, ..Inventory::default() }))
+}
+
+impl StoredEntry {
+    fn new(path: &Path, entry: &InventoryEntry) -> Self {
+        let state = match &entry.state {
+            EntryState::Absent => StoredState::Absent,
+            EntryState::File { mode, content: FileContent::Whole(bytes) } => {
+                StoredState::File { mode: *mode, content: hex(bytes) }
+            }
+            EntryState::File { mode, content: FileContent::NotKept { size, changed } } => {
+                StoredState::LongFile { mode: *mode, size: *size, changed: *changed }
+            }
+            EntryState::Directory { mode } => StoredState::Directory { mode: *mode },
+            EntryState::Symlink { target } => StoredState::Symlink { target: hex_of_path(target) },
+            EntryState::Special => StoredState::Special,
+            EntryState::Unreadable => StoredState::Unreadable,
+        };
+        Self {
+            path: hex_of_path(path),
+            role: entry.role,
+            state,
+            entrance: entry.entrance.as_deref().map(hex_of_path),
+            leads_outside: entry.leads_outside,
+            is_shallow: entry.is_shallow,
+        }
+    }
+
+    fn into_entry(self) -> Option<(PathBuf, InventoryEntry)> {
+        let state = match self.state {
+            StoredState::Absent => EntryState::Absent,
+            StoredState::File { mode, content } => EntryState::File {
+                mode,
+                content: FileContent::Whole(bytes_of_hex(&content)?.into()),
+            },
+            StoredState::LongFile { mode, size, changed } => {
+                EntryState::File { mode, content: FileContent::NotKept { size, changed } }
+            }
+            StoredState::Directory { mode } => EntryState::Directory { mode },
+            StoredState::Symlink { target } => {
+                EntryState::Symlink { target: path_of_hex(&target)? }
+            }
+            StoredState::Special => EntryState::Special,
+            StoredState::Unreadable => EntryState::Unreadable,
+        };
+        let entrance = match self.entrance {
+            Some(hex) => Some(path_of_hex(&hex)?),
+            None => None,
+        };
+        let entry = InventoryEntry {
+            role: self.role,
+            state,
+            identity: None,
+            entrance,
+            leads_outside: self.leads_outside,
+            is_shallow: self.is_shallow,
+            is_cut: false,
+        };
+        Some((path_of_hex(&self.path)?, entry))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn hex_of_path(path: &Path) -> String {
+    hex(path.as_os_str().as_bytes())
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
+    let (pairs, rest) = text.as_bytes().as_chunks();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+fn path_of_hex(text: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(OsString::from_vec(bytes_of_hex(text)?)))
+}

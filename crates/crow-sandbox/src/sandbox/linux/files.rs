@@ -1,0 +1,176 @@
+//! Which files a command may touch: a Landlock ruleset.
+
+use std::{
+    fs::{self, File},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::FileTypeExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathFd, Ruleset,
+    RulesetAttr as _, Scope,
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::child::{self, landlock_interface};
+use crow_fs::DirectoryStamp;
+
+/// The newest kernel interface that was tested.
+const KNOWN: ABI = ABI::V7;
+/// The kernel interface that first knew of ioctls.
+const IOCTL_SINCE: i64 = 5;
+/// Devices that programs need. All others are out of reach: disks, memory, terminals of others.
+const DEVICES_FOLDER: &str = "/dev";
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
+
+/// What may be touched, with every place open.
+#[derive(Debug)]
+pub(super) struct Files {
+    system: Arc<Rules>,
+    writable: Rules,
+}
+
+/// Opened places, with what may be done there.
+type Rules = Vec<(PathFd, BitFlags<AccessFs>)>;
+
+/// What every command of a session may read, and the devices: held open until something else is there.
+#[derive(Debug, Default)]
+pub(super) struct SystemFiles {
+    opened: Mutex<Option<OpenedSystem>>,
+}
+
+#[derive(Debug)]
+struct OpenedSystem {
+    rules: Arc<Rules>,
+    /// The directories whose entries were opened, as they were before.
+    directories: [DirectoryStamp; 2],
+    /// Tells when something is mounted or unmounted.
+    mounts: File,
+}
+
+impl SystemFiles {
+    /// Returns what may be read, and the devices: `unreadable` is left out, and what does not exist.
+    fn open(&self, unreadable: &[PathBuf]) -> Arc<Rules> {
+        // With hidden places to be left out, entries of many directories would have to be watched.
+        if !unreadable.is_empty() {
+            return Arc::new(open_system(unreadable));
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = opened.as_ref().filter(|opened| opened.is_valid()) {
+            return Arc::clone(&opened.rules);
+        }
+        let mounts = File::open("/proc/self/mountinfo");
+        let stamps = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of(Path::new(path)));
+        let rules = Arc::new(open_system(&[]));
+        *opened = match (mounts, stamps) {
+            (Ok(mounts), [Some(root), Some(devices)])
+                if root.is_settled() && devices.is_settled() =>
+            {
+                let directories = [root, devices];
+                Some(OpenedSystem { rules: Arc::clone(&rules), directories, mounts })
+            }
+            (Ok(_) | Err(_), _) => None,
+        };
+        rules
+    }
+}
+
+impl OpenedSystem {
+    /// Returns whether the same places are there as when they were opened.
+    fn is_valid(&self) -> bool {
+        let now = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of(Path::new(path)));
+        let mut mounts = [PollFd::new(&self.mounts, PollFlags::PRI)];
+        now == self.directories.map(Some)
+            && poll(&mut mounts, Some(&Timespec::default())).is_ok_and(|changed| changed == 0)
+    }
+}
+
+/// Opens all that may be read, and the devices.
+fn open_system(unreadable: &[PathBuf]) -> Rules {
+    let left_out = [unreadable, &[PathBuf::from(DEVICES_FOLDER)]].concat();
+    let readable = beside(Path::new("/"), &left_out).into_iter();
+    let readable = readable.filter_map(|path| open(&path, AccessFs::ReadFile.into()));
+    let use_device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let devices = DEVICES.iter().filter_map(|device| open(Path::new(device), use_device));
+    readable.chain(devices).collect()
+}
+
+/// Opens a place that exists.
+fn open(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathFd, BitFlags<AccessFs>)> {
+    let fd = PathFd::new(path).ok()?;
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(KNOWN) };
+    Some((fd, access))
+}
+
+impl Files {
+    /// Opens what may be touched: everything but `unreadable` may be read, `writable` may be changed as well. Places
+    /// that do not exist are left out.
+    pub(super) fn open(system: &SystemFiles, unreadable: &[PathBuf], writable: &[PathBuf]) -> Self {
+        let change = changes() | AccessFs::ReadFile;
+        let writable = writable.iter().filter_map(|path| open(path, change)).collect();
+        Self { system: system.open(unreadable), writable }
+    }
+
+    /// Makes a ruleset. None where the kernel has no Landlock.
+    pub(super) fn ruleset(&self) -> Option<OwnedFd> {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_write(KNOWN) | AccessFs::ReadFile)
+            .and_then(|ruleset| ruleset.scope(Scope::from_all(KNOWN)))
+            .and_then(Ruleset::create)
+            .ok()?;
+        let ruleset = Option::<OwnedFd>::from(ruleset)?;
+        // The kernel refuses rights that it does not know.
+        let known =
+            AccessFs::from_all(i32::try_from(landlock_interface()).map_or(KNOWN, ABI::from));
+        for (place, access) in self.system.iter().chain(&self.writable) {
+            let access = (*access & known).bits();
+            if access != 0 {
+                child::add_rule(ruleset.as_fd(), place.as_fd(), access).ok()?;
+            }
+        }
+        Some(ruleset)
+    }
+
+    /// The rights of a rule for processes that are shown to the command.
+    pub(super) fn reading() -> u64 {
+        BitFlags::from(AccessFs::ReadFile).bits()
+    }
+
+    /// The rights of a rule for terminals of the command's own.
+    pub(super) fn terminals() -> u64 {
+        let mut access = AccessFs::ReadFile | AccessFs::WriteFile;
+        if landlock_interface() >= IOCTL_SINCE {
+            access |= AccessFs::IoctlDev;
+        }
+        access.bits()
+    }
+}
+
+/// What may be done to files in the workspace. No devices are made.
+fn changes() -> BitFlags<AccessFs> {
+    AccessFs::from_write(KNOWN) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
+}
+
+/// Returns paths that together are everything below `folder` but `left_out`: a rule can only add.
+fn beside(folder: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
+    let below: Vec<_> = left_out.iter().filter(|path| path.starts_with(folder)).cloned().collect();
+    if below.is_empty() {
+        return vec![folder.to_owned()];
+    }
+    if below.iter().any(|path| path == folder) {
+        return Vec::new();
+    }
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.flatten().filter(|entry| {
+        // A link is followed to where it leads, which has its own rule or none.
+        entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket())
+    });
+    entries.flat_map(|entry| beside(&entry.path(), &below)).collect()
+}

@@ -1,0 +1,203 @@
+//! Where hidden places are, resolved once and again when a directory around them has changed.
+//!
+//! Of hundreds of places most are not there, and looking for each of them before each command costs more than the command.
+//! Whether a place is there can only change together with the nearest directory around it that is: an entry that is made,
+//! removed, renamed or replaced changes the directory's inode times, which no program can set. So the few directories
+//! around all places are looked at, and the places only when one of these differs. Places that are links are resolved each
+//! time: what they lead to lies elsewhere.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crow_fs::DirectoryStamp;
+
+/// Hidden places, and where they were found.
+#[derive(Debug)]
+pub(super) struct HiddenPlaces {
+    paths: Vec<PathBuf>,
+    found: Mutex<Option<Arc<FoundPlaces>>>,
+}
+
+/// A hidden place that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HiddenPlace {
+    /// Its position in the configuration.
+    pub number: usize,
+    /// Without links.
+    pub path: PathBuf,
+    pub is_directory: bool,
+}
+
+#[derive(Debug)]
+struct FoundPlaces {
+    /// The nearest directories around the places, as they were before the places were looked at.
+    around: BTreeMap<PathBuf, DirectoryStamp>,
+    places: Vec<HiddenPlace>,
+    /// The positions of places that are links.
+    links: Vec<usize>,
+    /// Whether any change after the look bears a later time than the directories had then.
+    is_settled: bool,
+}
+
+impl HiddenPlaces {
+    pub(super) fn new(paths: Vec<PathBuf>) -> Self {
+        Self { paths, found: Mutex::default() }
+    }
+
+    /// Returns all places, also those that are not there.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Returns the places that are there.
+    pub(super) fn present(&self) -> Vec<HiddenPlace> {
+        let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match &*known {
+            Some(found) if found.is_valid() => Arc::clone(found),
+            Some(_) | None => Arc::new(self.find()),
+        };
+        *known = Some(Arc::clone(&found));
+        drop(known);
+        let behind_links = found.links.iter().filter_map(|number| self.resolve(*number));
+        found.places.iter().cloned().chain(behind_links).collect()
+    }
+
+    fn find(&self) -> FoundPlaces {
+        let mut around = BTreeMap::new();
+        let (mut places, mut links, mut is_all_settled) = (Vec::new(), Vec::new(), true);
+        for (number, path) in self.paths.iter().enumerate() {
+            let nearest = path.ancestors().skip(1).find_map(|above| {
+                let known = around.get(above).copied();
+                known.or_else(|| DirectoryStamp::of(above)).map(|stamp| (above, stamp))
+            });
+            // A place that is no absolute path, or that is the root itself, is looked at each time.
+            let Some((above, stamp)) = nearest else {
+                links.push(number);
+                continue;
+            };
+            is_all_settled &= stamp.is_settled();
+            around.insert(above.to_owned(), stamp);
+            match fs::symlink_metadata(path) {
+                Ok(found) if found.is_symlink() => links.push(number),
+                Ok(_) => places.extend(self.resolve(number)),
+                Err(_) => {}
+            }
+        }
+        FoundPlaces { around, places, links, is_settled: is_all_settled }
+    }
+
+    fn resolve(&self, number: usize) -> Option<HiddenPlace> {
+        let path = crow_fs::canonicalize(self.paths.get(number)?).ok()?;
+        let is_directory = path.is_dir();
+        Some(HiddenPlace { number, path, is_directory })
+    }
+}
+
+impl FoundPlaces {
+    /// Returns whether all directories are as they were.
+    fn is_valid(&self) -> bool {
+        self.is_settled
+            && self.around.iter().all(|(path, stamp)| DirectoryStamp::of(path) == Some(*stamp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::symlink, path::Path};
+
+    use super::*;
+
+    /// The names of the places that are there.
+    fn present(hidden: &HiddenPlaces, home: &Path) -> Vec<String> {
+        let home = home.canonicalize().unwrap();
+        let mut names: Vec<String> = hidden
+            .present()
+            .iter()
+            .map(|place| {
+                let kind = if place.is_directory { "/" } else { "" };
+                format!("{}{kind}", place.path.strip_prefix(&home).unwrap().display())
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Waits until the next change bears another time stamp.
+    fn settle(path: &Path) {
+        while !DirectoryStamp::of(path).is_none_or(|stamp| stamp.is_settled()) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn places_that_come_go_or_become_others_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        fs::create_dir_all(home.join(".config/app")).unwrap();
+        fs::write(home.join(".netrc"), "key").unwrap();
+        let names = [".netrc", ".ssh", ".config/op/keys", ".config/app", "missing/deep/key"];
+        let hidden = HiddenPlaces::new(names.map(|name| home.join(name)).to_vec());
+        let mut seen = Vec::new();
+        let mut look = |change: &dyn Fn()| {
+            for path in
+                [&home, &home.join(".config"), &home.join("missing"), &home.join(".config/op")]
+            {
+                settle(path);
+            }
+            // Twice: what is remembered must be the same.
+            present(&hidden, &home);
+            change();
+            let now = present(&hidden, &home).join(" ");
+            assert_eq!(present(&hidden, &home).join(" "), now);
+            seen.push(now);
+        };
+        look(&|| {});
+        look(&|| fs::create_dir_all(home.join(".ssh")).unwrap());
+        look(&|| fs::create_dir_all(home.join(".config/op/keys")).unwrap());
+        look(&|| fs::remove_file(home.join(".netrc")).unwrap());
+        look(&|| fs::create_dir(home.join(".netrc")).unwrap());
+        look(&|| fs::create_dir_all(home.join("missing/deep")).unwrap());
+        look(&|| fs::write(home.join("missing/deep/key"), "x").unwrap());
+        look(&|| fs::rename(home.join(".config"), home.join("moved")).unwrap());
+        look(&|| symlink("moved", home.join(".config")).unwrap());
+        look(&|| fs::rename(home.join("moved/app"), home.join("moved/other")).unwrap());
+        look(&|| {
+            fs::remove_dir(home.join(".ssh")).unwrap();
+            symlink("moved/other", home.join(".ssh")).unwrap();
+        });
+        look(&|| fs::remove_dir(home.join("moved/other")).unwrap());
+        assert_eq!(
+            seen,
+            [
+                ".config/app/ .netrc",
+                ".config/app/ .netrc .ssh/",
+                ".config/app/ .config/op/keys/ .netrc .ssh/",
+                ".config/app/ .config/op/keys/ .ssh/",
+                ".config/app/ .config/op/keys/ .netrc/ .ssh/",
+                ".config/app/ .config/op/keys/ .netrc/ .ssh/",
+                ".config/app/ .config/op/keys/ .netrc/ .ssh/ missing/deep/key",
+                ".netrc/ .ssh/ missing/deep/key",
+                ".netrc/ .ssh/ missing/deep/key moved/app/ moved/op/keys/",
+                ".netrc/ .ssh/ missing/deep/key moved/op/keys/",
+                ".netrc/ missing/deep/key moved/op/keys/ moved/other/",
+                ".netrc/ missing/deep/key moved/op/keys/",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_change_right_after_a_look_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let hidden = HiddenPlaces::new(vec![folder.path().join("key")]);
+        for _ in 0..200 {
+            fs::write(folder.path().join("key"), "").unwrap();
+            assert_eq!(hidden.present().len(), 1);
+            fs::remove_file(folder.path().join("key")).unwrap();
+            assert_eq!(hidden.present().len(), 0);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The private folder of a session's commands, and what becomes of those of sessions that were killed.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use crow_core::capability::PutAside;
+
+use super::autorun::{is_recoverable, recover};
+use crow_fs::FileLock;
+
+const LOCK: &str = "lock";
+const HELD: &str = "held";
+/// How many leftovers are removed at once.
+const LEFTOVERS: usize = 8;
+
+/// A folder that is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct PrivateFolder {
+    path: PathBuf,
+    /// Tells others that it is in use.
+    _lock: FileLock,
+}
+
+impl PrivateFolder {
+    /// Makes a folder below `base`, and removes what earlier ones have left there.
+    pub(super) fn make(base: &Path, name: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+        let base = base.canonicalize()?;
+        remove_leftovers(&base);
+        let path = base.join(name);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // Something was moved aside there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let lock = FileLock::try_exclusive(File::create(path.join(LOCK))?)?
+            .map_err(|_| io::Error::from(io::ErrorKind::AddrInUse))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where what was moved aside is kept.
+    pub(super) fn held(&self) -> PathBuf {
+        self.path.join(HELD)
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Finds what sessions left in their projects that were killed while a command ran.
+pub(super) fn recover_leftovers(base: &Path) -> Vec<PutAside> {
+    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let folder = entry.path();
+        if is_recoverable(&folder)
+            && let Ok(Ok(_lock)) = File::open(folder.join(LOCK)).and_then(FileLock::try_exclusive)
+        {
+            found.extend(recover(&folder));
+        }
+    }
+    found
+}
+
+fn remove_leftovers(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let mut removed = 0;
+    for entry in entries.flatten() {
+        if is_recoverable(&entry.path()) {
+            continue;
+        }
+        // One without a lock is about to be made.
+        let lock = File::open(entry.path().join(LOCK)).and_then(FileLock::try_exclusive);
+        if let Ok(Ok(_lock)) = lock {
+            remove(&entry.path());
+            removed += 1;
+        }
+        if removed == LEFTOVERS {
+            return;
+        }
+    }
+}
+
+/// Removes what can be removed; what was moved aside stays, for its user to look at.
+fn remove(path: &Path) {
+    let held = path.join(HELD);
+    let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
+    let removed = if has_held {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut others = entries.map(|entry| entry.path()).filter(|entry| *entry != held);
+        others.try_for_each(|entry| {
+            if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }
+        })
+    } else {
+        fs::remove_dir_all(path)
+    };
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "a private folder cannot be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_owner_and_those_in_use_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let first = PrivateFolder::make(base.path(), "a").unwrap();
+        let second = PrivateFolder::make(base.path(), "b").unwrap();
+        assert!(PrivateFolder::make(base.path(), "b").is_err());
+        assert!(first.path().is_dir() && first.path() != second.path());
+        let path = first.path().to_owned();
+        drop(first);
+        assert!(!path.exists() && second.path().is_dir());
+    }
+
+    #[test]
+    fn what_a_killed_session_left_is_removed_but_for_what_was_moved_aside() {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["old", "kept"] {
+            fs::create_dir_all(base.path().join(name).join("held")).unwrap();
+            fs::write(base.path().join(name).join(LOCK), "").unwrap();
+        }
+        fs::write(base.path().join("kept/held/hooks"), "").unwrap();
+        let _new = PrivateFolder::make(base.path(), "new").unwrap();
+        assert!(!base.path().join("old").exists() && base.path().join("kept/held/hooks").exists());
+    }
+}

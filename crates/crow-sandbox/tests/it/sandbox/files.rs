@@ -1,0 +1,165 @@
+//! What commands can read and change.
+
+use std::fs;
+
+use crow_core::capability::{Containment, ProcessEnd};
+use crow_sandbox::SandboxProfile;
+
+use super::stage::{Stage, printed};
+
+#[tokio::test]
+async fn the_workspace_and_the_private_folder_can_be_changed_and_nothing_else() {
+    let stage = Stage::new();
+    let base = stage.base();
+    fs::write(base.join("outside/theirs"), "theirs").unwrap();
+    let outside = base.join("outside").display().to_string();
+    let home = base.join("home").display().to_string();
+    let outcome = stage
+        .run(&format!(
+            "echo ours >file && mkdir -p a/b && mv file a/b && echo temp >/tmp/t && cat /tmp/t $TMPDIR/t a/b/file
+             for path in {outside}/new {outside}/theirs {home}/.bashrc /etc/x /usr/x /x /var/x; do
+               (echo x >$path) 2>/dev/null && echo changed $path; done
+             rm {outside}/theirs 2>/dev/null && echo removed
+             ln {outside}/theirs link 2>/dev/null && echo linked
+             ln -s {outside}/theirs soft && (echo x >soft) 2>/dev/null && echo through the link
+             mv a {outside}/a 2>/dev/null && echo moved
+             chmod 777 {outside}/theirs 2>/dev/null; true"
+        ))
+        .await;
+    assert_eq!(printed(&outcome), "temp\ntemp\nours\n");
+    assert_eq!(outcome.containment, Containment::Full);
+    assert_eq!(fs::read_to_string(base.join("project/a/b/file")).unwrap(), "ours\n");
+    assert_eq!(fs::read_to_string(base.join("outside/theirs")).unwrap(), "theirs");
+    assert_eq!(fs::read_dir(base.join("home")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn modes_and_times_of_files_elsewhere_stay_as_they_are() {
+    let stage = Stage::new();
+    // Outside of the folders that the sandbox has its own of.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("theirs");
+    fs::write(&file, "").unwrap();
+    let before = fs::metadata(&file).unwrap();
+    let script = format!("chmod 777 {0}; touch -d 2001-01-01 {0}; mkdir {0}.d", file.display());
+    stage.run(&format!("{{ {script}; }} 2>/dev/null")).await;
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!(after.permissions(), before.permissions());
+    assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn the_temporary_folder_is_the_sessions_own_and_stays_between_commands() {
+    let stage = Stage::new();
+    assert_eq!(stage.print("echo kept >/tmp/file; ls -A /tmp | grep -c .").await, "2\n");
+    assert_eq!(stage.print("cat /tmp/file /var/tmp/file").await, "kept\nkept\n");
+    assert_eq!(fs::read_to_string(stage.sandbox.temp().join("file")).unwrap(), "kept\n");
+}
+
+#[tokio::test]
+async fn under_the_read_only_profile_only_the_private_folder_can_be_changed() {
+    let stage = Stage::new();
+    fs::write(stage.project().join("file"), "as it was").unwrap();
+    stage.runner.set_profile(SandboxProfile::ReadOnly);
+    let script = "echo x >file; rm -f file; mkdir new; echo fine >/tmp/cache; cat file /tmp/cache";
+    let printed = stage.print(&format!("{{ {script}; }} 2>/dev/null")).await;
+    assert_eq!(printed, "as it wasfine\n");
+    assert_eq!(fs::read_dir(stage.project()).unwrap().count(), 1);
+    stage.runner.set_profile(SandboxProfile::Workspace);
+    assert_eq!(stage.print("echo x >file; cat file").await, "x\n");
+}
+
+#[tokio::test]
+async fn what_is_hidden_cannot_be_read_by_any_path() {
+    let stage = Stage::with(|config, base| {
+        fs::create_dir_all(base.join("home/.ssh")).unwrap();
+        fs::write(base.join("home/.ssh/key"), "secret").unwrap();
+        fs::write(base.join("home/.netrc"), "secret").unwrap();
+        std::os::unix::fs::symlink("../home/.ssh/key", base.join("project/link")).unwrap();
+        config.hidden = vec![base.join("home/.ssh"), base.join("home/.netrc"), base.join("none")];
+    });
+    let script = "cat ~/.ssh/key ~/.netrc link /proc/1/root$HOME/.ssh/key /proc/self/root$HOME/.netrc ~/../home/.ssh/key; ls -A ~/.ssh";
+    assert_eq!(stage.print(&format!("{{ {script}; }} 2>/dev/null")).await, "");
+    assert_eq!(stage.print("grep -r secret ~ 2>/dev/null").await, "");
+}
+
+#[tokio::test]
+async fn protected_files_that_are_there_cannot_be_changed_or_replaced() {
+    let stage = Stage::new();
+    let project = stage.project();
+    for folder in [".git/hooks", ".git/objects", ".vscode", ".crow-agent"] {
+        fs::create_dir_all(project.join(folder)).unwrap();
+    }
+    fs::write(project.join(".git/config"), "[core]\n").unwrap();
+    fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(project.join(".vscode/tasks.json"), "{}").unwrap();
+    let outcome = stage
+        .run(
+            "{ echo evil >.git/hooks/pre-commit; echo evil >.git/config; rm -rf .git/config .vscode;
+             mv .git .git2; mv .vscode v; mv .git/hooks h; echo evil >.vscode/tasks.json; touch .crow-agent/x;
+             echo y >config && mv config .git/config; } 2>/dev/null
+             echo object >.git/objects/o && cat .git/objects/o",
+        )
+        .await;
+    assert_eq!(printed(&outcome), "object\n");
+    assert_eq!(fs::read_to_string(project.join(".git/config")).unwrap(), "[core]\n");
+    assert_eq!(fs::read_to_string(project.join(".vscode/tasks.json")).unwrap(), "{}");
+    assert_eq!(fs::read_dir(project.join(".git/hooks")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(project.join(".crow-agent")).unwrap().count(), 0);
+    assert_eq!(outcome.put_aside, []);
+}
+
+#[tokio::test]
+async fn protected_files_that_appear_are_moved_aside() {
+    let stage = Stage::new();
+    let outcome =
+        stage.run("mkdir -p .github/workflows && echo evil >.github/workflows/x.yml").await;
+    let [aside] = outcome.put_aside.as_slice() else { panic!("{:?}", outcome.put_aside) };
+    assert_eq!(aside.path, stage.project().join(".github"));
+    assert!(aside.kept.as_ref().unwrap().join("workflows/x.yml").exists());
+    assert_eq!(fs::read_dir(stage.project()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_repository_can_be_made_and_committed_to() {
+    let stage = Stage::new();
+    let git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main";
+    let outcome = stage.run(&format!("{git} init -q . && echo a >a && git add a && {git} commit -qm first && git log --oneline | wc -l")).await;
+    assert_eq!(printed(&outcome), "1\n");
+    assert_eq!((outcome.put_aside, outcome.end), (Vec::new(), ProcessEnd::Exited(0)));
+    let again = format!(
+        "echo b >>a && {git} commit -qam second && git stash list && git log --oneline | wc -l; git config core.fsmonitor evil 2>/dev/null; echo $?"
+    );
+    assert_eq!(stage.print(&again).await, "2\n4\n");
+}
+
+#[tokio::test]
+async fn a_repository_that_git_would_enter_may_start_nothing() {
+    let stage = Stage::new();
+    let git = "git -c user.name=a -c user.email=a@b";
+    let commit = format!("{git} commit -q --allow-empty -m x");
+    let made = stage
+        .run(&format!("git init -q . && git init -q sub && (cd sub && {commit}) && git add sub 2>/dev/null; ls"))
+        .await;
+    assert_eq!((printed(&made).as_str(), made.put_aside), ("sub\n", Vec::new()));
+    let spoiled = stage.run("git -C sub config core.fsmonitor evil; echo $?").await;
+    assert_eq!((printed(&spoiled).lines().last(), spoiled.put_aside.len()), (Some("4"), 0));
+    let other = stage
+        .run(&format!("git init -q new && (cd new && {commit} && git config core.fsmonitor evil) && git add new 2>/dev/null"))
+        .await;
+    let [aside] = other.put_aside.as_slice() else { panic!("{:?}", other.put_aside) };
+    assert_eq!(aside.path, stage.project().join("new/.git"));
+    let module = stage.run("mkdir -p .git/modules/m && cp -r .git/HEAD .git/objects .git/refs .git/modules/m && printf '[core]\nfsmonitor = evil\n' >.git/modules/m/config").await;
+    assert_eq!(module.put_aside.len(), 1, "{:?}", module.put_aside);
+}
+
+#[tokio::test]
+async fn devices_are_out_of_reach_but_for_the_harmless_ones() {
+    let stage = Stage::new();
+    let script = "echo x >/dev/null && head -c1 /dev/zero | wc -c
+        for device in /dev/vda /dev/sda /dev/nvme0n1 /dev/mem /dev/kmsg; do head -c1 $device 2>/dev/null | wc -c | grep -v '^0'; done
+        python3 -c 'import pty,os; m,s=pty.openpty(); os.write(s,b\"p\"); print(os.read(m,1))' 2>&1; ls /dev/pts | wc -l";
+    let printed = stage.print(script).await;
+    assert!(printed.starts_with("1\n") && printed.lines().count() <= 3, "{printed}");
+}

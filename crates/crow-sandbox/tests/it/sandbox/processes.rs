@@ -1,0 +1,252 @@
+//! What commands can do to processes, and how they end.
+
+use crow_testkit::wait_until;
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crow_core::capability::{Containment, ProcessEnd, ProcessSpec, Processes as _};
+use tokio_util::sync::CancellationToken;
+
+use super::stage::{Stage, printed};
+
+#[tokio::test]
+async fn a_command_ends_as_it_would_without_a_sandbox() {
+    let stage = Stage::new();
+    for (script, end) in [
+        ("exit 3", ProcessEnd::Exited(3)),
+        ("true", ProcessEnd::Exited(0)),
+        ("kill -9 $$", ProcessEnd::Signaled(9)),
+        ("kill -TERM $$", ProcessEnd::Signaled(15)),
+        ("exit 255", ProcessEnd::Exited(255)),
+    ] {
+        assert_eq!(stage.run(script).await.end, end, "{script}");
+    }
+    let error = stage.runner.run(
+        ProcessSpec { argv: vec!["nothing-of-the-kind".to_owned()], ..stage.spec("") },
+        CancellationToken::new(),
+    );
+    assert!(error.await.unwrap_err().to_string().contains("nothing-of-the-kind cannot be started"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_told_as_it_is_without_a_sandbox() {
+    let stage = Stage::new();
+    let plain = crow_sandbox::ProcessRunner::new(std::collections::BTreeMap::new());
+    let broken = stage.project().join("broken");
+    fs::write(&broken, [0; 9]).unwrap();
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(stage.project().join("text"), "").unwrap();
+    for (program, cwd) in [
+        ("./broken", "."),
+        ("./text", "."),
+        ("./nothing", "."),
+        ("/bin/sh", "nowhere"),
+        ("/bin/sh", "text"),
+    ] {
+        let spec = || ProcessSpec {
+            argv: vec![program.to_owned()],
+            cwd: stage.project().join(cwd),
+            ..stage.spec("")
+        };
+        let held = stage.runner.run(spec(), CancellationToken::new()).await.unwrap_err();
+        let free = plain.run(spec(), CancellationToken::new()).await.unwrap_err();
+        assert_eq!(held.to_string(), free.to_string(), "{program} in {cwd}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_programs_memory_is_where_its_commands_are() {
+    let secrets = vec![1_u8; 64 << 20];
+    let stage = Stage::new();
+    let printed = stage.print("grep -E '^(VmData|VmRSS)' /proc/1/status | tr -dc '0-9\\n'").await;
+    let kilobytes: Vec<u64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(matches!(kilobytes[..], [..12_000, ..12_000]), "{printed}");
+    assert_eq!(secrets.len(), 64 << 20);
+}
+
+#[tokio::test]
+async fn what_starts_commands_is_no_orphan() {
+    crow_sandbox::adopt_orphans().unwrap();
+    let stage = Stage::new();
+    let sandbox = Arc::clone(&stage.sandbox);
+    // When its thread has ended, it is a child of the first one, as orphans are.
+    let laid = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(sandbox.containment())
+    });
+    assert_eq!(laid.join().unwrap(), Containment::Full);
+    for _ in 0..3 {
+        assert_eq!(stage.print("(setsid sleep 0.01 &); echo fine").await, "fine\n");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_its_processes() {
+    let stage = Stage::new();
+    let ready = stage.project().join("ready");
+    let run = stage.runner.run(
+        stage.spec("setsid sleep 976 & touch ready; exec sleep 976"),
+        CancellationToken::new(),
+    );
+    let started = async {
+        wait_until(|| ready.exists()).await;
+    };
+    tokio::select! {
+        outcome = run => panic!("{outcome:?}"),
+        () = started => {}
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    while is_any_running("sleep\0976") {
+        assert!(Instant::now() < until, "it goes on");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn processes_of_others_can_neither_be_seen_nor_signalled() {
+    let stage = Stage::new();
+    let own = std::process::id();
+    let script = format!(
+        "kill -0 {own} 2>/dev/null && echo signalled; cat /proc/{own}/environ 2>/dev/null | wc -c; cat /proc/1/environ 2>/dev/null | wc -c; ls /proc | grep -c '^[0-9]'"
+    );
+    let printed = stage.print(&script).await;
+    let counts: Vec<u32> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(matches!(counts[..], [0, 0, 2..10]), "{printed}");
+}
+
+#[tokio::test]
+async fn nothing_that_a_command_starts_outlives_it() {
+    let stage = Stage::new();
+    let started = Instant::now();
+    let outcome = stage
+        .run("(setsid sleep 987 &) ; setsid -f sleep 987; nohup sleep 987 >/dev/null 2>&1 & echo done")
+        .await;
+    assert_eq!((printed(&outcome).as_str(), outcome.left_running), ("done\n", true));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(stage.print("ps -e -o args= 2>/dev/null | grep -c 'sleep 98[7]'").await, "0\n");
+    assert!(!is_any_running("sleep\0987"), "it runs outside");
+}
+
+fn is_any_running(arguments: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return false };
+    entries.flatten().any(|entry| {
+        std::fs::read_to_string(entry.path().join("cmdline"))
+            .is_ok_and(|line| line.starts_with(arguments))
+    })
+}
+
+#[tokio::test]
+async fn a_cancelled_command_is_asked_and_then_ended() {
+    let stage = Stage::new();
+    let cancel = CancellationToken::new();
+    let script = "trap 'echo asked; exit 7' TERM; touch ready; while :; do sleep 0.01; done";
+    let run = stage.runner.run(stage.spec(script), cancel.clone());
+    let ready = stage.project().join("ready");
+    let stop = async {
+        wait_until(|| ready.exists()).await;
+        cancel.cancel();
+    };
+    tokio::pin!(run);
+    let outcome = tokio::select! {
+        outcome = &mut run => outcome,
+        () = stop => run.await,
+    };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.end, ProcessEnd::Cancelled);
+    assert!(printed(&outcome).ends_with("asked\n"), "{}", printed(&outcome));
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_signals_is_ended_with_its_time() {
+    let stage = Stage::new();
+    let mut spec = stage.spec("trap '' TERM INT HUP; while :; do sleep 1; done");
+    spec.timeout = Duration::from_millis(200);
+    let started = Instant::now();
+    let outcome = stage.runner.run(spec, CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.end, ProcessEnd::TimedOut);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn there_is_a_loopback_network_of_the_sessions_own_and_no_other() {
+    let stage = Stage::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "python3 - <<'E'
+import socket
+def reach(kind, address):
+    try:
+        s = socket.socket(socket.AF_INET, kind); s.settimeout(1); s.connect(address); s.send(b'x'); return True
+    except OSError: return False
+print(reach(socket.SOCK_STREAM, ('127.0.0.1', {port})))
+print(reach(socket.SOCK_STREAM, ('8.8.8.8', 53)), reach(socket.SOCK_DGRAM, ('8.8.8.8', 53)))
+server = socket.create_server(('127.0.0.1', 0))
+print(reach(socket.SOCK_STREAM, server.getsockname()))
+for family in (17, 38, 40, 16):
+    try: socket.socket(family, socket.SOCK_RAW, 15); print('made', family)
+    except OSError: pass
+E"
+    );
+    assert_eq!(stage.print(&script).await, "False\nFalse False\nTrue\n");
+}
+
+#[tokio::test]
+async fn sockets_of_others_cannot_be_reached() {
+    let stage = Stage::new();
+    let path = stage.base().join("outside/docker.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let script = format!(
+        "python3 -c \"
+import socket
+s = socket.socket(socket.AF_UNIX)
+try: s.connect('{}'); print('reached')
+except OSError: print('out of reach')
+own = socket.socket(socket.AF_UNIX); own.bind('own.sock'); own.listen()
+socket.socket(socket.AF_UNIX).connect('own.sock'); print('own')
+\"",
+        path.display()
+    );
+    assert_eq!(stage.print(&script).await, "out of reach\nown\n");
+}
+
+#[tokio::test]
+async fn what_reaches_into_the_kernel_is_refused() {
+    let stage = Stage::new();
+    let script = "python3 - <<'E'
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(number, *args):
+    return libc.syscall(number, *args) == -1 and ctypes.get_errno() in (1, 38)
+print(all(refused(n, 0, 0, 0, 0, 0) for n in (101, 165, 166, 272, 308, 310, 321, 298, 323, 425, 428, 442, 250, 304)))
+print(refused(56, 0x10000000 | 17, 0, 0, 0, 0), refused(0x40000000 | 101, 0, 0, 0, 0))
+E
+grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; ulimit -c";
+    assert_eq!(stage.print(script).await, "True\nTrue True\nNoNewPrivs:\t1\nSeccomp:\t2\n0\n");
+}
+
+#[tokio::test]
+async fn too_many_processes_are_refused_and_harm_nobody() {
+    let stage = Stage::with(|config, _| config.limits.processes = 600);
+    let mut spec = stage.spec("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.5; echo over");
+    spec.timeout = Duration::from_secs(5);
+    let outcome = stage.runner.run(spec, CancellationToken::new()).await.unwrap();
+    assert!(
+        matches!(outcome.end, ProcessEnd::Exited(_) | ProcessEnd::TimedOut),
+        "{:?}",
+        outcome.end
+    );
+    assert_eq!(stage.print("echo fine").await, "fine\n");
+}
+
+#[tokio::test]
+async fn a_process_takes_no_more_memory_than_it_may() {
+    let stage = Stage::with(|config, _| config.limits.memory = 256 << 20);
+    let script = "python3 -c 'x = bytearray(512 << 20)' 2>&1 | tail -n1; echo fine";
+    assert_eq!(stage.print(script).await, "MemoryError\nfine\n");
+}

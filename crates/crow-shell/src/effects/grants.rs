@@ -1,0 +1,422 @@
+//! Whether a command does what a permission for its first words says.
+
+use std::path::Path;
+
+use crow_core::tool::{Access, Depth, Touch, Word};
+
+use super::{
+    arguments::{Argument, arguments},
+    git_options,
+    option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
+    scene::{Follow, Scene},
+    service_options, unlisted,
+};
+use crate::parse::is_set_by_the_shell;
+
+/// Programs that read options from a file that is named after `@`.
+const RESPONSE_FILES: [&str; 7] = ["dotnet", "gcc", "mypy", "pytest", "rustc", "terraform", "tsc"];
+
+/// What the options of a command make of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OptionsOf {
+    /// A program without a table. The words at these positions may mean anything.
+    Unlisted(Vec<usize>),
+    /// All are known.
+    Harmless(KnownOptions),
+    /// One is not known, or may start a program, write a file or read settings from elsewhere.
+    Unknown,
+}
+
+/// What known options and operands do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownOptions {
+    /// The files that options name.
+    pub touches: Vec<Touch>,
+    /// The positions of operands that a permission for the words before them does not cover.
+    pub unlisted: Vec<usize>,
+}
+
+/// A word as the program gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Given {
+    Known(String),
+    /// One word, which is known only when the line runs. Its beginning is known, and is no dash.
+    Operand,
+    /// One word of which nothing is known: a value, but nothing else.
+    OneWord,
+    /// A pipe from a command of the same line.
+    Pipe,
+}
+
+/// Reads the options of a program, and of the program that it starts. The words are those behind the program's name.
+pub(super) fn options_of(program: &str, words: &[Word], scene: &Scene<'_>) -> OptionsOf {
+    let Some((table, rest)) = tables_of(program, words) else {
+        return OptionsOf::Unlisted(unlisted::positions(program, words, scene));
+    };
+    known_options(&table, words.len() - rest.len() + 1, rest, scene)
+        .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
+}
+
+/// Reads the options of a subcommand of git, and what follows them. None if one is not known.
+pub(super) fn git_options_of(
+    subcommand: &str,
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<KnownOptions> {
+    known_options(git_options::table(subcommand)?, 0, words, scene)
+}
+
+/// Reads words by a table. `offset` is the position of the first one in its command.
+fn known_options(
+    table: &OptionTable,
+    offset: usize,
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<KnownOptions> {
+    let given = given(words, scene)?;
+    let read = Reader::new(table, &given).read()?;
+    let mut known = KnownOptions::default();
+    for (access, name) in read.files {
+        known.touches.extend(scene.touch(name, access, Depth::Below, Follow::Yes)?);
+    }
+    known.unlisted = read.operands.into_iter().map(|position| position + offset).collect();
+    Some(known)
+}
+
+/// The table of a command and the words that it is about.
+fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, &'words [Word])> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if let Some(inner) = inner_program(name, words) {
+        let (program, rest) = words.get(inner..)?.split_first()?;
+        return tables_of(program.as_literal()?, rest);
+    }
+    if name == "git" {
+        let (at, subcommand) = git_subcommand(words)?;
+        return Some((*git_options::table(subcommand)?, words.get(at + 1..)?));
+    }
+    let first = words.first().and_then(Word::as_literal);
+    let fits = |table: &&OptionTable| {
+        table.names.contains(&name)
+            && (table.subcommands.is_empty()
+                || first.is_some_and(|first| table.subcommands.contains(&first)))
+    };
+    TABLES.iter().chain(&service_options::TABLES).find(fits).map(|table| (*table, words))
+}
+
+/// The place of the program that a runner starts, among the runner's arguments.
+fn inner_program(name: &str, words: &[Word]) -> Option<usize> {
+    let first = words.first().and_then(Word::as_literal)?;
+    match (name, first) {
+        ("npx" | "bunx" | "uvx", first) if !first.starts_with('-') => Some(0),
+        ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "pipx" | "hatch", "run")
+        | ("bundle", "exec")
+        | ("yarn" | "pnpm", "dlx" | "exec")
+        | ("python" | "python3", "-m") => Some(1),
+        _ => None,
+    }
+}
+
+/// The place and name of git's command. The options before it were judged when the line was read.
+pub(super) fn git_subcommand(words: &[Word]) -> Option<(usize, &str)> {
+    let mut at = 0;
+    loop {
+        match words.get(at)?.as_literal()? {
+            "-C" | "-c" => at += 2,
+            word if word.starts_with('-') => at += 1,
+            word => return Some((at, word)),
+        }
+    }
+}
+
+/// The words as the program gets them, with their positions. None if one may become several, or an option.
+fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<(usize, Given)>> {
+    let mut given = Vec::new();
+    for (position, word) in words.iter().enumerate() {
+        for argument in arguments(std::slice::from_ref(word), scene) {
+            let value = match argument {
+                Argument::Known(text) => Given::Known(text),
+                Argument::Pipe => Given::Pipe,
+                Argument::Unknown => unknown(word, scene)?,
+            };
+            given.push((position, value));
+        }
+    }
+    Some(given)
+}
+
+/// Returns whether a word is surely no option.
+pub(super) fn is_operand(word: &Word, scene: &Scene<'_>) -> bool {
+    given(std::slice::from_ref(word), scene).is_some_and(|given| {
+        given.iter().all(|(_, given)| match given {
+            Given::Known(text) => !text.starts_with(['-', '+']) || text == "-" || text == "--",
+            Given::Operand | Given::Pipe => true,
+            Given::OneWord => false,
+        })
+    })
+}
+
+/// What is known of a word that is computed: a variable of the environment, whose value the line did not choose, or a
+/// word in double quotes, which stays one word.
+fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
+    let Word::Computed(text) = word else { return None };
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let inner = quoted.unwrap_or(text);
+    let name = inner
+        .strip_prefix('$')
+        .map(|name| name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name));
+    let is_name = |name: &str| {
+        name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+    };
+    let is_of_the_line =
+        |name: &str| scene.notes.variables.contains_key(name) || is_set_by_the_shell(name);
+    if let Some(name) = name.filter(|name| is_name(name)) {
+        if !is_of_the_line(name) {
+            return Some(Given::Operand);
+        }
+        // Not quoted it may be several words.
+        quoted?;
+    }
+    // `"$@"` and `"${a[@]}"` are several words.
+    if quoted.is_none() || inner.contains(['"', '@']) {
+        return None;
+    }
+    let is_plain = |char: char| !matches!(char, '-' | '$' | '`' | '\\' | '+');
+    Some(if inner.starts_with(is_plain) { Given::Operand } else { Given::OneWord })
+}
+
+/// What words are by a table.
+#[derive(Debug, Default)]
+struct ReadWords<'a> {
+    /// The files that options name.
+    files: Vec<(Access, &'a str)>,
+    /// The positions of operands that the table does not cover.
+    operands: Vec<usize>,
+}
+
+/// The way through the words of a command.
+struct Reader<'a> {
+    table: &'a OptionTable,
+    rest: &'a [(usize, Given)],
+    position: usize,
+    operands: usize,
+    read: ReadWords<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(table: &'a OptionTable, given: &'a [(usize, Given)]) -> Self {
+        Self { table, rest: given, position: 0, operands: 0, read: ReadWords::default() }
+    }
+
+    /// Returns what the words are. None if an option is not known.
+    fn read(mut self) -> Option<ReadWords<'a>> {
+        let mut is_first = true;
+        while let Some(given) = self.next() {
+            match given {
+                Given::OneWord => return None,
+                Given::Operand => self.operand(None),
+                Given::Pipe => {}
+                Given::Known(text) if text == "--" => {
+                    return self.is_harmless_behind().then_some(self.read);
+                }
+                Given::Known(text) if is_in(text, self.table.words) => {}
+                Given::Known(text) => self.word(text, is_first)?,
+            }
+            is_first = false;
+        }
+        Some(self.read)
+    }
+
+    fn next(&mut self) -> Option<&'a Given> {
+        let ((position, first), rest) = self.rest.split_first()?;
+        self.rest = rest;
+        self.position = *position;
+        Some(first)
+    }
+
+    /// Takes an operand, of which nothing is known if it is none.
+    fn operand(&mut self, text: Option<&str>) {
+        self.operands += 1;
+        let is_covered = match self.table.operands {
+            OperandRule::Any => true,
+            OperandRule::WebAddress => {
+                self.operands == 1 && text.is_some_and(unlisted::is_web_address)
+            }
+            OperandRule::Most(most) => self.operands <= most,
+        };
+        if !is_covered {
+            self.read.operands.push(self.position);
+        }
+    }
+
+    fn word(&mut self, text: &'a str, is_first: bool) -> Option<()> {
+        let dashed = text.strip_prefix('-').filter(|rest| !rest.is_empty());
+        match (self.table.style, dashed) {
+            (OptionStyle::Tar, None) if is_first => self.old_letters(text),
+            // `+toolchain` names another program, `@file` holds more options.
+            (_, None) => {
+                let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
+                // `:branch` takes a branch away from where git pushes to.
+                let takes_away = self.table.names.contains(&"push") && text.starts_with(':');
+                let is_more =
+                    text.starts_with('+') || takes_file && text.starts_with('@') || takes_away;
+                self.operand(Some(text));
+                (!is_more).then_some(())
+            }
+            (OptionStyle::Compiler, Some(_)) => self.compiler(text),
+            (OptionStyle::SingleDash, Some(name)) => {
+                self.long(text, name.strip_prefix('-').unwrap_or(name))
+            }
+            (OptionStyle::Gnu | OptionStyle::Tar, Some(rest)) if rest.starts_with('-') => {
+                self.long(text, text)
+            }
+            (OptionStyle::Gnu | OptionStyle::Tar, Some(letters)) => self.letters(letters),
+        }
+    }
+
+    /// A long option. Names that are cut short are not looked for: they may mean another one.
+    fn long(&mut self, text: &'a str, name: &'a str) -> Option<()> {
+        let (name, value) =
+            name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        if is_in(name, self.table.long_valued) {
+            let dashed = text.split('=').next().unwrap_or(text);
+            return self.value(dashed, value);
+        }
+        is_in(name, self.table.long).then_some(())
+    }
+
+    /// The old style of tar: each character is an option, and the values come after all of them.
+    fn old_letters(&mut self, letters: &str) -> Option<()> {
+        for letter in letters.chars() {
+            if self.table.valued.contains(letter) {
+                self.value(&dashed(letter), None)?;
+            } else if !self.table.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn letters(&mut self, letters: &'a str) -> Option<()> {
+        for (at, letter) in letters.char_indices() {
+            if self.table.valued.contains(letter) {
+                let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+                return self.value(&dashed(letter), (!rest.is_empty()).then_some(rest));
+            }
+            if !self.table.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// Takes the value of an option, from the same word or the next one.
+    fn value(&mut self, option: &str, attached: Option<&'a str>) -> Option<()> {
+        let value = match attached {
+            Some(value) => Some(value),
+            None => match self.next()? {
+                Given::Known(value) => Some(value.as_str()),
+                // It may be the name of a file, as below.
+                Given::OneWord if option == "--target" => return None,
+                Given::Operand | Given::OneWord | Given::Pipe => None,
+            },
+        };
+        // A target of cargo that is a file says which programs build and run it.
+        if option == "--target" && value.is_some_and(is_json) {
+            return None;
+        }
+        let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
+        let access = if is_one_of(self.table.outputs) {
+            Access::Write
+        } else if is_one_of(self.table.inputs) {
+            Access::Read
+        } else {
+            return Some(());
+        };
+        let name = value?;
+        if name != "-" {
+            self.read.files.push((access, name));
+        }
+        Some(())
+    }
+
+    /// An option of a compiler. `-wrapper`, `-B`, `-specs=`, `-fplugin=`, `-Wl,…` and the like start or load others.
+    fn compiler(&mut self, text: &'a str) -> Option<()> {
+        const WHOLE: [&str; 20] = [
+            "-c",
+            "-E",
+            "-S",
+            "-M",
+            "-MM",
+            "-MD",
+            "-MMD",
+            "-MP",
+            "-shared",
+            "-static",
+            "-pthread",
+            "-pipe",
+            "-pedantic",
+            "-pedantic-errors",
+            "-v",
+            "-w",
+            "-ansi",
+            "-rdynamic",
+            "--version",
+            "-s",
+        ];
+        const BEGINNINGS: [&str; 9] = ["-O", "-g", "-std=", "-D", "-U", "-I", "-L", "-l", "-m"];
+        let is_warning = text.starts_with("-W") && !text.contains([',', '=']);
+        let is_feature = text.starts_with("-f") && !text.contains(['=', ',']);
+        if let Some(rest) = text.strip_prefix("-o") {
+            return self.value("-o", (!rest.is_empty()).then_some(rest));
+        }
+        let is_separate = matches!(text, "-D" | "-U" | "-I" | "-L" | "-l");
+        if is_separate {
+            return self.value(text, None);
+        }
+        let is_known = WHOLE.contains(&text)
+            || is_warning
+            || is_feature
+            || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning));
+        is_known.then_some(())
+    }
+
+    /// What stands behind `--`.
+    fn is_harmless_behind(&self) -> bool {
+        match self.table.after_dashes {
+            AfterDashes::Operands => match self.table.operands {
+                OperandRule::Any => true,
+                OperandRule::WebAddress | OperandRule::Most(_) => self.rest.is_empty(),
+            },
+            AfterDashes::Anything => true,
+            AfterDashes::Options(known) => self.rest.iter().all(|(_, given)| match given {
+                Given::OneWord => false,
+                Given::Operand | Given::Pipe => true,
+                Given::Known(text) => {
+                    !text.starts_with('-')
+                        || is_in(text.split('=').next().unwrap_or_default(), known)
+                }
+            }),
+            AfterDashes::Only(known) => self.rest.iter().all(|(_, given)| match given {
+                Given::OneWord | Given::Operand | Given::Pipe => false,
+                Given::Known(text) => {
+                    let text = text.trim_end_matches(|char: char| char.is_ascii_digit());
+                    text.is_empty() || is_in(text, known)
+                }
+            }),
+        }
+    }
+}
+
+fn dashed(letter: char) -> String {
+    format!("-{letter}")
+}
+
+fn is_json(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+}
+
+/// Whether a name is one of a list that is divided by blanks.
+fn is_in(name: &str, list: &str) -> bool {
+    !name.is_empty() && list.split(' ').any(|known| known == name)
+}

@@ -1,0 +1,217 @@
+//! From a line that is read to one of which it is known what it touches.
+
+use std::path::Path;
+
+use crow_core::{
+    permission::is_secret_file,
+    tool::{CommandLine, CommandMeaning, Depth, Extent, SimpleCommand, Touch, Word},
+    workspace::Workspace,
+};
+
+use super::{
+    arguments::{Argument, arguments},
+    filters, find,
+    folders::Folders,
+    git,
+    grants::{OptionsOf, options_of},
+    installed, readers,
+    scene::{Budget, Follow, Scene},
+    switches, versions, writers,
+};
+use crate::parse::{Notes, read_with_notes};
+
+/// What is known of a command.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub touches: Vec<Touch>,
+    pub extent: Extent,
+    /// The positions of words that a permission for the words before them does not cover.
+    pub unlisted: Vec<usize>,
+}
+
+impl Known {
+    pub(super) fn reads(touches: Vec<Touch>) -> Self {
+        Self { touches, extent: Extent::Reads, unlisted: Vec::new() }
+    }
+
+    pub(super) fn changes(touches: Vec<Touch>) -> Self {
+        Self { touches, extent: Extent::Anything, unlisted: Vec::new() }
+    }
+
+    pub(super) fn hidden() -> Self {
+        Self { touches: Vec::new(), extent: Extent::Hidden, unlisted: Vec::new() }
+    }
+}
+
+/// Reads a shell line that starts in a folder, and finds out what it touches. It looks at the file system, and blocks
+/// while it does.
+///
+/// The folder must be absolute and resolved. What a line touches is as true as the file system is still: what another
+/// process changes meanwhile is left to the sandbox.
+pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
+    let (mut line, notes) = read_with_notes(text);
+    if folder != workspace.cwd() {
+        line.folder = Some(folder.to_owned());
+    }
+    if let CommandMeaning::Commands(commands) = &mut line.meaning {
+        locate(commands, folder, workspace, &notes);
+    }
+    line
+}
+
+fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &Notes) {
+    let budget = Budget::new();
+    let mut folders = Folders::new(start, commands, notes);
+    for (at, command) in commands.iter_mut().enumerate() {
+        let here = folders.known();
+        let scene = Scene { folders: here.as_deref(), workspace, notes, budget: &budget };
+        for redirect in &mut command.redirects {
+            redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
+        }
+        let known = match command.words.first() {
+            None => Known::reads(Vec::new()),
+            Some(Word::Computed(_)) => Known::changes(Vec::new()),
+            Some(Word::Literal(program)) if program == "tee" => {
+                let words = command.words.get(1..).unwrap_or_default();
+                match filters::tee(&arguments(words, &scene), &scene) {
+                    Some(files) => {
+                        command.redirects.extend(files);
+                        Known::reads(Vec::new())
+                    }
+                    None => Known::hidden(),
+                }
+            }
+            Some(Word::Literal(program)) => {
+                let program = program.clone();
+                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
+                folder_change(&program, &arguments, &mut folders, at)
+                    .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+            }
+        };
+        command.touches = known.touches;
+        command.extent = known.extent;
+        command.unlisted = known.unlisted;
+        let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
+            || command
+                .redirects
+                .iter()
+                .filter_map(|redirect| redirect.path.as_ref())
+                .any(|path| is_secret_file(path));
+        let is_wrapped = command
+            .wrappers
+            .iter()
+            .any(|word| !matches!(word, Word::Literal(text) if text != "env"));
+        command.linked_program = linked_program(command, &scene);
+        let is_read = matches!(command.extent, Extent::Reads | Extent::HeldReads);
+        if is_read && (names_secret || is_wrapped) {
+            command.extent = Extent::Anything;
+        }
+    }
+}
+
+/// The name of the program that a path of the command leads to, if a link on the way has another one.
+fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> {
+    let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
+    let path = scene.only(program)?;
+    let name = path.file_name()?.to_str()?;
+    (Path::new(program).file_name()?.to_str()? != name).then(|| name.to_owned())
+}
+
+/// What a command does that changes the folder.
+fn folder_change(
+    program: &str,
+    arguments: &[Argument],
+    folders: &mut Folders,
+    at: usize,
+) -> Option<Known> {
+    if !matches!(program, "cd" | "pushd" | "popd") {
+        return None;
+    }
+    let operands: Vec<&Argument> = arguments
+        .iter()
+        .filter(|argument| !matches!(argument, Argument::Known(text) if matches!(text.as_str(), "--" | "-L" | "-P")))
+        .collect();
+    let [Argument::Known(target)] = operands.as_slice() else {
+        folders.lose();
+        return Some(Known::hidden());
+    };
+    let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
+    let reached = if is_plain { folders.go(at, target) } else { None };
+    let Some(reached) = reached else {
+        folders.lose();
+        return Some(Known::hidden());
+    };
+    let touch = |path| Touch { access: crow_core::tool::Access::Read, path, depth: Depth::Itself };
+    let touches = reached.into_iter().map(touch).collect();
+    Some(if program == "cd" { Known::reads(touches) } else { Known::changes(touches) })
+}
+
+fn of_program(
+    program: &str,
+    arguments: &[Argument],
+    command: &SimpleCommand,
+    scene: &Scene<'_>,
+) -> Known {
+    // Only the name stands for the program that is known: a path may lead to another one of that name.
+    let name = ["/bin/", "/usr/bin/"]
+        .iter()
+        .find_map(|folder| program.strip_prefix(folder))
+        .unwrap_or(program);
+    let known = versions::version(name, arguments)
+        .or_else(|| match name {
+            "find" => find::find(arguments, scene),
+            "git" => git::git(arguments, &command.words, scene),
+            _ => readers::read(name, arguments, &command.words, scene),
+        })
+        .or_else(|| {
+            let follows_out = name == "cp" && switches::follows_out(name, arguments, scene);
+            if follows_out {
+                Some(Known::hidden())
+            } else {
+                writers::change(name, arguments, scene)
+            }
+        });
+    let mut known = known.unwrap_or_else(|| {
+        let words = command.words.get(1..).unwrap_or_default();
+        let is_reader = readers::is_reader(name);
+        if readers::has_wider_filter(name, arguments) {
+            return Known::hidden();
+        }
+        match options_of(program, words, scene) {
+            OptionsOf::Unknown => {
+                Known { extent: Extent::Hidden, ..switches::unknown(name, arguments, scene) }
+            }
+            // What a program reads that reads what it is given is not known.
+            OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
+                if is_reader && arguments.contains(&Argument::Unknown) =>
+            {
+                Known::hidden()
+            }
+            OptionsOf::Harmless(options) => {
+                let mut known = switches::unknown(name, arguments, scene);
+                known.touches.extend(options.touches);
+                known.unlisted = options.unlisted;
+                known
+            }
+            // One of the options of a program that else only reads is not known: it may write or start something.
+            OptionsOf::Unlisted(_) if is_reader => Known::hidden(),
+            OptionsOf::Unlisted(unlisted) => {
+                Known { unlisted, ..switches::unknown(name, arguments, scene) }
+            }
+        }
+    });
+    if program.contains('/') {
+        let files = scene.touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes);
+        let read = files.unwrap_or_default().into_iter();
+        known
+            .touches
+            .extend(read.filter(|file| !installed::is_executed(program, &file.path, scene)));
+        if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
+            known.touches.retain(|touch| touch.path.to_str() != Some(program));
+        }
+        if matches!(known.extent, Extent::Reads | Extent::HeldReads) {
+            known.extent = Extent::Anything;
+        }
+    }
+    known
+}

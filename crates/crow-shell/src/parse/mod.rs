@@ -1,0 +1,30 @@
+//! What a shell line would run: read from its syntax tree, and given up at the first thing that is not understood.
+//!
+//! The grammar is not the shell. So the tree is not believed where the two may differ: each byte must belong to a leaf
+//! or be plain space, each word is read a second time by the shell's own rules of quoting, and kinds of nodes that are
+//! not listed are not understood.
+
+mod builtins;
+mod expressions;
+mod line;
+mod node_kinds;
+mod opaque;
+mod parameter;
+mod portable;
+mod redirects;
+mod shell_options;
+mod variables;
+mod walk;
+mod words;
+mod wrapper_table;
+mod wrappers;
+
+pub(crate) use line::{Notes, read_with_notes};
+pub use portable::needs_bash;
+pub(crate) use variables::is_set_by_the_shell;
+
+#[cfg(test)]
+use line::read_command_line;
+
+#[cfg(test)]
+mod tests;

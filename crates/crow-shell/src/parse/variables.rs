@@ -1,0 +1,77 @@
+//! Variables whose values change what the shell or the programs after them do.
+
+/// Variables that say which program a name means, or what the shell runs beside.
+const OF_THE_SHELL: [&str; 17] = [
+    "PATH",
+    "IFS",
+    "ENV",
+    "CDPATH",
+    "HOME",
+    "PWD",
+    "OLDPWD",
+    "SHELLOPTS",
+    "PROMPT_COMMAND",
+    "PS0",
+    "PS1",
+    "PS4",
+    "GLOBIGNORE",
+    "EXECIGNORE",
+    "FIGNORE",
+    "POSIXLY_CORRECT",
+    "SHELL",
+];
+
+/// Beginnings of the names of such variables.
+const PREFIXES: [&str; 3] = ["LD_", "DYLD_", "BASH"];
+
+/// Variables that the shell sets by itself while a line runs, some of them to words of the line.
+const SET_BY_THE_SHELL: [&str; 12] = [
+    "COPROC",
+    "DIRSTACK",
+    "FUNCNAME",
+    "HISTCMD",
+    "MAPFILE",
+    "OLDPWD",
+    "OPTARG",
+    "OPTERR",
+    "PIPESTATUS",
+    "REPLY",
+    "_",
+    "BASH",
+];
+
+/// Returns whether the shell itself sets a variable of that name, so that its value may be a word of the line.
+pub(crate) fn is_set_by_the_shell(name: &str) -> bool {
+    SET_BY_THE_SHELL.contains(&name) || name.starts_with("BASH_") || name.starts_with("COMP_")
+}
+
+/// What a variable that is set means for the commands after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// No program looks at it: a lower-case name without underscore, as loops have it.
+    Shell,
+    /// Programs that are started later may find it in their environment.
+    Programs,
+    /// Names may mean other programs from now on.
+    Meaning,
+    /// Not a name at all: an index, which is arithmetic and may run commands.
+    NoName,
+}
+
+/// Returns how far a variable of that name reaches.
+pub(super) fn reach(name: &str) -> Reach {
+    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    if name.is_empty()
+        || !name.chars().all(is_name)
+        || name.starts_with(|char: char| char.is_ascii_digit())
+    {
+        Reach::NoName
+    } else if OF_THE_SHELL.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    {
+        Reach::Meaning
+    } else if name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit()) {
+        Reach::Shell
+    } else {
+        Reach::Programs
+    }
+}

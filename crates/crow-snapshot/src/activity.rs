@@ -1,0 +1,273 @@
+//! Who is changing files of the project right now, in any process, so that a change can be told to have one author.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crow_core::ids::SessionId;
+
+use super::{SnapshotStoreError, counter::Counter, error::at, objects::private_folder};
+use crow_fs::DirectoryStamp;
+use crow_fs::FileLock;
+
+const ACTIVITIES: &str = "activities";
+const BEGUN: &str = "begun";
+const JOBS: &str = "jobs";
+/// What projects inside of this one put into its store: it sees them, and they do not see each other.
+const INNER: &str = "inner";
+const INNER_BEGUN: &str = "inner-begun";
+const INNER_JOBS: &str = "inner-jobs";
+
+/// The activities of a store, and of those of the further roots that are worked in together with its project. Each holds the
+/// lock of a file; there are as many files as there ever were at once.
+#[derive(Debug)]
+pub(super) struct Activities {
+    /// That of the project first. None of them is told of what the others begin: they begin together.
+    grounds: Vec<Ground>,
+    /// Where the stores of the folders above them are, or would be.
+    outer: Vec<PathBuf>,
+    known_outer: Mutex<Option<KnownOuter>>,
+}
+
+/// Which of the outer stores are there, and how the folders that they lie in were before that was looked at.
+#[derive(Debug)]
+struct KnownOuter {
+    folders: BTreeMap<PathBuf, DirectoryStamp>,
+    stores: Vec<PathBuf>,
+}
+
+/// A store whose activities are counted.
+#[derive(Debug)]
+struct Ground {
+    store: PathBuf,
+    begun: Arc<Counter>,
+}
+
+/// Something that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
+#[derive(Debug)]
+pub struct Activity {
+    _locks: Locks,
+    /// How many had begun with this one, in each root.
+    begun: Vec<(Arc<Counter>, u64)>,
+    /// The same of the projects around this one and in it.
+    nested: Vec<(PathBuf, u64)>,
+    /// Whether another was under way when it began.
+    overlaps: bool,
+}
+
+/// A background job that may change files, until it is dropped. The calls of its own session do not mind it.
+#[derive(Debug)]
+pub struct JobActivity {
+    _locks: Locks,
+}
+
+/// Locked as long as something lasts; the kernel unlocks them when the process is killed.
+#[derive(Debug)]
+struct Locks(Vec<FileLock>);
+
+impl Ground {
+    fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+        let folder = store.join(ACTIVITIES);
+        private_folder(&folder).map_err(at(&folder))?;
+        Ok(Self { store: store.to_path_buf(), begun: Arc::new(Counter::open(store.join(BEGUN))?) })
+    }
+}
+
+impl Activities {
+    pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+        Ok(Self {
+            grounds: vec![Ground::open(store)?],
+            outer: Vec::new(),
+            known_outer: Mutex::default(),
+        })
+    }
+
+    /// Lets the stores of projects around this one know.
+    pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
+        self.outer.extend(outer);
+        self.known_outer = Mutex::default();
+    }
+
+    /// Counts another root in, whose store is there or is made, and lets those around it know.
+    pub(super) fn join(
+        &mut self,
+        store: &Path,
+        outer: Vec<PathBuf>,
+    ) -> Result<(), SnapshotStoreError> {
+        private_folder(store).map_err(at(store))?;
+        self.grounds.push(Ground::open(&store.canonicalize().map_err(at(store))?)?);
+        self.tell(outer);
+        for outer in &mut self.outer {
+            // One that is not there is none of those that are joined.
+            *outer = outer.canonicalize().unwrap_or_else(|_| outer.clone());
+        }
+        self.outer.sort_unstable();
+        self.outer.dedup();
+        // What is worked in is not around it as well.
+        self.outer.retain(|outer| self.grounds.iter().all(|ground| ground.store != *outer));
+        self.known_outer = Mutex::default();
+        Ok(())
+    }
+
+    /// Returns the folders of the stores.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Path> {
+        self.grounds.iter().map(|ground| ground.store.as_path())
+    }
+
+    pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
+        let (mut locks, mut overlaps) = (Locks(Vec::new()), false);
+        let mut numbers = Vec::with_capacity(self.grounds.len());
+        for Ground { store, begun } in &self.grounds {
+            // One after the other: who begins at the same time sees this one, or is seen.
+            let (number, (lock, others)) = begun.next(|| take(&store.join(ACTIVITIES)))?;
+            locks.0.push(lock);
+            numbers.push((Arc::clone(begun), number));
+            overlaps |= others;
+        }
+        for outer in self.outer() {
+            let folder = outer.join(INNER);
+            private_folder(&folder).map_err(at(&folder))?;
+            let begun = Counter::open(outer.join(INNER_BEGUN))?;
+            let (_, (lock, _)) = begun.next(|| take(&folder))?;
+            locks.0.push(lock);
+        }
+        // First told, then looked: one of two that begin at the same time sees the other.
+        let mut nested = Vec::new();
+        for (counter, folder) in self.nested() {
+            let begun = count(&counter)?;
+            overlaps |= is_any_held(&folder, |_| true).map_err(at(folder))?;
+            nested.push((counter, begun));
+        }
+        Ok(Activity { _locks: locks, begun: numbers, nested, overlaps })
+    }
+
+    /// Returns how many have begun, of this project, of those around it and of those in it. One of this store counts once
+    /// for each root.
+    pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
+        let own = self.grounds.iter().map(|ground| ground.begun.read());
+        let nested = self.nested().map(|(counter, _)| count(&counter));
+        own.chain(nested).sum()
+    }
+
+    pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
+        let mut locks = Locks(Vec::new());
+        let outer = self.outer().into_iter().map(|store| store.join(INNER_JOBS));
+        for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
+            let begun = private_folder(&folder).and_then(|()| take(&folder));
+            let named = begun.and_then(|(file, _)| {
+                file.file().set_len(0)?;
+                file.file().write_all_at(session.as_str().as_bytes(), 0)?;
+                Ok(file)
+            });
+            locks.0.push(named.map_err(at(folder))?);
+        }
+        Ok(JobActivity { _locks: locks })
+    }
+
+    /// Returns whether a job of another session is at work.
+    pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
+        let own = self.stores().flat_map(|store| [JOBS, INNER_JOBS].map(|name| store.join(name)));
+        let outer = self.outer().into_iter().map(|store| store.join(JOBS));
+        let is_own = |path: &Path| fs::read_to_string(path).is_ok_and(|id| id == session.as_str());
+        for folder in own.chain(outer) {
+            if is_any_held(&folder, |path| !is_own(path)).map_err(at(folder))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the stores of projects around this one that are there.
+    fn outer(&self) -> Vec<PathBuf> {
+        let mut known = self.known_outer.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |(folder, stamp): (&PathBuf, &DirectoryStamp)| {
+            DirectoryStamp::of(folder) == Some(*stamp)
+        };
+        if let Some(known) = known.as_ref().filter(|known| known.folders.iter().all(is_same)) {
+            return known.stores.clone();
+        }
+        let folders: BTreeSet<&Path> =
+            self.outer.iter().filter_map(|store| store.parent()).collect();
+        let folders: Option<BTreeMap<PathBuf, DirectoryStamp>> = folders
+            .into_iter()
+            .map(|folder| Some((folder.to_owned(), DirectoryStamp::of(folder)?)))
+            .collect();
+        let stores: Vec<_> = self.outer.iter().filter(|store| store.is_dir()).cloned().collect();
+        let settled = folders.filter(|folders| folders.values().all(DirectoryStamp::is_settled));
+        *known = settled.map(|folders| KnownOuter { folders, stores: stores.clone() });
+        stores
+    }
+
+    /// Returns where the activities of the projects in this one and around it are counted, and their locks.
+    fn nested(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let inner = self.stores().map(|store| (store.join(INNER_BEGUN), store.join(INNER)));
+        let outer = self.outer().into_iter();
+        let outer = outer.map(|store| (store.join(BEGUN), store.join(ACTIVITIES)));
+        inner.chain(outer)
+    }
+}
+
+impl Activity {
+    /// Returns whether another activity of this project, of one around it or of one in it was under way at any moment
+    /// since this one began, in whatever thread or process. Once it is so it stays so.
+    #[must_use]
+    pub fn overlapped(&self) -> bool {
+        // Not knowing is as good as yes.
+        let is_same = |path: &Path, number: u64| count(path).is_ok_and(|begun| begun == number);
+        self.overlaps
+            || !self
+                .begun
+                .iter()
+                .all(|(begun, number)| begun.read().is_ok_and(|now| now == *number))
+            || !self.nested.iter().all(|(counter, number)| is_same(counter, *number))
+    }
+}
+
+/// Reads a counter of a store that need not have it.
+fn count(path: &Path) -> Result<u64, SnapshotStoreError> {
+    match path.symlink_metadata() {
+        Ok(_) => Counter::open(path.to_path_buf())?.read(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+/// Tells whether one of the files in a folder is locked that fits.
+fn is_any_held(folder: &Path, fits: impl Fn(&Path) -> bool) -> io::Result<bool> {
+    for number in 0_u64.. {
+        let path = folder.join(number.to_string());
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        };
+        if FileLock::is_held_by_other(file)? && fits(&path) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Locks the first file in a folder that is free, and tells whether another is not.
+fn take(folder: &Path) -> io::Result<(FileLock, bool)> {
+    let (mut own, mut others) = (None, false);
+    for number in 0_u64.. {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600).create(own.is_none()).truncate(false);
+        match options.open(folder.join(number.to_string())) {
+            Ok(file) => match FileLock::try_exclusive(file)? {
+                Ok(lock) if own.is_none() => own = Some(lock),
+                Ok(_) => {}
+                Err(_) => others = true,
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        }
+    }
+    own.map(|own| (own, others)).ok_or_else(|| io::ErrorKind::NotFound.into())
+}

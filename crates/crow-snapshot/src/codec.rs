@@ -1,0 +1,128 @@
+//! Numbers and strings of bytes in the files of the store.
+
+/// Writes.
+#[derive(Debug, Default)]
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(super) fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    /// Seven bits to a byte, the lowest first.
+    pub(super) fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value.to_le_bytes()[0]);
+    }
+
+    pub(super) fn time(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn hash(&mut self, hash: &super::ContentHash) {
+        self.0.extend(hash.0);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads what was written; nothing comes back from what is cut or damaged.
+#[derive(Debug)]
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(super) fn length(&mut self) -> Option<usize> {
+        self.number().and_then(|number| usize::try_from(number).ok())
+    }
+
+    pub(super) fn small(&mut self) -> Option<u32> {
+        self.number().and_then(|number| u32::try_from(number).ok())
+    }
+
+    pub(super) fn time(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    pub(super) fn hash(&mut self) -> Option<super::ContentHash> {
+        self.array().map(super::ContentHash)
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(number: u64, time: i64, bytes: Vec<u8>) {
+            let mut writer = Writer::default();
+            writer.number(number);
+            writer.time(time);
+            writer.bytes(&bytes);
+            let written = writer.into_bytes();
+            let mut reader = Reader::new(&written);
+            prop_assert_eq!(reader.number(), Some(number));
+            prop_assert_eq!(reader.time(), Some(time));
+            prop_assert_eq!(reader.bytes(), Some(bytes.as_slice()));
+            prop_assert!(reader.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_cut_is_not_read() {
+        assert_eq!(Reader::new(&[5, 1, 2]).bytes(), None);
+        assert_eq!(Reader::new(&[0x80]).number(), None);
+        assert_eq!(Reader::new(&[0; 7]).time(), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The snapshot store: states of files, kept by content, so that what a call changed can be told and put back.
+//!
+//! It needs no git and never touches `.git`. Contents and folders are objects named by their hash; a snapshot is the hash of
+//! the root folder, or of a list of paths. The module knows neither tools nor events: what is captured when is for others to say.
+
+mod activity;
+mod capture;
+mod codec;
+mod counter;
+mod diff;
+mod entry;
+mod error;
+mod file;
+mod ignored;
+mod index;
+mod job_marks;
+mod kept;
+mod node;
+mod now;
+mod objects;
+mod own_output;
+mod packs;
+mod place;
+mod policy;
+mod proof;
+mod reach;
+mod refs;
+mod restore;
+mod roots;
+mod scan;
+mod store;
+mod undoing;
+mod upkeep;
+mod usage;
+mod version;
+mod view;
+mod writing;
+
+pub use activity::{Activity, JobActivity};
+pub use capture::Capture;
+pub use diff::Change;
+pub use entry::{Content, ContentHash, Entry, FileStamp, NotCovered, NotScanned, WhyNotCovered};
+pub use error::SnapshotStoreError;
+pub use job_marks::{JobMark, KilledJob};
+pub use policy::SnapshotLimits;
+pub use refs::is_of_project;
+pub use restore::{PutBack, Undone};
+pub use scan::Scan;
+pub use store::SnapshotStore;
+pub use upkeep::{Checked, Collected};
+pub use writing::Writing;

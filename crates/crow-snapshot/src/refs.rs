@@ -1,0 +1,127 @@
+//! Which snapshots which session refers to: a file per session, a line per snapshot, only ever added to.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crow_core::ids::{SessionId, SnapshotId};
+
+use super::{
+    ContentHash, SnapshotStoreError,
+    error::at,
+    objects::{entries, private_folder},
+};
+
+const REFS: &str = "refs";
+const LONGEST: usize = 128;
+const TREE: &str = "tree-";
+const ROOTS: &str = "roots-";
+const PATHS: &str = "paths-";
+
+/// What a snapshot is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Root {
+    /// The whole project: the object of its root folder.
+    Tree(ContentHash),
+    /// The whole project and further roots: the object that lists them.
+    Roots(ContentHash),
+    /// Single paths: the object that lists them.
+    Paths(ContentHash),
+}
+
+impl Root {
+    pub(super) fn id(&self) -> SnapshotId {
+        match self {
+            Self::Tree(hash) => SnapshotId::new(format!("{TREE}{hash}")),
+            Self::Roots(hash) => SnapshotId::new(format!("{ROOTS}{hash}")),
+            Self::Paths(hash) => SnapshotId::new(format!("{PATHS}{hash}")),
+        }
+    }
+
+    /// Returns the object that says what is in it.
+    pub(super) fn object(&self) -> ContentHash {
+        match self {
+            Self::Tree(hash) | Self::Roots(hash) | Self::Paths(hash) => *hash,
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let kinds = [(TREE, Self::Tree as fn(_) -> _), (ROOTS, Self::Roots), (PATHS, Self::Paths)];
+        let (hex, kind) =
+            kinds.into_iter().find_map(|(name, kind)| Some((text.strip_prefix(name)?, kind)))?;
+        ContentHash::parse(hex).map(kind)
+    }
+}
+
+/// Tells a snapshot of the whole project from one of single paths.
+pub fn is_of_project(snapshot: &SnapshotId) -> bool {
+    [TREE, ROOTS].iter().any(|kind| snapshot.as_str().starts_with(kind))
+}
+
+/// The references of all sessions.
+#[derive(Debug)]
+pub(super) struct References {
+    folder: PathBuf,
+}
+
+impl References {
+    pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
+        let folder = store.join(REFS);
+        private_folder(&folder).map_err(at(&folder))?;
+        Ok(Self { folder })
+    }
+
+    /// Refers to snapshots from a session.
+    pub(super) fn add(
+        &self,
+        session: &SessionId,
+        roots: &[Root],
+    ) -> Result<(), SnapshotStoreError> {
+        let path = self.path(session)?;
+        // The line feed comes first, so that a line that was cut by a crash spoils no other.
+        let lines: Vec<String> = roots.iter().map(|root| format!("\n{}", root.id())).collect();
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(lines.concat().as_bytes())).map_err(at(path))
+    }
+
+    /// Returns what a session refers to.
+    pub(super) fn of(&self, session: &SessionId) -> Result<Vec<Root>, SnapshotStoreError> {
+        let path = self.path(session)?;
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.lines().filter_map(Root::parse).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(at(path)(error)),
+        }
+    }
+
+    pub(super) fn remove(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
+        let path = self.path(session)?;
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(at(path)(error)),
+        }
+    }
+
+    pub(super) fn sessions(&self) -> Result<Vec<SessionId>, SnapshotStoreError> {
+        let names = entries(&self.folder)?.into_iter();
+        Ok(names.filter_map(|file| file.file_name().to_str().map(SessionId::new)).collect())
+    }
+
+    fn path(&self, session: &SessionId) -> Result<PathBuf, SnapshotStoreError> {
+        let text = session.as_str();
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if text.is_empty()
+            || text.len() > LONGEST
+            || text.starts_with('.')
+            || !text.chars().all(fits)
+        {
+            return Err(SnapshotStoreError::BadSession { id: session.clone() });
+        }
+        Ok(self.folder.join(text))
+    }
+}

@@ -1,0 +1,245 @@
+//! The roots of a store: its project, and the folders that are worked in together with it. Each is scanned by itself, and
+//! one snapshot stands for all.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use crow_core::ids::{SessionId, SnapshotId};
+
+use super::{
+    Change, ContentHash, NotScanned, Scan, SnapshotStore, SnapshotStoreError,
+    capture::resolve,
+    diff::{self, listed_roots},
+    index::Index,
+    node::write_roots,
+    policy::refuse,
+    refs::Root,
+    scan::Walk,
+    store::{parse, unpoisoned},
+};
+
+/// So many files and folders are rather read again by the next process than the index saved after each scan.
+const WORTH_SAVING: usize = 1000;
+
+/// The indexes in memory, by their roots.
+pub(super) type Indexes = Mutex<BTreeMap<PathBuf, Cached>>;
+
+/// The index of a root in memory.
+#[derive(Debug, Default)]
+pub(super) struct Cached {
+    /// Nothing before the first scan, and after one that failed half way.
+    index: Option<Index>,
+    /// How much was read that the saved index does not know.
+    unsaved: usize,
+}
+
+/// One root as a scan found it.
+#[derive(Debug)]
+struct Scanned {
+    node: ContentHash,
+    scan: Scan,
+}
+
+/// Resolves further roots and leaves out those that lie in another one. What is around the project is a root of its own:
+/// all in it but the project.
+pub(super) fn resolved(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
+    // Where a folder cannot even be looked for, its scan says so.
+    let found = further.iter().map(|root| resolve(root).unwrap_or_else(|_| root.clone()));
+    let found: BTreeSet<PathBuf> = found.filter(|root| !root.starts_with(project)).collect();
+    let is_in_another =
+        |root: &PathBuf| root.ancestors().skip(1).any(|above| found.contains(above));
+    found.iter().filter(|root| !is_in_another(root)).cloned().collect()
+}
+
+impl SnapshotStore {
+    /// Captures all roots, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
+    ///
+    /// Fails if none of them can be captured; a root that cannot while others can is named in the result.
+    pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
+        self.scan_roots(session, &self.roots)
+    }
+
+    /// Captures some roots, for a snapshot that can be compared with others as far as they hold the same ones.
+    pub fn scan_roots(
+        &self,
+        session: &SessionId,
+        roots: &[PathBuf],
+    ) -> Result<Scan, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        if let [root] = roots
+            && *root == self.root
+        {
+            let Scanned { node, scan } = self.scan_root(root, roots)?;
+            self.refer(session, Root::Tree(node))?;
+            return Ok(scan);
+        }
+        let (mut nodes, mut unignored) = (Vec::new(), Vec::new());
+        let (mut not_covered, mut entries) = (Vec::new(), 0);
+        let mut failed = Vec::new();
+        for root in roots {
+            match self.scan_root(root, roots) {
+                Ok(Scanned { node, scan }) => {
+                    nodes.push((root.clone(), node));
+                    unignored.push((root.clone(), scan.unignored));
+                    not_covered.extend(scan.not_covered);
+                    entries += scan.entries;
+                }
+                Err(error) => failed.push((root.clone(), error)),
+            }
+        }
+        if nodes.is_empty() && !failed.is_empty() {
+            return Err(failed.swap_remove(0).1);
+        }
+        let list = write_roots(&nodes);
+        let snapshot = Root::Roots(ContentHash::of(&list));
+        if !self.is_last(session, snapshot) {
+            let mut budget = self.budget()?;
+            self.objects.put_folder(&list, &mut budget)?;
+            self.bytes.add(budget.written)?;
+            self.refer(session, snapshot)?;
+        }
+        let unignored = ContentHash::of(&write_roots(&unignored));
+        let not_scanned = failed
+            .into_iter()
+            .map(|(root, error)| NotScanned { root, reason: error.to_string() })
+            .collect();
+        Ok(Scan { snapshot: snapshot.id(), unignored, not_covered, entries, not_scanned })
+    }
+
+    fn scan_root(&self, root: &Path, roots: &[PathBuf]) -> Result<Scanned, SnapshotStoreError> {
+        refuse(root, self.home.as_ref())?;
+        let generation = self.generation.read()?;
+        let mut indexes = unpoisoned(&self.indexes);
+        let cached = indexes.entry(root.to_path_buf()).or_default();
+        let file = self.index_file(root);
+        let mut index = cached
+            .index
+            .take()
+            .or_else(|| Index::load(&file))
+            .unwrap_or_else(|| Index { generation, ..Index::default() });
+        index.catch_up(generation, &self.objects);
+        // The project has a root of its own, whichever else are scanned.
+        let others = roots.iter().chain(std::iter::once(&self.root));
+        let inner = others.filter(|other| *other != root && other.starts_with(root));
+        let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
+        let mut walk = Walk::new(&self.objects, &self.limits, without, self.budget()?);
+        let walked = walk.project(root, &mut index).and_then(|walked| {
+            let pack = walk.pack.take();
+            pack.map_or(Ok(()), |pack| self.objects.end_pack(pack)).map(|()| walked)
+        });
+        self.bytes.add(walk.budget.written)?;
+        let (node, unignored) = walked?;
+        let Walk { not_covered, entries, read, .. } = walk;
+        cached.unsaved += read;
+        if cached.unsaved >= WORTH_SAVING {
+            self.save(&index, &file);
+            cached.unsaved = 0;
+        }
+        cached.index = Some(index);
+        let snapshot = Root::Tree(node).id();
+        let scan = Scan { snapshot, unignored, not_covered, entries, not_scanned: Vec::new() };
+        Ok(Scanned { node, scan })
+    }
+
+    /// Returns what changed between two scans in the roots that are meant, as far as both hold them, sorted by path within a
+    /// folder.
+    pub fn changes_in(
+        &self,
+        before: &SnapshotId,
+        after: &SnapshotId,
+        is_meant: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<Change>, SnapshotStoreError> {
+        let (Some(was), Some(is)) = (self.trees(parse(before)?)?, self.trees(parse(after)?)?)
+        else {
+            let (before, after) = (before.clone(), after.clone());
+            return Err(SnapshotStoreError::Mismatched { before, after });
+        };
+        let mut changes = Vec::new();
+        for (root, was) in was.iter().filter(|(root, _)| is_meant(root)) {
+            // Of a root that only one of them holds nobody knows what changed in it.
+            if let Some((_, is)) = is.iter().find(|(other, _)| other == root) {
+                diff::folders(&self.objects, root, was, is, &mut changes)?;
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Returns the roots that a snapshot of whole folders holds; nothing for one of single paths.
+    pub fn roots_of(
+        &self,
+        snapshot: &SnapshotId,
+    ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
+        let snapshot = parse(snapshot)?;
+        if let Root::Tree(_) = snapshot {
+            return Ok(Some(vec![self.root.clone()]));
+        }
+        let _shared = self.shared()?;
+        let trees = self.trees(snapshot)?;
+        Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
+    }
+
+    /// Returns whether a snapshot tells that there is nothing in a root.
+    pub fn is_empty(&self, snapshot: &SnapshotId, root: &Path) -> bool {
+        let trees = Root::parse(snapshot.as_str()).map(|parsed| self.trees(parsed));
+        let Some(Ok(Some(trees))) = trees else { return false };
+        trees.iter().any(|(own, node)| own == root && *node == ContentHash::of(&[]))
+    }
+
+    /// Returns the roots of a snapshot with the objects of their folders; nothing for one of single paths.
+    pub(super) fn trees(
+        &self,
+        snapshot: Root,
+    ) -> Result<Option<Vec<(PathBuf, ContentHash)>>, SnapshotStoreError> {
+        Ok(match snapshot {
+            Root::Tree(node) => Some(vec![(self.root.clone(), node)]),
+            Root::Roots(list) => Some(listed_roots(&self.objects, &list)?),
+            Root::Paths(_) => None,
+        })
+    }
+
+    /// Returns the innermost root of a snapshot that a path lies in.
+    pub(super) fn tree_around(
+        &self,
+        trees: Vec<(PathBuf, ContentHash)>,
+        path: &Path,
+    ) -> Option<(PathBuf, ContentHash)> {
+        let around = trees.into_iter().filter(|(root, _)| path.starts_with(root));
+        let found = around.max_by_key(|(root, _)| root.as_os_str().len())?;
+        // A folder around the project says nothing of what is in the project.
+        (found.0 == self.root || !path.starts_with(&self.root)).then_some(found)
+    }
+
+    /// Saves what the next process can use. Losing it costs that one time, nothing else.
+    pub fn flush(&self) {
+        for (root, cached) in unpoisoned(&self.indexes).iter_mut() {
+            if let Some(index) = cached.index.as_ref().filter(|_| cached.unsaved > 0) {
+                self.save(index, &self.index_file(root));
+                cached.unsaved = 0;
+            }
+        }
+    }
+
+    /// Removes the indexes of roots that no snapshot holds any more.
+    pub(super) fn forget_indexes(&self, but: &BTreeSet<PathBuf>) {
+        if let Err(error) = Index::forget_further(&self.folder, but) {
+            tracing::warn!(folder = %self.folder.display(), %error, "indexes that nobody needs stay");
+        }
+    }
+
+    fn index_file(&self, root: &Path) -> PathBuf {
+        if root == self.root {
+            Index::file(&self.folder)
+        } else {
+            Index::file_of(&self.folder, root)
+        }
+    }
+
+    fn save(&self, index: &Index, file: &Path) {
+        if let Err(error) = index.save(&self.folder, file) {
+            tracing::warn!(file = %file.display(), %error, "a snapshot index is not saved");
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The walk over the project. Every known file is looked at; only what looks changed is read.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crow_core::ids::SnapshotId;
+
+use super::{
+    Content, ContentHash, FileStamp, NotCovered, NotScanned, SnapshotLimits, SnapshotStoreError,
+    WhyNotCovered,
+    error::at,
+    file::{ReadFile, read_file},
+    ignored::{self, Kind, OuterRules, Rules},
+    index::{Folder, Index, Item, Seen, What},
+    node::{Child, write_folder},
+    now::{Is, Now, is_absence},
+    objects::Objects,
+    own_output::{is_own_output, see_own_output},
+    packs::NewPack,
+    proof::prove,
+    undoing,
+    usage::Budget,
+};
+use crow_fs::change_time::{is_settled, since_1970};
+
+/// Deeper folders are not looked into.
+const DEEPEST: usize = 128;
+
+/// The state of the whole project, and of the further roots of its store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scan {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// The same for two states that differ in ignored files alone.
+    pub unignored: ContentHash,
+    /// What it does not hold.
+    pub not_covered: Vec<NotCovered>,
+    /// How many files, links and folders were looked at.
+    pub entries: usize,
+    /// The roots that could not be captured, of several. What changes in them is not known.
+    pub not_scanned: Vec<NotScanned>,
+}
+
+/// One walk.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    pub(super) objects: &'a Objects,
+    pub(super) limits: &'a SnapshotLimits,
+    pub(super) budget: Budget,
+    /// What is not looked into although it may lie in the root: the store itself, and roots of their own.
+    pub(super) without: Vec<&'a Path>,
+    device: u64,
+    started: i64,
+    pub(super) not_covered: Vec<NotCovered>,
+    pub(super) entries: usize,
+    /// How many more files the ignored folder that the walk is in may hold.
+    ignored_left: usize,
+    /// How many files and folders were read, so that the index is worth saving.
+    pub(super) read: usize,
+    /// Where small contents are gathered in a first look at a project; none where they get files of their own.
+    pub(super) pack: Option<NewPack>,
+}
+
+/// Where the walk is.
+struct Place<'a> {
+    path: &'a Path,
+    rules: Rules<'a>,
+    ignored: bool,
+    /// Rules have changed: what was judged before is judged again.
+    judge_anew: bool,
+    depth: usize,
+}
+
+/// What became of a folder.
+enum Looked {
+    Into,
+    /// It is no longer there.
+    Gone,
+    LeftOut(WhyNotCovered),
+}
+
+/// What became of an item.
+enum Found {
+    Same,
+    Changed,
+    Gone,
+    /// The folder that it is in cannot be covered.
+    NoFolder(WhyNotCovered),
+}
+
+impl Found {
+    fn changed_if(changed: bool) -> Self {
+        if changed { Self::Changed } else { Self::Same }
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        objects: &'a Objects,
+        limits: &'a SnapshotLimits,
+        without: Vec<&'a Path>,
+        budget: Budget,
+    ) -> Self {
+        // The clock of the system, not of the session: it is compared with the times of files.
+        let now = since_1970(SystemTime::now());
+        Self {
+            objects,
+            limits,
+            budget,
+            without,
+            device: 0,
+            started: now,
+            not_covered: Vec::new(),
+            entries: 0,
+            ignored_left: 0,
+            read: 0,
+            pack: None,
+        }
+    }
+
+    /// Walks over the project, brings the index up to date and returns the object of the root folder.
+    pub(super) fn project(
+        &mut self,
+        root: &Path,
+        index: &mut Index,
+    ) -> Result<(ContentHash, ContentHash), SnapshotStoreError> {
+        let now = match Now::at(root) {
+            Ok(now) => now,
+            // A project that was removed whole is an empty one: that is what brings it back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                index.root = Folder::default();
+                let empty = self.objects.put_folder(&[], &mut self.budget)?;
+                return Ok((empty, empty));
+            }
+            Err(error) => return Err(at(root)(error)),
+        };
+        if now.is != Is::Folder {
+            return Err(at(root)(io::ErrorKind::NotADirectory.into()));
+        }
+        self.device = now.device;
+        self.pack = index.root.node.is_none().then(NewPack::default);
+        prove(root, &index.root, now.device);
+        let outer = OuterRules::read(root);
+        let place = Place {
+            path: root,
+            rules: Rules::of_root(&outer, root),
+            ignored: false,
+            judge_anew: index.outer_rules != Some(outer.hash),
+            depth: 0,
+        };
+        index.outer_rules = Some(outer.hash);
+        let folder = &mut index.root;
+        match (self.folder(&place, folder, now.stamp)?, folder.node, folder.unignored) {
+            (Looked::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
+            (Looked::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
+                let (path, limit) = (root.to_path_buf(), self.limits.entries);
+                Err(SnapshotStoreError::TooManyFiles { path, limit })
+            }
+            (Looked::Gone, ..) => Err(at(root)(io::ErrorKind::NotFound.into())),
+            _ => Err(at(root)(io::ErrorKind::PermissionDenied.into())),
+        }
+    }
+
+    fn folder(
+        &mut self,
+        place: &Place<'_>,
+        folder: &mut Folder,
+        stamp: FileStamp,
+    ) -> Result<Looked, SnapshotStoreError> {
+        let mut changed = folder.node.is_none() || folder.unignored.is_none();
+        if place.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
+            self.read += 1;
+            match self.names(place.path) {
+                Ok(names) => changed |= folder.merge(names),
+                Err(looked) => return Ok(looked),
+            }
+            folder.seen = Some(self.seen(stamp));
+        }
+        self.entries += folder.items.len();
+        if self.entries > self.limits.entries {
+            return Ok(Looked::LeftOut(WhyNotCovered::TooManyFiles));
+        }
+        let judge_anew = self.rules_changed(place, folder, &mut changed)? || place.judge_anew;
+        let mut path = place.path.to_path_buf();
+        let mut gone = false;
+        for item in &mut folder.items {
+            if !judge_anew && !place.ignored && item.is_proven_leaf() {
+                continue;
+            }
+            path.push(&item.name);
+            match self.item(place, judge_anew, &path, item)? {
+                Found::Same => {}
+                Found::Changed => changed = true,
+                Found::Gone => {
+                    item.what = What::New;
+                    gone = true;
+                }
+                Found::NoFolder(why) => return Ok(Looked::LeftOut(why)),
+            }
+            path.pop();
+        }
+        if gone {
+            folder.items.retain(|item| !matches!(item.what, What::New));
+        }
+        if changed || gone {
+            self.store_folder(folder)?;
+        }
+        Ok(Looked::Into)
+    }
+
+    /// Looks at the rules for ignored files before anything is judged by them.
+    fn rules_changed(
+        &mut self,
+        place: &Place<'_>,
+        folder: &mut Folder,
+        changed: &mut bool,
+    ) -> Result<bool, SnapshotStoreError> {
+        let name = OsStr::new(ignored::FILE);
+        let at = folder.items.binary_search_by(|item| item.name.as_os_str().cmp(name));
+        let mut now = None;
+        if let Some(item) = at.ok().and_then(|at| folder.items.get_mut(at)) {
+            // It is looked at once more with the others; it counts once.
+            let (left, covered) = (self.ignored_left, self.not_covered.len());
+            let found = self.item(place, place.judge_anew, &place.path.join(name), item)?;
+            self.not_covered.truncate(covered);
+            self.ignored_left = left;
+            now = match (&found, &item.what) {
+                (Found::Same | Found::Changed, What::File { content, .. }) => Some(*content),
+                _ => None,
+            };
+            *changed |= matches!(found, Found::Changed);
+        }
+        Ok(std::mem::replace(&mut folder.rules, now) != now)
+    }
+
+    fn item(
+        &mut self,
+        place: &Place<'_>,
+        judge_anew: bool,
+        path: &Path,
+        item: &mut Item,
+    ) -> Result<Found, SnapshotStoreError> {
+        let as_before = item.proof.take() && !judge_anew;
+        let known = if as_before { Now::as_before(item, self.device) } else { None };
+        let now = match known.map_or_else(|| Now::at(path), Ok) {
+            Ok(now) => now,
+            Err(error) if is_absence(&error) => return Ok(Found::Gone),
+            Err(_) => return Ok(Found::NoFolder(WhyNotCovered::Unreadable)),
+        };
+        let kind = if now.is == Is::Folder { Kind::Folder } else { Kind::File };
+        let known = match &item.what {
+            What::New => false,
+            What::File { .. } | What::Link { .. } => kind == Kind::File,
+            What::Folder { .. } | What::LeftOut { .. } => kind == Kind::Folder,
+        };
+        let was_ignored = item.ignored;
+        if judge_anew || !known {
+            item.ignored = place.ignored || place.rules.ignore(path, kind);
+        }
+        if place.ignored && kind == Kind::File {
+            let Some(left) = self.ignored_left.checked_sub(1) else {
+                return Ok(Found::NoFolder(WhyNotCovered::IgnoredFolder));
+            };
+            self.ignored_left = left;
+        }
+        let judged_otherwise = item.ignored != was_ignored;
+        let found = match now.is {
+            Is::Folder => self.subfolder(place, judge_anew, path, item, now)?,
+            Is::Link => link(path, item),
+            Is::File if is_own_output(now.device, now.stamp.inode) => {
+                Found::changed_if(see_own_output(item, now.stamp))
+            }
+            Is::File => self.file(path, item, now.stamp, judged_otherwise)?,
+            Is::Special => Found::Gone,
+        };
+        let only_judged = judged_otherwise && matches!(found, Found::Same);
+        Ok(if only_judged { Found::Changed } else { found })
+    }
+
+    fn file(
+        &mut self,
+        path: &Path,
+        item: &mut Item,
+        stamp: FileStamp,
+        judged_otherwise: bool,
+    ) -> Result<Found, SnapshotStoreError> {
+        let before = item.child();
+        let still = matches!(&item.what, What::File { seen, .. } if !judged_otherwise && seen.still(&stamp));
+        if !still {
+            let limit = if item.ignored {
+                self.limits.ignored_file_bytes.min(self.limits.file_bytes)
+            } else {
+                self.limits.file_bytes
+            };
+            let Some((content, stamp)) = self.content(path, stamp, limit)? else {
+                return Ok(Found::Gone);
+            };
+            item.what = What::File { seen: self.seen(stamp), content };
+        }
+        if let What::File { content: Content::NotStored { why, .. }, .. } = &item.what {
+            self.not_covered.push(NotCovered { path: path.to_path_buf(), why: *why });
+        }
+        Ok(Found::changed_if(!still && before != item.child()))
+    }
+
+    /// Stores what is in a file. Nothing comes back if there is no file any more.
+    fn content(
+        &mut self,
+        path: &Path,
+        stamp: FileStamp,
+        limit: u64,
+    ) -> Result<Option<(Content, FileStamp)>, SnapshotStoreError> {
+        self.read += 1;
+        let not_stored = |why| Ok(Some((Content::NotStored { why, stamp }, stamp)));
+        if stamp.size > limit {
+            return not_stored(WhyNotCovered::TooLarge);
+        }
+        match read_file(path, limit) {
+            Ok(ReadFile::Whole { bytes, stamp }) => {
+                let put = match &mut self.pack {
+                    Some(pack) => self.objects.put_into(pack, &bytes, &mut self.budget)?,
+                    None => self.objects.put_content(&bytes, &mut self.budget)?,
+                };
+                match put {
+                    Ok(hash) => Ok(Some((Content::Stored(hash), stamp))),
+                    Err(why) => not_stored(why),
+                }
+            }
+            Ok(ReadFile::TooLarge) => not_stored(WhyNotCovered::TooLarge),
+            Ok(ReadFile::Special) => Ok(None),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(_) => not_stored(WhyNotCovered::Unreadable),
+        }
+    }
+
+    fn subfolder(
+        &mut self,
+        place: &Place<'_>,
+        judge_anew: bool,
+        path: &Path,
+        item: &mut Item,
+        now: Now,
+    ) -> Result<Found, SnapshotStoreError> {
+        if self.without.contains(&path) {
+            return Ok(Found::Gone);
+        }
+        if item.name == ignored::GIT {
+            let (before, why) = (item.child(), WhyNotCovered::Repository);
+            item.what = What::LeftOut { seen: self.seen(now.stamp), why };
+            return Ok(Found::changed_if(before != item.child()));
+        }
+        let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
+        let (covered, entries) = (self.not_covered.len(), self.entries);
+        let first_ignored = item.ignored && !place.ignored;
+        let why = if now.device != self.device {
+            Some(WhyNotCovered::OtherFileSystem)
+        } else if place.depth >= DEEPEST {
+            Some(WhyNotCovered::TooDeep)
+        } else if first_ignored {
+            self.too_many_ignored(path, item, &stamp)
+        } else {
+            None
+        };
+        if first_ignored {
+            self.ignored_left = self.limits.ignored_folder_files;
+        }
+        let looked = match why {
+            Some(why) => Looked::LeftOut(why),
+            None => self.enter(place, judge_anew, path, item, stamp)?,
+        };
+        match looked {
+            Looked::Into => Ok(Found::changed_if(before != (item.child(), item.unignored()))),
+            Looked::Gone => {
+                self.not_covered.truncate(covered);
+                self.entries = entries;
+                Ok(Found::Gone)
+            }
+            // The whole ignored folder is left out, not the part that was one file too many.
+            Looked::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
+                Ok(Found::NoFolder(why))
+            }
+            Looked::LeftOut(why) => {
+                self.not_covered.truncate(covered);
+                self.entries = entries;
+                self.not_covered.push(NotCovered { path: path.to_path_buf(), why });
+                item.what = What::LeftOut { seen: self.seen(stamp), why };
+                Ok(Found::changed_if(before != (item.child(), None)))
+            }
+        }
+    }
+
+    /// Looks into a folder in a folder.
+    fn enter(
+        &mut self,
+        place: &Place<'_>,
+        judge_anew: bool,
+        path: &Path,
+        item: &mut Item,
+        stamp: FileStamp,
+    ) -> Result<Looked, SnapshotStoreError> {
+        let mut folder = match std::mem::replace(&mut item.what, What::New) {
+            What::Folder { folder, .. } => folder,
+            What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => {
+                Box::default()
+            }
+        };
+        let inner = Place {
+            path,
+            rules: Rules::of_folder(&place.rules, path),
+            ignored: item.ignored,
+            judge_anew,
+            depth: place.depth + 1,
+        };
+        let looked = self.folder(&inner, &mut folder, stamp)?;
+        item.what = What::Folder { mode: stamp.mode, folder };
+        Ok(looked)
+    }
+
+    /// Returns whether an ignored folder holds more than is covered. What was found once holds until the folder changes.
+    fn too_many_ignored(
+        &self,
+        path: &Path,
+        item: &Item,
+        stamp: &FileStamp,
+    ) -> Option<WhyNotCovered> {
+        let too_many = match &item.what {
+            What::LeftOut { seen, why: WhyNotCovered::IgnoredFolder } if seen.still(stamp) => true,
+            // It is counted again while it is walked over.
+            What::Folder { .. } => false,
+            What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => {
+                ignored::holds_more_than(path, self.limits.ignored_folder_files)
+            }
+        };
+        too_many.then_some(WhyNotCovered::IgnoredFolder)
+    }
+
+    fn store_folder(&mut self, folder: &mut Folder) -> Result<(), SnapshotStoreError> {
+        // Should storing fail, the next scan must not believe the old one.
+        folder.node = None;
+        let all =
+            folder.items.iter().filter_map(|item| Some((item.name.as_os_str(), item.child()?)));
+        let node = self.objects.put_folder(&write_folder(all), &mut self.budget)?;
+        let differs = |item: &Item| item.ignored || item.unignored() != item.node();
+        folder.unignored = Some(if folder.items.iter().any(differs) {
+            let unignored = folder.items.iter().filter(|item| !item.ignored).filter_map(|item| {
+                let child = match item.child()? {
+                    Child::Folder { mode, .. } => Child::Folder { mode, node: item.unignored()? },
+                    leaf @ Child::Leaf(_) => leaf,
+                };
+                Some((item.name.as_os_str(), child))
+            });
+            ContentHash::of(&write_folder(unignored))
+        } else {
+            node
+        });
+        folder.node = Some(node);
+        Ok(())
+    }
+
+    /// A stamp proves that nothing changed since only if the change would have got another time.
+    fn seen(&self, stamp: FileStamp) -> Seen {
+        Seen { stamp, settled: is_settled(stamp.changed, self.started) }
+    }
+
+    /// Reads the names in a folder, sorted.
+    fn names(&self, path: &Path) -> Result<Vec<OsString>, Looked> {
+        let unreadable = |error: io::Error| {
+            let is_gone = is_absence(&error);
+            if is_gone { Looked::Gone } else { Looked::LeftOut(WhyNotCovered::Unreadable) }
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name();
+            // That a repository is there is known, and no more; the file of a linked one is its own, too.
+            let is_left_out =
+                name == ignored::GIT && !entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_left_out && !undoing::is_own(&name) {
+                names.push(name);
+            }
+            if self.entries.saturating_add(names.len()) > self.limits.entries {
+                return Err(Looked::LeftOut(WhyNotCovered::TooManyFiles));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+fn link(path: &Path, item: &mut Item) -> Found {
+    let target = crow_fs::read_link(path).map(PathBuf::into_os_string);
+    target.map_or(Found::Gone, |target| Found::changed_if(item.set_link(target)))
+}

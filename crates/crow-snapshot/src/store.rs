@@ -1,0 +1,472 @@
+//! The store of one project: what the parts of this module do together, and who may do it at the same time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::ids::{CallId, SessionId, SnapshotId};
+
+use super::{
+    Activity, Capture, Change, Content, Entry, JobActivity, NotCovered, PutBack, SnapshotLimits,
+    SnapshotStoreError, Undone,
+    activity::Activities,
+    capture::{capture, is_reached_directly, resolve, with_missing_folders},
+    counter::{Counter, open_common},
+    diff::{self, children, listed},
+    error::at,
+    ignored,
+    job_marks::{self, JobMark, KilledJob},
+    kept::keep_copy,
+    node::{Child, write_paths},
+    objects::{Objects, private_folder},
+    policy::refuse,
+    refs::{References, Root},
+    restore::Restorer,
+    roots::{Indexes, resolved},
+    undoing::Undoing,
+    usage::Budget,
+    version,
+    view::View,
+};
+use crow_fs::FileLock;
+
+const LOCK: &str = "lock";
+const UNDO_LOCK: &str = "undo.lock";
+const GENERATION: &str = "generation";
+const BYTES: &str = "bytes";
+const RELEASED: &str = "released";
+/// Keeps states of the files of one project, and of the folders that are worked in together with it.
+///
+/// All methods block. Several threads and processes may use one store: objects never change once they are there, and only
+/// [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need the store alone.
+#[derive(Debug)]
+pub struct SnapshotStore {
+    pub(super) folder: PathBuf,
+    pub(super) root: PathBuf,
+    /// The root and what is scanned with it.
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) limits: SnapshotLimits,
+    pub(super) objects: Objects,
+    pub(super) references: References,
+    activities: Activities,
+    /// How many collections there were.
+    pub(super) generation: Counter,
+    /// How many sessions were released since the last collection.
+    pub(super) released: Counter,
+    /// How many bytes the objects take.
+    pub(super) bytes: Counter,
+    pub(super) indexes: Arc<Indexes>,
+    /// What was referred to last, so that a project at rest adds nothing to the disk.
+    pub(super) last: Mutex<BTreeMap<SessionId, Root>>,
+}
+
+impl SnapshotStore {
+    /// Opens the store in `folder`, which is made if need be, for the project in `root`.
+    ///
+    /// The folder holds one project's store and nothing else. A project that is `home` itself, or holds it, is not scanned.
+    pub fn open(
+        folder: &Path,
+        root: &Path,
+        limits: SnapshotLimits,
+        home: Option<&Path>,
+    ) -> Result<Self, SnapshotStoreError> {
+        private_folder(folder).map_err(at(folder))?;
+        let folder = folder.canonicalize().map_err(at(folder))?;
+        version::check(&folder)?;
+        // A project that is gone has its store all the same.
+        let root = resolve(root)?;
+        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
+        let store = Self {
+            objects: Objects::open(&folder)?,
+            references: References::open(&folder)?,
+            activities: Activities::open(&folder)?,
+            generation: Counter::open(folder.join(GENERATION))?,
+            bytes: Counter::open(folder.join(BYTES))?,
+            released: Counter::open(folder.join(RELEASED))?,
+            indexes: Arc::default(),
+            last: Mutex::default(),
+            folder,
+            roots: vec![root.clone()],
+            root,
+            home,
+            limits,
+        };
+        match store.alone() {
+            Ok(_lock) => {
+                let tidied = store.objects.remove_unfinished();
+                if let Err(error) = tidied.and_then(|_| store.make_room()) {
+                    tracing::warn!(folder = %store.folder.display(), %error, "no room was made in the snapshot store");
+                }
+            }
+            Err(SnapshotStoreError::Busy) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(store)
+    }
+
+    /// Captures single paths, relative to the root or absolute, also ignored ones and ones outside. The session refers to
+    /// the snapshot.
+    pub fn capture(
+        &self,
+        session: &SessionId,
+        paths: &[PathBuf],
+    ) -> Result<Capture, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut entries = Vec::new();
+        let mut not_covered = Vec::new();
+        for path in with_missing_folders(&self.root, paths)? {
+            let entry = capture(&path, &self.objects, &self.limits, &mut budget)?;
+            if let Entry::File { content: Content::NotStored { why, .. }, .. } = &entry {
+                not_covered.push(NotCovered { path: path.clone(), why: *why });
+            }
+            entries.push((path, entry));
+        }
+        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, root)?;
+        let paths = entries.into_iter().map(|(path, _)| path).collect();
+        Ok(Capture { snapshot: root.id(), paths, not_covered })
+    }
+
+    /// Captures single absolute paths as they are, and no others: what lies behind a link is not at its path. The session
+    /// refers to the snapshot.
+    pub fn capture_exactly(
+        &self,
+        session: &SessionId,
+        paths: &[PathBuf],
+    ) -> Result<SnapshotId, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut entries = BTreeMap::new();
+        for path in paths {
+            let entry = if is_reached_directly(path)? {
+                capture(path, &self.objects, &self.limits, &mut budget)?
+            } else {
+                Entry::Absent
+            };
+            entries.insert(path.clone(), entry);
+        }
+        let entries: Vec<_> = entries.into_iter().collect();
+        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, root)?;
+        Ok(root.id())
+    }
+
+    /// Returns what changed between two scans in the roots that both hold, or between two captures of the same paths,
+    /// sorted by path within a folder.
+    pub fn changes(
+        &self,
+        before: &SnapshotId,
+        after: &SnapshotId,
+    ) -> Result<Vec<Change>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let pair = (parse(before)?, parse(after)?);
+        if let (Root::Paths(before), Root::Paths(after)) = pair {
+            return diff::paths(&self.objects, &before, &after);
+        }
+        self.changes_in(before, after, |_| true)
+    }
+
+    /// Returns what an absolute path was in a snapshot. What a list of single paths does not name is unknown, not absent.
+    pub fn entry(
+        &self,
+        snapshot: &SnapshotId,
+        path: &Path,
+    ) -> Result<Option<Entry>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let snapshot = parse(snapshot)?;
+        if let Root::Paths(list) = snapshot {
+            let mut listed = listed(&self.objects, &list)?.into_iter();
+            return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
+        }
+        let trees = self.trees(snapshot)?.unwrap_or_default();
+        let Some((root, mut node)) = self.tree_around(trees, path) else { return Ok(None) };
+        let Ok(inner) = path.strip_prefix(root) else { return Ok(None) };
+        let mut names = inner.iter().peekable();
+        while let Some(name) = names.next() {
+            let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
+            match found.map(|(_, child)| child) {
+                Some(child) if names.peek().is_none() => return Ok(Some(child.entry())),
+                Some(Child::Folder { node: inner, .. }) => node = inner,
+                Some(Child::Leaf(Entry::LeftOut { .. })) => return Ok(None),
+                Some(Child::Leaf(_)) | None => return Ok(Some(Entry::Absent)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the content of a file, or the target of a link.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, SnapshotStoreError> {
+        match entry {
+            Entry::File { content: Content::Stored(hash), .. } => {
+                let _shared = self.shared()?;
+                self.objects.read(hash)
+            }
+            Entry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
+            Entry::File { content: Content::NotStored { .. }, .. }
+            | Entry::Absent
+            | Entry::Folder { .. }
+            | Entry::LeftOut { .. } => Err(SnapshotStoreError::NotStored),
+        }
+    }
+
+    /// Puts a path into a state, if it is in the state that is expected; else it is left alone.
+    pub fn put_back(
+        &self,
+        path: &Path,
+        expected: &Entry,
+        wanted: &Entry,
+    ) -> Result<PutBack, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        self.restorer().put_back(path, expected, wanted)
+    }
+
+    /// Undoes changes in the order in which they can be undone, and tells of each what became of it.
+    pub fn undo(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let restorer = self.restorer();
+        for left in restorer.undoing.left()? {
+            left.remove(&self.limits);
+        }
+        Ok(restorer.undo(changes))
+    }
+
+    /// Tells what [`undo`](Self::undo) would report now, and touches nothing.
+    pub fn foresee(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut restorer = self.restorer();
+        for name in restorer.undoing.left()?.into_iter().flat_map(|left| left.names) {
+            restorer.view.foresee(&name, Entry::Absent);
+        }
+        Ok(restorer.foresee(changes))
+    }
+
+    /// Tells what a path is now, without storing it. A file whose content was not stored in `like` is known by its
+    /// stamp alone, as it is there.
+    pub fn look_at(&self, path: &Path, like: &Entry) -> Result<Entry, SnapshotStoreError> {
+        View::new(&self.limits).found(&self.root.join(path), like)
+    }
+
+    /// Copies the file or link that is at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2`
+    /// and so on. Nothing comes back if there is neither.
+    pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
+        let path = self.root.join(path);
+        keep_copy(&path).map_err(at(path))
+    }
+
+    /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until
+    /// what is returned is dropped.
+    pub fn undo_alone(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
+        // In one order for all, so that nobody waits in a circle.
+        let stores: BTreeSet<&Path> = self.activities.stores().collect();
+        let lock = |store: &Path| {
+            let path = store.join(UNDO_LOCK);
+            let lock = open_common(&path).map_err(at(&path))?;
+            FileLock::exclusive(lock).map_err(at(path))
+        };
+        stores.into_iter().map(lock).collect()
+    }
+
+    /// Returns whether the folders on the way to an absolute path are folders, or missing: behind a link lies another path.
+    pub fn is_reached(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
+        is_reached_directly(path)
+    }
+
+    /// Returns the paths that a snapshot of single paths names; nothing for one of the whole project.
+    pub fn paths_of(
+        &self,
+        snapshot: &SnapshotId,
+    ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
+        let _shared = self.shared()?;
+        match parse(snapshot)? {
+            Root::Tree(_) | Root::Roots(_) => Ok(None),
+            Root::Paths(list) => {
+                let paths = listed(&self.objects, &list)?.into_iter().map(|(path, _)| path);
+                Ok(Some(paths.collect()))
+            }
+        }
+    }
+
+    /// Lets projects around this one know of its activities, and minds theirs. Their stores are in these folders, or would be.
+    #[must_use]
+    pub fn inside(mut self, outer: Vec<PathBuf>) -> Self {
+        self.activities.tell(outer);
+        self
+    }
+
+    /// Scans further folders together with the project, and lets others know of its activities there. `store_of` says
+    /// where the store of a folder is, or would be.
+    ///
+    /// What lies in the project or in another one of them is in it already. What lies in none of them, around the project,
+    /// is a root of its own, without the project.
+    pub fn with_roots(
+        mut self,
+        further: &[PathBuf],
+        store_of: impl Fn(&Path) -> PathBuf,
+    ) -> Result<Self, SnapshotStoreError> {
+        for root in resolved(&self.root, further) {
+            let outer = root.ancestors().skip(1).map(&store_of).collect();
+            self.activities.join(&store_of(&root), outer)?;
+            self.roots.push(root);
+        }
+        if self.roots.len() > 1 {
+            version::raise(&self.folder, version::ROOTS)?;
+        }
+        Ok(self)
+    }
+
+    /// Takes the indexes of another one with the same folder, so that each is in memory once.
+    #[must_use]
+    pub fn sharing(mut self, other: &Self) -> Self {
+        self.indexes = Arc::clone(&other.indexes);
+        self
+    }
+
+    /// Returns which of these paths git would ignore: by `.gitignore` in each folder and above, whether or not there is a
+    /// repository.
+    pub fn ignored(&self, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        self.roots().iter().flat_map(|root| ignored::ignored_of(root, paths)).collect()
+    }
+
+    /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
+    pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
+        self.activities.begin()
+    }
+
+    /// Returns how many activities have begun, in all processes. One of this store counts once for each root.
+    pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
+        self.activities.begun()
+    }
+
+    /// Tells the calls of other sessions that a background job of this one may change files from now on.
+    pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
+        self.activities.begin_job(session)
+    }
+
+    /// Returns whether a background job of another session is at work, in whatever process.
+    pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
+        self.activities.others_have_jobs(session)
+    }
+
+    /// Marks that a job of a root session may change files, so that it is known if its process is killed.
+    pub fn mark_job(
+        &self,
+        session: &SessionId,
+        call_id: &CallId,
+    ) -> Result<JobMark, SnapshotStoreError> {
+        job_marks::mark(&self.folder, session, call_id)
+    }
+
+    /// Returns the jobs of a root session that were at work when their process was killed.
+    pub fn killed_jobs(&self, session: &SessionId) -> Result<Vec<KilledJob>, SnapshotStoreError> {
+        job_marks::killed_jobs(&self.folder, session)
+    }
+
+    /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have
+    /// been captured. The session refers to both.
+    pub fn record(
+        &self,
+        session: &SessionId,
+        changes: &[Change],
+    ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut budget = self.budget()?;
+        let mut put = |entry: fn(&Change) -> &Entry| -> Result<Root, SnapshotStoreError> {
+            let entries: BTreeMap<_, _> =
+                changes.iter().map(|change| (change.path.clone(), entry(change).clone())).collect();
+            let entries: Vec<_> = entries.into_iter().collect();
+            Ok(Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?))
+        };
+        let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
+        self.bytes.add(budget.written)?;
+        self.refer(session, before)?;
+        self.refer(session, after)?;
+        Ok((before.id(), after.id()))
+    }
+
+    /// Fails as a scan of this folder does that holds more than a project.
+    pub fn may_scan(&self) -> Result<(), SnapshotStoreError> {
+        refuse(&self.root, self.home.as_ref())
+    }
+
+    /// Returns the folder of the project, resolved.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the folder of the project, and those that are scanned together with it. None lies in another one, but for the
+    /// project.
+    #[must_use]
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Returns how much is captured.
+    #[must_use]
+    pub fn limits(&self) -> SnapshotLimits {
+        self.limits
+    }
+
+    fn restorer(&self) -> Restorer<'_> {
+        Restorer {
+            objects: &self.objects,
+            view: View::new(&self.limits),
+            undoing: Undoing::new(&self.folder),
+        }
+    }
+
+    /// Returns whether this is the snapshot that the session referred to last, and still there.
+    pub(super) fn is_last(&self, session: &SessionId, root: Root) -> bool {
+        let is_last = unpoisoned(&self.last).get(session) == Some(&root);
+        is_last && self.objects.has(&root.object())
+    }
+
+    pub(super) fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
+        let mut last = unpoisoned(&self.last);
+        if last.get(session) != Some(&root) {
+            self.references.add(session, &[root])?;
+            last.insert(session.clone(), root);
+        }
+        Ok(())
+    }
+
+    /// Waits while the store is collected or checked.
+    pub(super) fn shared(&self) -> Result<FileLock, SnapshotStoreError> {
+        let path = self.folder.join(LOCK);
+        let lock = open_common(&path).map_err(at(&path))?;
+        FileLock::shared(lock).map_err(at(path))
+    }
+
+    pub(super) fn alone(&self) -> Result<FileLock, SnapshotStoreError> {
+        let path = self.folder.join(LOCK);
+        let lock = open_common(&path).map_err(at(&path))?;
+        FileLock::try_exclusive(lock).map_err(at(path))?.map_err(|_| SnapshotStoreError::Busy)
+    }
+
+    pub(super) fn budget(&self) -> Result<Budget, SnapshotStoreError> {
+        Budget::new(&self.folder, self.bytes.read()?, &self.limits)
+    }
+}
+
+impl Drop for SnapshotStore {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+pub(super) fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
+    Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
+}
+
+/// What the locks guard is whole between any two steps.
+pub(super) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,72 @@
+//! How much may still be stored.
+
+use std::{io, path::Path};
+
+use super::{
+    SnapshotLimits, SnapshotStoreError, WhyNotCovered,
+    error::{at, is_disk_full},
+    policy::free_space,
+};
+
+/// The part of the store that is left for folders, so that scans go on when no content fits any more.
+const FOR_FOLDERS: u64 = 16;
+
+/// What may be stored, and what was.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// For contents.
+    contents: u64,
+    /// Why not more.
+    why: WhyNotCovered,
+    /// For all.
+    all: u64,
+    limit: u64,
+    pub(super) written: u64,
+}
+
+impl Budget {
+    /// Sees what fits into the store and on the disk now.
+    pub(crate) fn new(
+        folder: &Path,
+        used: u64,
+        limits: &SnapshotLimits,
+    ) -> Result<Self, SnapshotStoreError> {
+        let free = free_space(folder).map_err(at(folder))?.saturating_sub(limits.free_bytes);
+        let for_contents = limits.store_bytes.saturating_sub(limits.store_bytes / FOR_FOLDERS);
+        let room = for_contents.saturating_sub(used);
+        let (contents, why) = [
+            (room, WhyNotCovered::StoreFull),
+            (free, WhyNotCovered::DiskFull),
+            (limits.new_bytes, WhyNotCovered::TooMuchNew),
+        ]
+        .into_iter()
+        .min_by_key(|(bytes, _)| *bytes)
+        .unwrap_or((0, WhyNotCovered::StoreFull));
+        let all = limits.store_bytes.saturating_sub(used);
+        Ok(Self { contents, why, all, limit: limits.store_bytes, written: 0 })
+    }
+
+    /// Takes room for a content.
+    pub(super) fn take_content(&mut self, bytes: u64) -> Result<(), WhyNotCovered> {
+        self.contents = self.contents.checked_sub(bytes).ok_or(self.why)?;
+        self.all = self.all.saturating_sub(bytes);
+        self.written = self.written.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Takes room for a folder or a list.
+    pub(super) fn take_folder(&mut self, bytes: u64) -> Result<(), SnapshotStoreError> {
+        let full = SnapshotStoreError::Full { limit: self.limit };
+        self.all = self.all.checked_sub(bytes).ok_or(full)?;
+        self.written = self.written.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Turns a failed write of a content into the reason why it is not covered, if the disk is full.
+    pub(super) fn disk_is_full(&mut self, error: &io::Error) -> Option<WhyNotCovered> {
+        is_disk_full(error).then(|| {
+            (self.contents, self.why) = (0, WhyNotCovered::DiskFull);
+            self.why
+        })
+    }
+}

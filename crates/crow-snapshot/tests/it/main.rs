@@ -1,0 +1,27 @@
+//! Tests of the snapshot store.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail loudly, too"
+)]
+
+mod activities;
+mod hazards;
+mod laws;
+mod packs;
+mod project;
+mod race;
+mod scans;
+mod undos;
+mod upkeep;
+
+use proptest::test_runner::Config as ProptestConfig;
+
+/// So many cases in the daily run; `PROPTEST_CASES` sets another number.
+pub(crate) fn cases(few: u32) -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let cases = if usual.cases == 256 { few } else { usual.cases };
+    ProptestConfig { cases, failure_persistence: None, ..usual }
+}

@@ -1,0 +1,129 @@
+//! Many small contents, which share files of the store.
+
+use std::fs;
+
+use crow_core::ids::SnapshotId;
+use crow_snapshot::{SnapshotStore, SnapshotStoreError};
+
+use super::project::{Project, session};
+
+const FILES: usize = 300;
+
+/// A project of many small files that no two have in common.
+fn project() -> Project {
+    let project = Project::new();
+    for number in 0..FILES {
+        project.write(&format!("folder-{}/{number}", number % 7), text(number));
+    }
+    project.write("large", "many words\n".repeat(10_000) + &"x".repeat(5000));
+    project
+}
+
+fn text(number: usize) -> String {
+    format!("the content of file {number}\n")
+}
+
+/// Reads all small files out of a snapshot, and returns how many are whole.
+fn whole(project: &Project, store: &SnapshotStore, snapshot: &SnapshotId) -> usize {
+    let is_whole = |number: &usize| {
+        let path = project.root.join(format!("folder-{}/{number}", number % 7));
+        let entry = store.entry(snapshot, &path).unwrap().unwrap();
+        store.read(&entry).is_ok_and(|bytes| bytes == text(*number).into_bytes())
+    };
+    (0..FILES).filter(is_whole).count()
+}
+
+#[test]
+fn the_first_look_at_many_small_files_makes_few_files() {
+    let project = project();
+    let scan = project.scan();
+    assert_eq!(
+        (project.stored("packs").len(), whole(&project, &project.store, &scan.snapshot)),
+        (1, FILES)
+    );
+    // The folders, and the large file.
+    assert_eq!(project.stored("objects").len(), 9);
+    // Another process knows of them, and stores nothing of them again.
+    let other = project.other();
+    assert_eq!(whole(&project, &other, &scan.snapshot), FILES);
+    let captured = other.capture(&session("t"), &["folder-0/0".into()]).unwrap();
+    assert_eq!(captured.not_covered, []);
+    assert_eq!(project.stored("objects").len(), 10);
+    assert_eq!(project.store.check().unwrap().missing, []);
+}
+
+#[test]
+fn what_is_written_later_and_a_small_project_have_files_of_their_own() {
+    let project = Project::new();
+    project.write("a", "1");
+    project.scan();
+    for number in 0..FILES {
+        project.write(&format!("later/{number}"), text(number));
+    }
+    project.scan();
+    assert!(!project.data.join("packs").exists());
+}
+
+#[test]
+fn a_collection_keeps_of_a_pack_what_a_session_refers_to() {
+    let project = project();
+    let first = project.scan();
+    fs::remove_dir_all(project.root.join("folder-0")).unwrap();
+    let second = project.store.scan(&session("t")).unwrap();
+    let gone = (0..FILES).filter(|number| number % 7 == 0).count();
+    // A process that knows the pack of before goes on after the collection.
+    let other = project.other();
+    assert_eq!(whole(&project, &other, &first.snapshot), FILES);
+    project.store.release(&session("s")).unwrap();
+    project.store.collect_garbage().unwrap();
+    assert_eq!(project.stored("packs").len(), 1);
+    let kept = (0..FILES).filter(|number| number % 7 != 0);
+    for number in kept {
+        let path = project.root.join(format!("folder-{}/{number}", number % 7));
+        let entry = other.entry(&second.snapshot, &path).unwrap().unwrap();
+        assert_eq!(other.read(&entry).unwrap(), text(number).into_bytes());
+    }
+    let checked = project.store.check().unwrap();
+    // Those that are left, six folders and the root, and the large file.
+    assert_eq!((checked.missing, checked.objects), (vec![], FILES - gone + 8));
+    project.store.release(&session("t")).unwrap();
+    assert_eq!(project.store.collect_garbage().unwrap().remaining, 0);
+    assert_eq!(project.stored("packs").len(), 0);
+}
+
+#[test]
+fn what_is_damaged_in_a_pack_is_found_and_stored_anew() {
+    let project = project();
+    let scan = project.scan();
+    let [pack] = project.stored("packs").try_into().unwrap();
+    let mut bytes = fs::read(&pack).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&pack, &bytes).unwrap();
+    assert_eq!(whole(&project, &project.store, &scan.snapshot), FILES - 1);
+    let checked = project.store.check().unwrap();
+    assert_eq!((checked.damaged.len(), checked.missing.len()), (1, 1));
+    assert_eq!(project.scan().snapshot, scan.snapshot);
+    assert_eq!(whole(&project, &project.store, &scan.snapshot), FILES);
+    // A pack whose list is cut is as good as none.
+    for pack in project.stored("packs") {
+        fs::write(&pack, &bytes[..bytes.len() - 3]).unwrap();
+    }
+    let other = project.other();
+    assert_eq!(whole(&project, &other, &scan.snapshot), 1);
+    assert_eq!(other.check().unwrap().damaged, []);
+    assert_eq!(project.stored("packs").len(), 0);
+    assert_eq!(other.scan(&session("s")).unwrap().snapshot, scan.snapshot);
+    assert_eq!(whole(&project, &other, &scan.snapshot), FILES);
+}
+
+#[test]
+fn a_program_that_knows_no_packs_leaves_a_store_with_packs_alone() {
+    let project = project();
+    let version = || fs::read_to_string(project.data.join("version")).unwrap();
+    assert_eq!(version(), "1\n");
+    project.scan();
+    assert_eq!(version(), "3\n");
+    fs::write(project.data.join("version"), "4\n").unwrap();
+    let newer = SnapshotStore::open(&project.data, &project.root, project.limits, None);
+    assert!(matches!(newer, Err(SnapshotStoreError::Newer { .. })));
+}
