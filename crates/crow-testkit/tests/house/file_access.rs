@@ -69,11 +69,6 @@ const EXCEPTIONS: &[Exception] = &[
         "files of sessions, in the user's data directory",
     ),
     (
-        "crates/crow-fs/src/directory_stamp.rs",
-        &["fs::metadata"],
-        "the times of the user's and the system's directories; they only tell whether to look again",
-    ),
-    (
         "crates/crow-runtime/src/rule_store.rs",
         &[
             "File::open",
