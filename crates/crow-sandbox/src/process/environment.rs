@@ -15,7 +15,8 @@ use crow_core::{
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::{orphans::MARK, output::OutputBuffer, runner};
+use super::{output::OutputBuffer, runner};
+use crate::orphans::MARK;
 
 /// How long a login shell may take.
 const TIME: Duration = Duration::from_secs(5);

@@ -19,10 +19,10 @@ use tokio_util::{
 use super::{
     child::Child,
     group::ProcessGroup,
-    orphans::Mark,
     runner::{ProcessRunner, Streams, find, spawn},
     running::{Parts, Running, Sink},
 };
+use crate::orphans::Mark;
 use crate::sandbox::Launch;
 
 /// From how many bytes on errors are read slowly: who prints without end should not keep the agent busy.

@@ -23,10 +23,10 @@ use super::{
     child::Child,
     environment::ChildEnvironment,
     group::ProcessGroup,
-    orphans::Mark,
     output::OutputBuffer,
     running::{Parts, Running, Sink},
 };
+use crate::orphans::Mark;
 use crate::sandbox::{CommandKind, Confined, Launch, Program, Sandbox, SandboxProfile};
 
 /// How long the line of a command may be that the user is told, in bytes.

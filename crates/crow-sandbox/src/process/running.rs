@@ -15,13 +15,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    child::Child,
-    group::ProcessGroup,
-    live::LiveOutput,
-    orphans::{self, Force, Mark},
-    output::OutputBuffer,
-};
+use super::{child::Child, group::ProcessGroup, live::LiveOutput, output::OutputBuffer};
+use crate::orphans::{self, Force, Mark};
 use crate::sandbox::Confined;
 
 /// How long a group may take to end by itself after it was asked to.

@@ -307,7 +307,7 @@ const EXCEPTIONS: &[Exception] = &[
         "whole outputs, in the session's folder of the user's data directory",
     ),
     (
-        "crates/crow-sandbox/src/process/system.rs",
+        "crates/crow-sandbox/src/orphans/process_table.rs",
         &["File::open", "fs::read_dir", "fs::read_to_string"],
         "what the system says of processes, in /proc",
     ),

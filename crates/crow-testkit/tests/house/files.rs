@@ -52,10 +52,28 @@ fn only_modules_uses_and_attributes_hold_a_module_together() {
 }
 
 #[test]
+fn no_source_holds_a_control_or_invisible_character() {
+    let mut wrong = Vec::new();
+    for source in tree::sources() {
+        let is_wrong = |c: &char| (c.is_control() && !['\n', '\t'].contains(c)) || is_invisible(*c);
+        for (at, c) in source.text.char_indices().filter(|(_, c)| is_wrong(c)) {
+            wrong.push(format!("{}: U+{:04X}", source.place(at), u32::from(c)));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// Whether git, grep and readers would miss the character: it has no width, or it changes the direction of the text.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[test]
 fn no_file_names_a_machine() {
     let mut wrong = Vec::new();
     for (path, text) in tree::texts() {
-        if MACHINE_FOLDERS_ALLOWED.contains(&path.as_str()) {
+        // In a linked worktree of git, `.git` is a file with a path.
+        if path == ".git" || MACHINE_FOLDERS_ALLOWED.contains(&path.as_str()) {
             continue;
         }
         for (number, line) in text.lines().enumerate() {

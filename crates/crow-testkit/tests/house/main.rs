@@ -9,6 +9,8 @@ mod file_access;
 mod files;
 mod layers;
 mod manifests;
+mod modules;
+mod names;
 mod source;
 mod tree;
 mod words;

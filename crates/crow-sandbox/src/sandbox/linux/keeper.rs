@@ -38,7 +38,7 @@ use super::{
     report::{Stage, Told},
     rights,
 };
-use crate::process::OwnProcess;
+use crate::orphans::OwnProcess;
 
 /// The namespaces that are of each command.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;

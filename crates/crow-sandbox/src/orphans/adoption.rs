@@ -17,10 +17,10 @@ use rustix::process::{
 };
 use uuid::Uuid;
 
-use super::{guard::Guard, system};
+use super::{kill_guard::Guard, process_table};
 
 /// The variable that holds a command's mark.
-pub(super) const MARK: &str = "CROW_CALL";
+pub(crate) const MARK: &str = "CROW_CALL";
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();
@@ -40,15 +40,15 @@ pub fn adopt_orphans() -> io::Result<()> {
     if are_adopted() {
         return Ok(());
     }
-    system::adopt_orphans()?;
-    family.started.extend(system::all_children());
+    process_table::adopt_orphans()?;
+    family.started.extend(process_table::all_children());
     family.has_strangers = !family.started.is_empty() || getpid().is_init();
     ADOPTS.store(true, Ordering::Relaxed);
     Ok(())
 }
 
 /// Returns whether orphans come to this process.
-pub(super) fn are_adopted() -> bool {
+pub(crate) fn are_adopted() -> bool {
     ADOPTS.load(Ordering::Relaxed)
 }
 
@@ -83,7 +83,7 @@ struct Command {
 
 /// What belongs to one command. Dropped when the command has ended with all that it had started.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     number: u64,
     leader: Option<Pid>,
     /// Orphans outside of the group that were asked to end.
@@ -96,7 +96,7 @@ pub(super) struct Mark {
 
 /// How hard orphans are told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Force {
+pub(crate) enum Force {
     /// Each is asked once.
     Ask,
     /// They are ended.
@@ -105,7 +105,7 @@ pub(super) enum Force {
 
 impl Mark {
     /// Makes a mark for a command that is about to start.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut family = family();
         family.commands += 1;
         let number = family.commands;
@@ -114,13 +114,13 @@ impl Mark {
     }
 
     /// Returns the variable that marks the command.
-    pub(super) fn variable(&self) -> Option<(&'static str, String)> {
+    pub(crate) fn variable(&self) -> Option<(&'static str, String)> {
         are_adopted().then(|| (MARK, format!("{}.{}", family().name, self.number)))
     }
 
     /// Starts the command. No orphan is looked for meanwhile: a child that is not known yet would be taken for one. It needs
     /// a guard if nothing else ends it when this process is killed.
-    pub(super) fn start<C>(
+    pub(crate) fn start<C>(
         &mut self,
         start: impl FnOnce() -> io::Result<C>,
         pid: impl FnOnce(&C) -> Option<u32>,
@@ -140,7 +140,7 @@ impl Mark {
     }
 
     /// The command's own process was waited for: its number may be given to others.
-    pub(super) fn on_reaped(&mut self) {
+    pub(crate) fn on_reaped(&mut self) {
         if let Some(leader) = &self.leader {
             family().started.remove(leader);
         }
@@ -149,7 +149,7 @@ impl Mark {
     /// Tells the orphans of this command, and those of nobody, to end. Returns how many are left outside of its group.
     ///
     /// From the first time on the command is one that ends: what may be its own is no longer kept for it.
-    pub(super) fn end_orphans(&mut self, force: Force) -> usize {
+    pub(crate) fn end_orphans(&mut self, force: Force) -> usize {
         if !are_adopted() {
             return 0;
         }
@@ -180,7 +180,7 @@ impl Mark {
     }
 
     /// The command has ended with all that it had started. Returns how many orphans outside of its group were told to end.
-    pub(super) fn on_end(&mut self) -> usize {
+    pub(crate) fn on_end(&mut self) -> usize {
         self.is_over = true;
         self.asked.len()
     }
@@ -279,7 +279,7 @@ impl Family {
 
     /// Returns the orphans that live, and lets go of those that have ended.
     fn orphans(&mut self) -> Vec<Pid> {
-        let mut children = system::children();
+        let mut children = process_table::children();
         if !self.dropped.is_empty() {
             self.dropped.retain(|pid| children.contains(pid));
         }
@@ -297,7 +297,7 @@ impl Family {
         if group.is_some() && self.living.values().any(|command| command.leader == group) {
             return Owner::Living;
         }
-        let Some(mark) = system::variable(orphan, MARK) else {
+        let Some(mark) = process_table::variable(orphan, MARK) else {
             return self.owner_of_unmarked(orphan);
         };
         let number = mark.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use super::orphans::MARK;
+use super::adoption::MARK;
 
 /// Waits for the end of its input, which comes with the end of the program, and kills what bears the program's mark. It
 /// looks until there was nothing twice: a process that is about to become another program shows no mark for a moment. The exit code of `grep` says nothing: processes come and go while it reads.

@@ -1,0 +1,11 @@
+//! Processes that left the group of their command, and the marks by which they are found.
+
+mod adoption;
+mod kill_guard;
+mod process_table;
+
+pub use adoption::adopt_orphans;
+
+#[cfg(target_os = "linux")]
+pub(crate) use adoption::OwnProcess;
+pub(crate) use adoption::{Force, MARK, Mark, are_adopted};
