@@ -22,6 +22,7 @@ pub mod redact;
 pub mod resource_map;
 pub mod todo;
 pub mod tool;
+mod tool_types;
 pub mod turn;
 pub mod usage;
 pub mod workspace;

@@ -3,14 +3,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{QuestionAnswer, QuestionRequest};
 use crate::{
     ids::{CallId, RequestId, SessionId},
-    permission::{Grant, GrantOffer, PermissionMode},
-    tool::{Preview, Subject},
+    permission::{GrantOffer, PermissionAnswer, PermissionMode},
+    tool_types::{Preview, Subject},
 };
 
 /// A question to the user: may this call run?
@@ -38,29 +36,6 @@ pub struct PermissionRequest {
     pub passes_in: Option<PermissionMode>,
     /// What would change, where it is known.
     pub preview: Option<Preview>,
-}
-
-/// The answer to a question about a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum PermissionAnswer {
-    /// Yes, this once.
-    AllowOnce,
-    /// Yes, and calls of these kinds pass for the rest of the session.
-    AllowSession {
-        /// What passes from here on. One of the request's offers.
-        grants: Vec<Grant>,
-    },
-    /// No, with a word for the model, if any.
-    Deny {
-        /// What the model is told.
-        feedback: Option<String>,
-    },
-    /// Nobody is there to answer: policy decides, and is named as the one who did.
-    Nobody {
-        /// How the user can permit such calls.
-        hint: String,
-    },
 }
 
 /// Answers questions. Dropping the future withdraws the question.

@@ -13,7 +13,7 @@ mod processes;
 mod question;
 mod snapshots;
 
-pub use answerer::{Answerer, NoAnswerer, PermissionAnswer, PermissionRequest};
+pub use answerer::{Answerer, NoAnswerer, PermissionRequest};
 pub use children::{
     BackgroundChild, BackgroundState, ChildEnd, ChildError, ChildOutcome, ChildTask, Children,
 };
@@ -30,3 +30,5 @@ pub use processes::{
 };
 pub use question::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion, UserQuestions};
 pub use snapshots::{SnapshotError, Snapshots};
+
+pub use crate::permission::PermissionAnswer;

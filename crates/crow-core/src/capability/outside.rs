@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::{ids::CallId, tool::ToolResult};
+use crate::{ids::CallId, tool_types::ToolResult};
 
 /// Waits for the results of calls that are run outside.
 #[async_trait]

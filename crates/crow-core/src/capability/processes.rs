@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{Containment, PutAside, RefusedHost};
-use crate::tool::Progress;
+use crate::tool_types::Progress;
 
 /// A process to run to its end. Its standard input is empty.
 #[derive(Debug, Clone)]

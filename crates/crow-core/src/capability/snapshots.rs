@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{FilesId, SnapshotId},
-    tool::Patch,
+    tool_types::Patch,
 };
 
 /// Why files cannot be captured or compared.

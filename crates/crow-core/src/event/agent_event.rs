@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::{AgentState, CheckRun, InputSource, NoticeAudience, NoticeLevel, RunOutcome, Verdict};
 use crate::{
-    capability::{PermissionAnswer, QuestionAnswer, UserQuestion},
+    capability::{QuestionAnswer, UserQuestion},
     ids::{CallId, MessageId, ReplyId, RequestId, RunId, SessionId, SnapshotId, UndoId},
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
-    permission::{Denial, GrantOffer},
+    permission::{Denial, GrantOffer, PermissionAnswer},
     todo::TodoItem,
-    tool::{ChangeCounts, Patch, Subject, ToolResult},
+    tool_types::{ChangeCounts, Patch, Subject, ToolResult},
     turn::TurnEnd,
     usage::TokenUsage,
 };

@@ -13,7 +13,7 @@ use crate::{
     model::{ProviderError, ProviderErrorKind, StopReason},
     permission::{Denial, DenialSource, Grant, GrantOffer},
     todo::{TodoItem, TodoStatus},
-    tool::{
+    tool_types::{
         Access, ChangeCounts, CommandLine, CommandMeaning, FileChange, FileDiff, NotRestorable,
         Patch, Redirect, SimpleCommand, Subject, ToolMetadata, ToolResult, Word,
     },

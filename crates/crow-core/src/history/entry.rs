@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ids::{CallId, ReplyId},
     message::CallArguments,
-    tool::{ToolMetadata, ToolStatus},
+    tool_types::{ToolMetadata, ToolStatus},
 };
 
 /// One thing that happened. A result directly follows its call.

@@ -13,7 +13,7 @@ use crate::{
     event::{AgentEvent, Envelope, InputSource, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, marked},
-    tool::{ToolMetadata, ToolStatus},
+    tool_types::{ToolMetadata, ToolStatus},
     usage::TokenUsage,
 };
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{
     ids::MessageId,
     message::{Block, Message, ResultMessage, ResultsMessage},
-    tool::{ToolMetadata, ToolResult, ToolStatus},
+    tool_types::{ToolMetadata, ToolResult, ToolStatus},
 };
 
 /// A reply of the model with what its calls came to.

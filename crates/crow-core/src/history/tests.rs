@@ -9,7 +9,7 @@ use crate::{
     ids::{CallId, MessageId, ReplyId, SessionId, SnapshotId, UndoId},
     message::{Block, CallArguments, Image, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
-    tool::{ToolMetadata, ToolResult, ToolStatus},
+    tool_types::{ToolMetadata, ToolResult, ToolStatus},
     turn::TurnEnd,
     usage::TokenUsage,
 };

@@ -15,7 +15,7 @@ use super::{
     starters::may_start,
 };
 use crate::{
-    tool::{Access, CommandLine, Extent, Redirect, SimpleCommand, Word},
+    tool_types::{Access, CommandLine, Extent, Redirect, SimpleCommand, Word},
     workspace::Workspace,
 };
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Ask, Denial, Permit};
 use crate::{
     ids::{CallId, SessionId},
-    tool::{CallPlan, ToolCategory},
+    tool_types::{CallPlan, ToolCategory},
 };
 
 /// What the policy knows of a call.

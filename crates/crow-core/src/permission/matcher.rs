@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use super::{CallFacts, part::Match};
-use crate::tool::{Access, ToolCategory};
+use crate::tool_types::{Access, ToolCategory};
 
 /// What a rule speaks of.
 ///

@@ -51,6 +51,7 @@
 //! # Ok::<(), crow_core::permission::RuleError>(())
 //! ```
 
+mod answer;
 mod command;
 mod evaluate;
 mod explain;
@@ -75,6 +76,7 @@ mod tests;
 mod unclear;
 mod withheld_reads;
 
+pub use answer::PermissionAnswer;
 pub use explain::{Cause, Explanation, MatchedRule};
 pub use facts::{CallFacts, Decision};
 pub use grant::{Grant, GrantOffer};

@@ -10,7 +10,7 @@ use super::{
     reach::{Reach, is_protected},
 };
 use crate::{
-    tool::{Access, SimpleCommand, Subject},
+    tool_types::{Access, SimpleCommand, Subject},
     workspace::Workspace,
 };
 

@@ -16,7 +16,7 @@ use super::{
     unclear::UnclearLine,
 };
 use crate::{
-    tool::{Access, CommandMeaning, Depth, Effects, SimpleCommand, Subject, ToolCategory},
+    tool_types::{Access, CommandMeaning, Depth, Effects, SimpleCommand, Subject, ToolCategory},
     workspace::Workspace,
 };
 

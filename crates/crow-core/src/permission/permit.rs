@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{GrantOffer, PermissionMode};
-use crate::{capability::PermissionAnswer, ids::CallId};
+use super::{GrantOffer, PermissionAnswer, PermissionMode};
+use crate::ids::CallId;
 
 /// The proof that one call with one input may run. It cannot be copied and cannot be made outside this module.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ids::SessionId,
-    tool::{Access, CallPlan, Effects, PathEffect, ToolCategory},
+    tool_types::{Access, CallPlan, Effects, PathEffect, ToolCategory},
     workspace::Workspace,
 };
 

@@ -1,7 +1,7 @@
 //! The narrowest prefix under which a command can be allowed for longer.
 
 use super::command::base_name;
-use crate::tool::{SimpleCommand, Word};
+use crate::tool_types::{SimpleCommand, Word};
 
 /// How many words say what a program does.
 enum Shape {

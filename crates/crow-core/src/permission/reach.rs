@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     protected::{ProtectedKind, protected_kind},
-    tool::{
+    tool_types::{
         Access, CommandLine, CommandMeaning, Depth, Effects, Redirect, Subject, ToolCategory, Touch,
     },
 };

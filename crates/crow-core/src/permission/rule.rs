@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallFacts, RuleMatcher};
 use crate::{
     ids::SessionId,
-    tool::{Access, ToolCategory},
+    tool_types::{Access, ToolCategory},
 };
 
 /// A rule about calls.

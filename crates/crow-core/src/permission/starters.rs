@@ -5,7 +5,7 @@ use super::{
     part::Match,
     unclear::UnclearLine,
 };
-use crate::tool::{SimpleCommand, Word};
+use crate::tool_types::{SimpleCommand, Word};
 
 /// Programs whose arguments may be a command, or hold code that starts one. What they start is not read, so that a
 /// denied command in their arguments counts as one that may be started.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{RuleMatcher, part::Match, place::Place};
-use crate::{tool::Access, workspace::Workspace};
+use crate::{tool_types::Access, workspace::Workspace};
 
 /// The files that rules of the user deny reading, or ask about, as they hold for one call.
 ///

@@ -9,7 +9,7 @@ use crate::{
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
     permission::GrantOffer,
-    tool::{CommandLine, CommandMeaning, Patch, Subject, ToolResult, Word},
+    tool_types::{CommandLine, CommandMeaning, Patch, Subject, ToolResult, Word},
     turn::TurnEnd,
 };
 

@@ -7,7 +7,7 @@ use crate::{
     ids::{CallId, ReplyId},
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::StopReason,
-    tool::ToolResult,
+    tool_types::ToolResult,
 };
 
 const MARK: &str = Redactor::MARK;

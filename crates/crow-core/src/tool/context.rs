@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{Patch, Preview};
+use super::{Patch, Preview, Progress};
 use crate::{
     capability::{
         Children, Jobs, OutsideCalls, Processes, SnapshotError, Snapshots, UserQuestions,
@@ -257,29 +257,5 @@ impl Deref for ToolContext {
 
     fn deref(&self) -> &AgentContext {
         &self.agent
-    }
-}
-
-/// Where a call reports what it prints while it runs. All of it is shown, up to a bound; the result says everything.
-#[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
-
-impl Progress {
-    /// Reports to `sink`, which must not wait.
-    pub fn new(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(sink)))
-    }
-
-    /// Reports some output.
-    pub fn report(&self, output: impl Into<String>) {
-        if let Some(sink) = &self.0 {
-            sink(output.into());
-        }
-    }
-}
-
-impl std::fmt::Debug for Progress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Progress").field(&self.0.is_some()).finish()
     }
 }

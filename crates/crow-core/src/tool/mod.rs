@@ -37,30 +37,22 @@
 //! assert_eq!(tools.definitions()[0].parameters["required"][0], "city");
 //! ```
 
-mod command_line;
 mod context;
 mod outside;
-mod patch;
-mod plan;
 mod registry;
-mod result;
 mod source;
 #[cfg(test)]
 mod tests;
 mod traits;
 mod typed;
 
-pub use command_line::{
-    CommandLine, CommandMeaning, Depth, Extent, Redirect, SimpleCommand, Touch, Word,
-};
-pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, Progress, ToolContext};
+pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolContext};
 pub use outside::OutsideTool;
-pub use patch::{FileChange, FileContents, FileDiff, Patch};
-pub use plan::{Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Subject};
 pub use registry::ToolRegistry;
-pub use result::{ChangeCounts, NotRestorable, ToolMetadata, ToolResult, ToolStatus};
 pub use source::{
     SOURCED_NAME, SourceNews, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
 };
-pub use traits::{Tool, ToolCategory, ToolError};
+pub use traits::{Tool, ToolError};
 pub use typed::{Typed, TypedTool};
+
+pub use crate::tool_types::*;

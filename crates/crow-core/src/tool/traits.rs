@@ -1,48 +1,12 @@
 //! The tool trait in its erased form.
 
-use std::{error::Error, fmt};
+use std::error::Error;
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CallPlan, Preview, ToolContext, ToolResult};
+use super::{CallPlan, Preview, ToolCategory, ToolContext, ToolResult};
 use crate::model::ToolDefinition;
-
-/// What kind of thing a tool does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolCategory {
-    /// Looks at files. Such calls run side by side.
-    Read,
-    /// Changes files.
-    Write,
-    /// Runs programs.
-    Execute,
-    /// Talks to the network.
-    Network,
-    /// Touches only the session's own state: todo list, thoughts, end of the task.
-    Session,
-    /// Starts other agents.
-    Agent,
-    /// Is done by a server outside of the agent: nobody here sees what it reads, sends or changes.
-    External,
-}
-
-impl fmt::Display for ToolCategory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Execute => "execute",
-            Self::Network => "network",
-            Self::Session => "session",
-            Self::Agent => "agent",
-            Self::External => "external",
-        })
-    }
-}
 
 /// Why a call cannot be planned or previewed, by who must act.
 #[derive(Debug, thiserror::Error)]

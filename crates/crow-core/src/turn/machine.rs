@@ -10,7 +10,7 @@ use super::{CallSignature, GuardVerdict, LimitKind, LoopGuard, TurnLimits};
 use crate::{
     message::ToolCall,
     model::{StopReason, ToolChoice},
-    tool::ToolStatus,
+    tool_types::ToolStatus,
 };
 
 /// Replies in a row with nothing but invalid calls after which the turn is ended.

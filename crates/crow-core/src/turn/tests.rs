@@ -6,7 +6,7 @@ use crate::{
     ids::CallId,
     message::{CallArguments, ToolCall},
     model::{StopReason, ToolChoice},
-    tool::ToolStatus,
+    tool_types::ToolStatus,
 };
 
 /// A machine and what is left to do, with facts as short as a table needs them.

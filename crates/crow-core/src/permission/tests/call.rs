@@ -10,7 +10,7 @@ use crate::{
         CallFacts, Decision, Explanation, GrantOffer, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleSet,
     },
-    tool::{
+    tool_types::{
         Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, Redirect,
         SimpleCommand, Subject, ToolCategory, Word,
     },

@@ -3,7 +3,7 @@ use crate::{
     permission::{
         CustomMatcher, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleRegex,
     },
-    tool::{Access, CommandMeaning},
+    tool_types::{Access, CommandMeaning},
 };
 use RuleDecision::{Allow, AskUser, Deny};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::call::{Call, policy, policy_in};
 use crate::{
     permission::{PermissionMode, PermissionRule, RuleDecision},
-    tool::{Access, CommandMeaning, Depth, Extent, SimpleCommand, Subject, Touch, Word},
+    tool_types::{Access, CommandMeaning, Depth, Extent, SimpleCommand, Subject, Touch, Word},
 };
 use RuleDecision::{Allow, AskUser, Deny};
 

@@ -6,7 +6,7 @@ use crate::{
         CustomMatcher, Decision, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
         RuleRegex,
     },
-    tool::{CommandMeaning, SimpleCommand, Word},
+    tool_types::{CommandMeaning, SimpleCommand, Word},
 };
 
 const MEGABYTE: usize = 1 << 20;

@@ -9,7 +9,7 @@ use crate::{
         CustomMatcher, PermissionRule, RuleDecision, RuleError, RuleMatcher, RuleRegex, RuleScope,
         RuleSet,
     },
-    tool::{Access, ToolCategory},
+    tool_types::{Access, ToolCategory},
 };
 
 /// The error with its cause, as a person sees it.

@@ -9,7 +9,7 @@ use crate::{
         Cause, Grant, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision, RuleMatcher,
         RuleRegex, RuleScope,
     },
-    tool::{Access, ToolCategory},
+    tool_types::{Access, ToolCategory},
 };
 
 const PLACES: [&str; 6] = ["/p", "/p/a", "/p/a/b", "/p/.git", "/q/x", "a"];

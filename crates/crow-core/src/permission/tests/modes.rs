@@ -4,7 +4,7 @@ use super::call::{Call, paths, policy_in};
 use crate::{
     ids::CallId,
     permission::{PermissionMode, PermissionRule, Permit, RuleDecision},
-    tool::{Access, Effects, ToolCategory},
+    tool_types::{Access, Effects, ToolCategory},
 };
 
 #[test]

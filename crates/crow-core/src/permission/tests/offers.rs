@@ -1,7 +1,7 @@
 use super::call::{Call, paths, policy};
 use crate::{
     permission::{PermissionRule, RuleScope},
-    tool::{Access, Effects, ToolCategory},
+    tool_types::{Access, Effects, ToolCategory},
 };
 
 fn labels(call: &Call, rules: impl IntoIterator<Item = PermissionRule>) -> Vec<String> {

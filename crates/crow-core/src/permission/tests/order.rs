@@ -5,7 +5,7 @@ use crate::{
         Cause, Grant, MatchedRule, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision,
         RuleError, RuleMatcher, RuleScope,
     },
-    tool::ToolCategory,
+    tool_types::ToolCategory,
 };
 use RuleDecision::{Allow, AskUser, Deny};
 

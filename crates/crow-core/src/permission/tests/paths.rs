@@ -3,7 +3,7 @@ use crate::{
     permission::{
         CustomMatcher, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleRegex,
     },
-    tool::{Access, Effects, Subject, ToolCategory},
+    tool_types::{Access, Effects, Subject, ToolCategory},
 };
 use Access::{Read, Write};
 use RuleDecision::{Allow, AskUser, Deny};

@@ -6,7 +6,7 @@ use crate::{
         Decision, Disclosure, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision,
         SandboxPlaces,
     },
-    tool::{Access, Effects, Subject, ToolCategory},
+    tool_types::{Access, Effects, Subject, ToolCategory},
 };
 use Access::{Read, Write};
 

@@ -1,0 +1,29 @@
+//! What a user says to a question about a call.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Grant;
+
+/// The answer to a question about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum PermissionAnswer {
+    /// Yes, this once.
+    AllowOnce,
+    /// Yes, and calls of these kinds pass for the rest of the session.
+    AllowSession {
+        /// What passes from here on. One of the request's offers.
+        grants: Vec<Grant>,
+    },
+    /// No, with a word for the model, if any.
+    Deny {
+        /// What the model is told.
+        feedback: Option<String>,
+    },
+    /// Nobody is there to answer: policy decides, and is named as the one who did.
+    Nobody {
+        /// How the user can permit such calls.
+        hint: String,
+    },
+}
