@@ -13,8 +13,8 @@ use reqwest::{
 
 use crate::{
     codec::{Codec, EncodedMessage, Frame, Route},
+    endpoint::Link,
     http::{Outgoing, exchange},
-    provider::Link,
 };
 
 /// One session's talk with one model.

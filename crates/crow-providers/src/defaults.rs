@@ -5,7 +5,7 @@ use crow_core::{
     model::{Conversation, ModelConfig, ModelInfo, ModelRequest, ModelStream, Provider},
 };
 
-use crate::HttpProvider;
+use crate::provider::HttpProvider;
 
 /// A provider whose requests have a limit of output where the caller names none.
 #[derive(Debug)]

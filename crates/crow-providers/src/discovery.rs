@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{ExtraHeader, ProviderModels};
+use crate::{endpoint::ExtraHeader, models::ProviderModels};
 
 /// How long one server has to answer.
 const PATIENCE: Duration = Duration::from_millis(200);

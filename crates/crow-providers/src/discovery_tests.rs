@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::*;
-use crate::HttpClient;
+use crate::http::HttpClient;
 
 const OLLAMA: &str = r#"{"object":"list","data":[{"id":"nomic-embed-text:latest","object":"model"},{"id":"qwen3:8b","object":"model"}]}"#;
 const VLLM: &str =
@@ -137,9 +137,9 @@ async fn a_local_server_that_was_chosen_is_asked_in_place_of_the_configured_one(
         ("LMSTUDIO_HOST", nobody().await),
         ("VLLM_HOST", nobody().await),
     ]);
-    let change = crate::RouteChange {
+    let change = crate::route::RouteChange {
         provider: "ollama".to_owned(),
-        protocol: crate::Protocol::OpenAi,
+        protocol: crate::route::Protocol::OpenAi,
         base_url: format!("http://{}/v1", chosen.address),
         headers: vec![ExtraHeader { name: "x-team".to_owned(), value: "crow".to_owned() }],
     };

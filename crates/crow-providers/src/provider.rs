@@ -2,94 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::{
+    codec::Route,
+    conversation::HttpConversation,
+    endpoint::{Endpoint, EndpointError, Link, Secrecy, headers, parse_base},
+    http::{HttpClient, Timeouts, shown},
+    retry::RetryPolicy,
+    secret::Secrets,
+};
 use crow_core::{
     ids::SessionId,
     message::Origin,
     model::{Conversation, ModelInfo, Provider},
 };
-use reqwest::{
-    Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-};
-
-use crate::{
-    codec::Route,
-    conversation::HttpConversation,
-    dialect::Dialect,
-    http::{HttpClient, Timeouts, shown},
-    retry::RetryPolicy,
-    secret::{ApiKey, Secrets},
-};
-
-/// Where a service is and how it is spoken to.
-#[derive(Clone)]
-pub struct Endpoint {
-    /// The provider's name in the configuration.
-    pub provider: String,
-    /// What it speaks.
-    pub dialect: Dialect,
-    /// The address that the dialect's paths are appended to.
-    pub base_url: String,
-    /// The key, if it wants one.
-    pub key: Option<ApiKey>,
-    /// Further headers, sent with every request. They win over ours.
-    pub headers: Vec<ExtraHeader>,
-}
-
-impl fmt::Debug for Endpoint {
-    /// Leaves the address out: it may hold a secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("provider", &self.provider)
-            .field("dialect", &self.dialect)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A header that the user wants to be sent. What it says may be a secret and does not show.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ExtraHeader {
-    /// The name.
-    pub name: String,
-    /// What it says.
-    pub value: String,
-}
-
-impl fmt::Debug for ExtraHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ExtraHeader({}: ***)", self.name)
-    }
-}
-
-/// An endpoint that cannot be asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointError {
-    /// The base URL is none.
-    #[error("base URL \"{url}\" is not an http or https address: {reason}")]
-    InvalidUrl {
-        /// The base URL as given.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A header cannot be sent.
-    #[error(
-        "header \"{name}\" cannot be sent: its name or value has characters that headers may not have"
-    )]
-    InvalidHeader {
-        /// The header's name.
-        name: String,
-    },
-    /// The key cannot be sent.
-    #[error(
-        "the API key of {provider} cannot be sent: it has characters that headers may not have, such as a line break"
-    )]
-    InvalidKey {
-        /// The provider.
-        provider: String,
-    },
-}
 
 /// A provider that is asked over HTTP.
 #[derive(Clone)]
@@ -100,27 +25,6 @@ impl fmt::Debug for HttpProvider {
         let url = shown(&self.0.base_url);
         write!(f, "HttpProvider({} at {url}, {})", self.0.provider, self.0.dialect.name())
     }
-}
-
-/// Which of the further headers are secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Secrecy {
-    /// Those whose names say so.
-    ByName,
-    /// All of them.
-    All,
-}
-
-/// What all conversations with a provider share.
-pub(crate) struct Link {
-    pub(crate) provider: String,
-    pub(crate) dialect: Dialect,
-    pub(crate) base_url: Url,
-    pub(crate) headers: HeaderMap,
-    pub(crate) secrets: Secrets,
-    pub(crate) client: HttpClient,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) timeouts: Timeouts,
 }
 
 impl HttpProvider {
@@ -186,84 +90,10 @@ impl Provider for HttpProvider {
     }
 }
 
-impl Link {
-    /// Appends a codec's path, which may have a query, to the base URL.
-    ///
-    /// A version that stands at the end of the one and at the beginning of the other is taken once.
-    pub(crate) fn url(&self, path: &str) -> Url {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let base = self.base_url.path().trim_end_matches('/');
-        let first = path.split('/').nth(1).unwrap_or_default();
-        let last = base.rsplit('/').next().unwrap_or_default();
-        let path = if !first.is_empty() && first == last {
-            path.strip_prefix('/').and_then(|path| path.strip_prefix(first)).unwrap_or(path)
-        } else {
-            path
-        };
-        let mut url = self.base_url.clone();
-        url.set_path(&format!("{base}{path}"));
-        // What the user wrote behind the base URL stays.
-        let queries = [url.query().unwrap_or_default(), query];
-        let query = queries.into_iter().filter(|query| !query.is_empty()).collect::<Vec<_>>();
-        let query = query.join("&");
-        url.set_query(Some(query.as_str()).filter(|query| !query.is_empty()));
-        url
-    }
-}
-
-fn parse_base(text: &str) -> Result<Url, EndpointError> {
-    let invalid = |reason: &str| EndpointError::InvalidUrl {
-        // What follows may be a secret.
-        url: text.split('?').next().unwrap_or_default().to_owned(),
-        reason: reason.to_owned(),
-    };
-    let url = Url::parse(text.trim()).map_err(|error| invalid(&error.to_string()))?;
-    match url.scheme() {
-        "http" | "https" if url.has_host() => Ok(url),
-        "http" | "https" => Err(invalid("it names no host")),
-        scheme => Err(invalid(&format!("its scheme is {scheme}"))),
-    }
-}
-
-fn headers(
-    endpoint: &Endpoint,
-    secrets: &mut Secrets,
-    secrecy: Secrecy,
-) -> Result<HeaderMap, EndpointError> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    if let Some(key) = &endpoint.key {
-        secrets.add(key.reveal());
-        let (name, value) = endpoint.dialect.credential(key.reveal());
-        let invalid = |_| EndpointError::InvalidKey { provider: endpoint.provider.clone() };
-        let mut value = HeaderValue::from_str(&value).map_err(invalid)?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    for ExtraHeader { name, value } in &endpoint.headers {
-        let invalid = || EndpointError::InvalidHeader { name: name.clone() };
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
-        let mut text = HeaderValue::from_str(value).map_err(|_| invalid())?;
-        if secrecy == Secrecy::All || is_secret(header.as_str()) {
-            text.set_sensitive(true);
-            secrets.add(value);
-            secrets.add(value.trim_start_matches("Bearer "));
-        }
-        headers.insert(header, text);
-    }
-    Ok(headers)
-}
-
-/// Whether the name of a header, in any case, says that a secret follows.
-pub(crate) fn is_secret(header: &str) -> bool {
-    let header = header.to_ascii_lowercase();
-    ["authorization", "cookie", "key", "token", "secret"].iter().any(|word| header.contains(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{dialect::Dialect, endpoint::ExtraHeader, secret::ApiKey};
 
     fn endpoint(base_url: &str) -> Endpoint {
         Endpoint {

@@ -13,9 +13,21 @@ impl ApiKey {
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Takes what was typed or copied for a key. The error says what is wrong with it, without showing it.
+    /// Checks that a text, typed or copied, can stand in a header as a key. White space around it is cut off: copying brings
+    /// it along. The error says what is wrong with it, without showing it.
     pub fn check(text: &str) -> Result<Self, String> {
-        crate::config::check_key(text)
+        let key = Self::new(text).ok_or("is empty")?;
+        let odd = text.trim().chars().find(|c| !c.is_ascii_graphic());
+        match odd {
+            None => Ok(key),
+            Some(c) if c.is_whitespace() => {
+                Err("holds white space in its middle; was more than the key copied?".to_owned())
+            }
+            Some(c) => Err(format!(
+                "holds the character U+{:04X}, which no key has; copy it again",
+                u32::from(c)
+            )),
+        }
     }
 
     /// Returns the key itself.

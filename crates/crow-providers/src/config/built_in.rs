@@ -1,6 +1,6 @@
 //! The providers that need no configuration file.
 
-use crate::{Dialect, catalogue::Vendor, openai::ChatVariant};
+use crate::{catalogue::Vendor, dialect::Dialect, openai::ChatVariant};
 
 /// A provider that is known by name and needs no configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -53,29 +53,13 @@ pub(crate) fn find(
         (KeySource::BuiltIn, KeyRule::None) => return FoundKey::NotNeeded,
     };
     let found = lookup(variable).filter(|value| !value.trim().is_empty());
-    match found.as_deref().map(check) {
+    match found.as_deref().map(ApiKey::check) {
         Some(Ok(key)) => FoundKey::Key(key),
         Some(Err(reason)) => {
             FoundKey::Unusable { reason: format!("the key in {variable} {reason}") }
         }
         None if is_needed => FoundKey::Missing { variable: variable.to_owned() },
         None => FoundKey::NotNeeded,
-    }
-}
-
-/// Checks that a key can stand in a header. White space around it is cut off: copying brings it along.
-pub(crate) fn check(text: &str) -> Result<ApiKey, String> {
-    let key = ApiKey::new(text).ok_or("is empty")?;
-    let odd = text.trim().chars().find(|c| !c.is_ascii_graphic());
-    match odd {
-        None => Ok(key),
-        Some(c) if c.is_whitespace() => {
-            Err("holds white space in its middle; was more than the key copied?".to_owned())
-        }
-        Some(c) => Err(format!(
-            "holds the character U+{:04X}, which no key has; copy it again",
-            u32::from(c)
-        )),
     }
 }
 

@@ -12,7 +12,6 @@ mod resolve;
 
 pub(crate) use address::{base_url, host};
 pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
-pub(crate) use key::check as check_key;
 pub(crate) use key::{FoundKey, KeySource, find as find_key};
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};
 pub use provider::{ProviderConfig, is_built_in};

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use crow_core::config::{ConfigError, Source};
 
 use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
-use crate::{Dialect, ExtraHeader, RateLimits};
+use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 
 /// A provider that a file describes.
 ///

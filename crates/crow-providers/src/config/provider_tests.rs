@@ -3,7 +3,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use crow_core::config::Place;
 
 use super::*;
-use crate::{ApiKey, openai::ChatVariant};
+use crate::{openai::ChatVariant, secret::ApiKey};
 
 fn parse(text: &str) -> Result<ProviderConfig, ConfigError> {
     ProviderConfig::parse(Path::new("providers/work.toml"), text)

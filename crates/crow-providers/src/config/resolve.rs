@@ -11,10 +11,10 @@ use toml::Spanned;
 
 use super::{
     BUILT_IN, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind, address,
-    built_in, key,
+    built_in,
     raw::{RawIdentity, RawKey, RawLimits, RawModel, RawPrice, RawProvider},
 };
-use crate::{Dialect, ExtraHeader, RateLimits};
+use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits, secret::ApiKey};
 
 pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderConfig, ConfigError> {
     let name = name(&raw.provider.name, source)?;
@@ -96,7 +96,7 @@ fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySou
             Err(source.error(&span, format!("\"{name}\" cannot name a variable")))
         }
         RawKey::Variable(name) => Ok(KeySource::Variable(name)),
-        RawKey::Direct(text) => match key::check(&text) {
+        RawKey::Direct(text) => match ApiKey::check(&text) {
             Ok(key) => Ok(KeySource::Direct(key)),
             Err(reason) => Err(source.error(&span, format!("api_key {reason}"))),
         },

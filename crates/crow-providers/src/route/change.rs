@@ -12,7 +12,7 @@ use reqwest::{
 };
 
 use super::{Chosen, Protocol};
-use crate::{ExtraHeader, config};
+use crate::{config, endpoint::ExtraHeader};
 
 /// The most headers.
 const MOST_HEADERS: usize = 64;

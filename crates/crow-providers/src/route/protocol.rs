@@ -1,6 +1,6 @@
 //! Families of wire formats, as those choose among them who route providers.
 
-use crate::{ChatVariant, Dialect};
+use crate::{dialect::Dialect, openai::ChatVariant};
 
 /// A family of wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use std::{
 use crow_core::model::Provider;
 
 use super::Protocol;
-use crate::{ApiKey, ExtraHeader};
+use crate::{endpoint::ExtraHeader, secret::ApiKey};
 
 /// A provider with where it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]

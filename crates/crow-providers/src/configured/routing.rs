@@ -1,10 +1,12 @@
 //! A provider with what somebody chose for it.
 
-use super::{Place, Protocol, RouteAddress, RouteChange, RouteError, RouteSummary, check};
+use super::configured_provider::{Configured, without_secret};
 use crate::{
-    Endpoint, EndpointError, ExtraHeader, HttpClient, HttpProvider,
     config::{Address, FoundKey},
-    configured::{Configured, without_secret},
+    endpoint::{Endpoint, EndpointError, ExtraHeader},
+    http::HttpClient,
+    provider::HttpProvider,
+    route::{Place, Protocol, RouteAddress, RouteChange, RouteError, RouteSummary, check},
     stored::Sources,
 };
 

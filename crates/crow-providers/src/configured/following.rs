@@ -11,7 +11,7 @@ use crow_core::{
 };
 use futures_util::stream;
 
-use crate::{HttpClient, configured::Configured, stored::Sources};
+use crate::{configured::Configured, http::HttpClient, stored::Sources};
 
 const DISABLED: &str = "no model of it is called until the client enables it again; choose a model of another provider";
 

@@ -5,21 +5,24 @@ use std::{collections::BTreeMap, sync::Arc};
 use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
 use reqwest::Url;
 
+use super::following::Following;
 use crate::{
-    Dialect, Endpoint, HttpClient, HttpProvider, Limited, RateLimiter, RateLimits, RetryPolicy,
-    Timeouts,
     catalogue::{KnownModel, Vendor},
     config::{
         self, Address, BUILT_IN, BuiltIn, FoundKey, KeyRule, KeySource, ModelSettings,
         PriceSettings, ProviderConfig, ProviderKind,
     },
     defaults::WithDefaults,
-    http::shown,
-    models::{Credentials, ModelSummary, ProviderSummary},
-    provider::is_secret,
-    route::{Asker, Following, Place, Route},
+    dialect::Dialect,
+    endpoint::{Endpoint, is_secret},
+    http::{HttpClient, Timeouts, shown},
+    limit::{Limited, RateLimiter, RateLimits},
+    provider::HttpProvider,
+    retry::RetryPolicy,
+    route::{Asker, Place, Route},
     secret::ApiKey,
     stored::{self, KeyHome, Sources},
+    summary::{Credentials, ModelSummary, ProviderSummary},
 };
 
 /// One provider.
