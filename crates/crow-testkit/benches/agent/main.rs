@@ -1,6 +1,6 @@
 //! Measures the built `crow-agent` beside a bare loop client, both against the test kit's model server.
 //!
-//! `cargo build --release && cargo bench -p crow-testkit --bench agent` prints the table of the README. The program is
+//! `cargo build --release && cargo bench -p crow-testkit --bench agent` prints the table of docs/book/src/benchmarks.md. The program is
 //! `target/release/crow-agent`, or what `CROW_AGENT` names.
 #![expect(
     clippy::unwrap_used,

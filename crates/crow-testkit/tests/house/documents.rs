@@ -89,3 +89,34 @@ fn tokens() -> Vec<(String, usize, String)> {
     }
     tokens
 }
+
+/// A link to a file of the workspace, in any document, leads somewhere; and the book lists each of its pages.
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    let mut listed = HashSet::new();
+    let mut pages = HashSet::new();
+    for (path, text) in tree::texts() {
+        if Path::new(&path).extension().is_none_or(|kind| kind != "md") {
+            continue;
+        }
+        let folder = Path::new(&path).parent().unwrap();
+        if folder == Path::new("docs/book/src") && !path.ends_with("SUMMARY.md") {
+            pages.insert(path.clone());
+        }
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap();
+            if file.is_empty() || file.contains("://") || file.contains(' ') {
+                continue;
+            }
+            let place = tree::root().join(folder).join(file);
+            if !place.exists() {
+                broken.push(format!("{path}: {target}"));
+            } else if path.ends_with("SUMMARY.md") {
+                listed.insert(folder.join(file).to_str().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(broken, [""; 0]);
+    assert_eq!(listed, pages);
+}
