@@ -50,8 +50,18 @@ impl Looked {
                 looked.review.verdict = Verdict::Approved;
                 looked.review.text = summary;
             }
-            TurnEnd::Text | TurnEnd::SubmitForReview { .. } | TurnEnd::MaxSteps { .. } => {
-                looked.review.text = words;
+            TurnEnd::Text | TurnEnd::SubmitForReview { .. } => looked.review.text = words,
+            // No verdict, and no failure that would end the run: the primary is told, and may submit again.
+            TurnEnd::MaxSteps { steps } => {
+                looked.review.verdict = Verdict::Unfinished;
+                let so_far = if words.trim().is_empty() {
+                    String::new()
+                } else {
+                    format!(" My last words were: {}", words.trim())
+                };
+                looked.review.text = format!(
+                    "I reached my limit of {steps} model calls before I came to a verdict.{so_far}"
+                );
             }
             TurnEnd::Cancelled => looked.finish = Some(RunFinish::Cancelled),
             end @ TurnEnd::Budget { .. } => looked.finish = Some(RunFinish::Stopped(end)),

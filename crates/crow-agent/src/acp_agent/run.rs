@@ -179,6 +179,7 @@ impl Run<'_> {
         let facts = TurnFacts {
             end: turn.end.clone(),
             text: turn.text.clone().unwrap_or_default(),
+            calls: turn.tool_calls.iter().map(|call| call.line.clone()).collect(),
             changed: !turn.files_changed.is_empty(),
         };
         self.changed(&turn.files_changed);

@@ -60,6 +60,8 @@ pub struct TurnFacts {
     pub end: TurnEnd,
     /// The last words.
     pub text: String,
+    /// Its calls with what each came to, a line each, without ids.
+    pub calls: Vec<String>,
     /// Whether anything was changed by it.
     pub changed: bool,
 }
@@ -70,6 +72,17 @@ enum Phase {
     Generating,
     Reviewing,
     Finished(RunFinish),
+}
+
+/// Two rounds with one fingerprint came to the same: the last words, and the calls with their results. Text alone would take
+/// a model that explores without a word for one that is stuck.
+fn fingerprint(turn: &TurnFacts) -> u64 {
+    let mut told = turn.text.trim().to_owned();
+    for call in &turn.calls {
+        told.push('\n');
+        told.push_str(call);
+    }
+    fnv1a(told.as_bytes())
 }
 
 /// Decides what comes next in a run.
@@ -130,7 +143,7 @@ impl ControlMachine {
         if !matches!(self.phase, Phase::Primary(_)) {
             return;
         }
-        self.round = fnv1a(turn.text.trim().as_bytes());
+        self.round = fingerprint(turn);
         self.changed = turn.changed;
         if let Some(finish) = leaves(&turn.end) {
             return self.finish(finish);

@@ -13,7 +13,7 @@ fn machine(flow: ControlFlow, has_coagents: bool) -> ControlMachine {
 }
 
 fn turn(end: TurnEnd, text: &str) -> TurnFacts {
-    TurnFacts { end, text: text.to_owned(), changed: true }
+    TurnFacts { end, text: text.to_owned(), calls: Vec::new(), changed: true }
 }
 
 fn review(verdict: Verdict, text: &str) -> Review {
@@ -240,6 +240,28 @@ fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
 }
 
 #[test]
+fn rounds_without_words_whose_calls_differ_are_not_the_same() {
+    let silent = |call: &str| TurnFacts {
+        calls: vec![call.to_owned()],
+        changed: false,
+        ..turn(TurnEnd::MaxSteps { steps: 3 }, "")
+    };
+    let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
+    for file in ["a", "b", "c", "d", "e"] {
+        machine.on_primary_turn(&silent(&format!("read_file {file}: ok")), Spent::default());
+        assert!(told(&machine.next_action()).is_some(), "{file}");
+    }
+    for _ in 0..2 {
+        machine.on_primary_turn(&silent("read_file e: ok"), Spent::default());
+    }
+    let next = machine.next_action();
+    assert!(
+        matches!(next, NextAction::Finish(RunFinish::Stopped(TurnEnd::DoomLoop { .. }))),
+        "{next:?}"
+    );
+}
+
+#[test]
 fn words_of_the_user_during_a_review_are_answered_before_the_end() {
     let mut machine = machine(ControlFlow::judge(), true);
     machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
@@ -303,7 +325,7 @@ proptest! {
                 NextAction::PrimaryTurn { .. } => {
                     let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
                     last = by_primary.then_some(OwnerOfTheEnd::Primary);
-                    let facts = TurnFacts { end, text, changed };
+                    let facts = TurnFacts { end, text, calls: Vec::new(), changed };
                     machine.on_primary_turn(&facts, Spent::default());
                 }
                 NextAction::Generate { .. } => machine.on_generated(Ok(text), Spent::default()),
