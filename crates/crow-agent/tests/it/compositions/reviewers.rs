@@ -4,6 +4,7 @@ use crow_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError};
 use crow_core::{
     control::{Consensus, ControlFlow},
     model::{ProviderError, ProviderErrorKind},
+    turn::TurnLimits,
 };
 use crow_testkit::scripted::{Play, ScriptedModel};
 
@@ -102,6 +103,28 @@ async fn a_reviewer_that_fails_does_not_approve_and_alone_fails_the_run() {
             AcpAgentParts { consensus: Consensus::Any, ..parts }
         });
     let story = team.run("fix it").await;
+    assert_eq!(story.last().unwrap(), "completed");
+}
+
+#[tokio::test]
+async fn a_reviewer_that_reaches_its_steps_is_told_as_unfinished_and_asked_again() {
+    let limits = TurnLimits { max_steps: 1, doom_loop_threshold: 5 };
+    let reviewer = ScriptedModel::new([
+        calls("look"),
+        says("So far, so good."),
+        ends("task_complete", "fine"),
+    ]);
+    let coagent = Coagent::Base(Box::new(base("reviewer", &reviewer).with_limits(limits)));
+    let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
+    let mut team = Team::start_with(ControlFlow::judge(), script, vec![], |parts| AcpAgentParts {
+        coagents: vec![coagent],
+        ..parts
+    });
+    let story = team.run("fix it").await;
+    assert!(story.contains(&"reviewer does not finish".to_owned()), "{story:#?}");
+    assert!(!story.contains(&"reviewer does not approve".to_owned()), "{story:#?}");
+    let told = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    assert!(told.contains("limit of 1 model calls"), "{told}");
     assert_eq!(story.last().unwrap(), "completed");
 }
 

@@ -142,6 +142,9 @@ fn line(envelope: &Envelope) -> Option<String> {
         AgentEvent::ReviewVerdict { reviewer, verdict: Verdict::Rejected } => {
             format!("{reviewer} does not approve")
         }
+        AgentEvent::ReviewVerdict { reviewer, verdict: Verdict::Unfinished } => {
+            format!("{reviewer} does not finish")
+        }
         AgentEvent::TaskComplete { summary, .. } => format!("{agent} ends it: {summary}"),
         AgentEvent::RunEnd { result, .. } => match result {
             RunOutcome::Completed { .. } => "completed".to_owned(),
