@@ -30,7 +30,7 @@ mod stand_in;
 mod stored;
 mod surrogates;
 
-pub use config::{ProviderConfig, ProviderReach, is_built_in};
+pub use config::{ProviderConfig, ProviderReach, is_built_in, provider_schema};
 pub use dialect::Dialect;
 pub use discovery::{FoundModel, FoundServer, discover};
 pub use http::{HttpClient, HttpClientError, Proxies, Timeouts};

@@ -16,4 +16,5 @@ pub(crate) use key::check as check_key;
 pub(crate) use key::{FoundKey, KeySource, find as find_key};
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};
 pub use provider::{ProviderConfig, is_built_in};
+pub use raw::provider_schema;
 pub use reach::ProviderReach;

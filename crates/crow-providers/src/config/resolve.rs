@@ -77,15 +77,20 @@ fn kind(raw: &RawIdentity, source: Source<'_>) -> Result<ProviderKind, ConfigErr
             Err(source.error(&raw.kind.span(), message))
         }
         (None, None, _) => {
-            let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
-            for dialect in Dialect::names() {
-                if !known.contains(&dialect) {
-                    known.push(dialect);
-                }
-            }
-            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known)))
+            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known_types())))
         }
     }
+}
+
+/// Returns the names that `type` may have: the built-in providers, then the wire formats that are not among them.
+pub(super) fn known_types() -> Vec<&'static str> {
+    let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+    for dialect in Dialect::names() {
+        if !known.contains(&dialect) {
+            known.push(dialect);
+        }
+    }
+    known
 }
 
 fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySource, ConfigError> {
