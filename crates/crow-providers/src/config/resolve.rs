@@ -36,6 +36,7 @@ pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderCo
         .map(|(name, value)| header(name, value, source))
         .collect::<Result<_, _>>()?;
     Ok(ProviderConfig {
+        file: Some(source.path.to_owned()),
         name,
         kind,
         base_url,
