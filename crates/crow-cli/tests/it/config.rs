@@ -205,6 +205,36 @@ async fn validate_looks_at_the_servers_and_prompts_and_finds_agents_in_the_wrong
 }
 
 #[tokio::test]
+async fn validate_checks_prompts_that_no_agent_reads_and_names_them() {
+    let place = Place::new();
+    configured(&place, "prompts/p.md", "{{ unclosed\n");
+    configured(&place, "prompts/system/rules.md", "Be kind.\n");
+    configured(&place, "prompts/system/spare.md", "Be kind, too.\n");
+    configured(&place, "prompts/system/mine.md", "{{> rules}}\n");
+    configured(&place, "prompts/commands/look.md", "Look at {{ this.\n");
+    let base = "[tools]\nenabled = []\n[prompt]\nsystem = { file = \"prompts/system/mine.md\" }\n";
+    configured(&place, "agents/base/mine.toml", base);
+    let ran = place.run(&["config", "validate"]).await;
+    let told = ran.exited(0).out.clone();
+    for name in ["prompts/p.md", "prompts/system/spare.md"] {
+        assert!(told.contains(&format!("{name} is not read: no agent names it")), "{name}: {told}");
+    }
+    for name in ["rules.md", "mine.md", "look.md"] {
+        assert!(!told.contains(name), "{name}: {told}");
+    }
+    configured(&place, "prompts/system/spare.md", "Be kind.\n{{ unclosed\n");
+    configured(&place, "prompts/handoff/other.md", "{{nobody}}\n");
+    let ran = place.run(&["config", "validate"]).await;
+    for told in [
+        "error: ",
+        "prompts/system/spare.md:3:1: this tag is not complete",
+        "prompts/handoff/other.md:1:",
+    ] {
+        assert!(ran.exited(2).out.contains(told), "{told}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn the_schema_knows_every_key_of_the_specification() {
     let place = Place::new();
     for (kind, keys) in [
