@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the program says in JSON fits docs/json-output.schema.json, checked by an independent validator.
+# What the program says in JSON fits docs/json-output.schema.json, and our files of configuration fit the schemas of
+# `config schema`, checked by an independent validator.
 set -euo pipefail
 here=$(dirname "$0")
 # shellcheck source=shared/packages.bash
@@ -14,3 +15,4 @@ mkdir "$folder/work" "$folder/lines"
 export CROW_AGENT AIMOCK LINES=$folder/lines TMPDIR=$folder/work
 timeout 120 node "$here/schema/record.mjs"
 "$python" "$here/schema.py" "$here/../../docs/json-output.schema.json" "$folder/lines"
+"$python" "$here/schema/config.py" "$CROW_AGENT" "$here/../.."

@@ -81,6 +81,20 @@ pub enum AssemblyError {
         /// What is wrong.
         error: ModelRefError,
     },
+    /// Its runs are bounded in money, and what a model of it costs is not known.
+    #[error(
+        "{at}: max_money bounds the run, and the price of {model}, which {agent} asks, is not known"
+    )]
+    NoPrice {
+        /// The file and the line that bound it.
+        at: String,
+        /// The base agent.
+        agent: String,
+        /// The model.
+        model: ModelRef,
+        /// Where the price can be given, if that is known.
+        advice: Option<String>,
+    },
     /// Nobody says which model it asks.
     #[error("{agent}: there is no model for it to ask")]
     NoModel {
@@ -248,9 +262,37 @@ impl<'a> Work<'a> {
                 limits,
                 end_tools: self.end_tools.clone(),
             })?;
+            if limits.max_money.is_some() {
+                self.check_prices(&agent).await?;
+            }
             self.warn_of_mute(&agent);
             Ok(agent)
         })
+    }
+
+    /// Refuses a bound on money where it cannot be kept: that is known before anything is asked.
+    async fn check_prices(&self, agent: &AcpAgent) -> Result<(), AssemblyError> {
+        let coagents = agent.coagents().iter().filter_map(|coagent| match coagent {
+            Coagent::Base(base) => Some(base.as_ref()),
+            // Its own agents are bounded by the runtime, if not by its own file.
+            Coagent::Composition(_) => None,
+        });
+        for base in std::iter::once(agent.primary()).chain(coagents) {
+            let model = base.model();
+            if self.assembly.models.price(&model.info.reference).await.is_some() {
+                continue;
+            }
+            let node = self.assembly.registry.node(AgentKind::Composition, agent.name());
+            let node = node.map_err(DefinitionError::from)?;
+            let at = node.map(|node| node.origin_of(&["limits", "max_money"]).to_string());
+            return Err(AssemblyError::NoPrice {
+                at: at.unwrap_or_else(|| agent.name().to_owned()),
+                agent: base.name().to_owned(),
+                model: model.info.reference.clone(),
+                advice: model.warning.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// Says which agents could end a run and never will: their model cannot call the tool with which it is done.

@@ -112,6 +112,8 @@ pub(crate) fn failure_of(error: &AgentError) -> Failure {
         error.kind.into()
     } else if lacks_credentials {
         FailureKind::Credentials
+    } else if matches!(error, AgentError::NoPrice { .. }) {
+        FailureKind::Request
     } else {
         FailureKind::Other
     };

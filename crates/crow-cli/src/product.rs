@@ -50,7 +50,8 @@ pub(crate) fn models(
     environment: &Environment,
     of_project: &[ProviderConfig],
 ) -> Result<ProviderModels, CliError> {
-    let mut configs = provider_configs(&environment.config_dir()?.join("providers"))?;
+    let folder = environment.config_dir()?.join("providers");
+    let mut configs = provider_configs(&folder)?;
     for provider in of_project {
         if configs.iter().all(|own| own.name() != provider.name()) {
             configs.push(provider.clone());
@@ -60,7 +61,7 @@ pub(crate) fn models(
     let lookup = environment.clone();
     let stored = StoredKeys::new(credential_file(environment)?);
     let models = ProviderModels::new(configs, move |name| lookup.var(name), client)?;
-    Ok(models.with_stored_keys(Arc::new(stored)))
+    Ok(models.with_folder(folder).with_stored_keys(Arc::new(stored)))
 }
 
 /// Returns the file that keeps the keys which the user stored.

@@ -66,7 +66,7 @@ pub enum EditError {
     BrokenUtf16,
     #[error("the file is not valid UTF-8 (first at line {line}), so `{}` cannot be written there safely; edit only ASCII text in it, or quote the whole line as old text", .text.escape_debug())]
     NotUtf8 { line: usize, text: String },
-    #[error("edit {number} of {count}: {source}; no edit was applied")]
+    #[error("no edit was applied; edit {number} of {count}: {source}")]
     InEdit { number: usize, count: usize, source: Box<Self> },
 }
 

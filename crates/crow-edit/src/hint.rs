@@ -65,13 +65,16 @@ impl fmt::Display for Miss {
                 "; nothing in the file is close to it: read the file again and copy the text exactly"
             );
         };
+        let Closest { first, last, percent, differences } = closest;
+        let (lines, read_again) = if first == last {
+            (format!("line {first}"), "read this line again and copy it exactly")
+        } else {
+            (format!("lines {first}-{last}"), "read these lines again and copy them exactly")
+        };
         write!(
             out,
-            "; the closest place is lines {}-{} ({} % alike): read these lines again and copy them exactly\n(- old text, + file)\n{}",
-            closest.first,
-            closest.last,
-            closest.percent,
-            closest.differences.trim_end_matches('\n')
+            "; the closest place is {lines} ({percent} % alike): {read_again}\n(- old text, + file)\n{}",
+            differences.trim_end_matches('\n')
         )
     }
 }

@@ -32,7 +32,7 @@ mod stored;
 mod summary;
 mod surrogates;
 
-pub use config::{ProviderConfig, ProviderReach, is_built_in};
+pub use config::{ProviderConfig, ProviderReach, is_built_in, provider_schema};
 pub use dialect::Dialect;
 pub use discovery::{FoundModel, FoundServer, discover};
 pub use endpoint::{Endpoint, EndpointError, ExtraHeader};

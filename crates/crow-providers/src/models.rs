@@ -1,6 +1,6 @@
 //! From `provider/model` to a model that can be asked.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use crow_core::model::{ModelRef, Models, ModelsError, Price, Provider, ResolvedModel};
@@ -25,6 +25,8 @@ pub struct ProviderModels {
     providers: Vec<Arc<Configured>>,
     sources: Sources,
     client: HttpClient,
+    /// Where the user's providers are described, for messages.
+    folder: Option<PathBuf>,
 }
 
 impl ProviderModels {
@@ -53,7 +55,7 @@ impl ProviderModels {
             }
         }
         let sources = Sources { lookup: Arc::new(lookup), stored: Arc::new(NoKeys) };
-        Ok(Self { providers, sources, client })
+        Ok(Self { providers, sources, client, folder: None })
     }
 
     /// Returns the client that all providers share.
@@ -65,6 +67,13 @@ impl ProviderModels {
     #[must_use]
     pub fn with_stored_keys(mut self, stored: Arc<dyn KeyStore>) -> Self {
         self.sources.stored = stored;
+        self
+    }
+
+    /// Names the folder with the TOML of providers in messages: a built-in provider gets settings there.
+    #[must_use]
+    pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
         self
     }
 
@@ -173,7 +182,8 @@ impl Models for ProviderModels {
         }
         let provider: Arc<dyn Provider> = configured.provider(&self.sources, &self.client)?;
         let info = configured.info(reference);
-        Ok(ResolvedModel { provider, info, warning: configured.warning(&reference.model) })
+        let warning = configured.warning(&reference.model, self.folder.as_deref());
+        Ok(ResolvedModel { provider, info, warning })
     }
 
     fn default_of(&self, provider: &str) -> Option<ModelRef> {

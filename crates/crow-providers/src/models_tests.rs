@@ -157,6 +157,10 @@ async fn an_unknown_model_is_accepted_with_a_warning() {
         assert_eq!(resolved.info.context_window, None);
         report.push(resolved.warning.unwrap());
     }
+    let models = models.with_folder("/config/providers");
+    for model in ["anthropic/zzz", "box/m"] {
+        report.push(resolve(&models, model).await.unwrap().warning.unwrap());
+    }
     insta::assert_snapshot!(report.join("\n"));
     assert_eq!(models.price(&reference("anthropic/zzz")).await, None);
     let own = models.price(&reference("ollama/qwen3")).await.unwrap();

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
+use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, RenameMode};
 
 use super::{now::is_absence, place::Target};
 
@@ -43,6 +43,20 @@ pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
         directory.remove_file(&copy)?;
         return Err(error);
     }
+    Ok(Some(path.with_file_name(copy.as_os_str())))
+}
+
+/// Renames a folder to a free name beside it. Nothing comes back if there is none.
+pub(super) fn move_aside(path: &Path) -> io::Result<Option<PathBuf>> {
+    let (directory, name) = Directory::open_parent(path)?;
+    match directory.metadata(&name) {
+        Ok(metadata) if metadata.is_directory() => {}
+        Ok(_) => return Ok(None),
+        Err(error) if is_absence(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let rename = |copy: &EntryName| directory.rename(&name, &directory, copy, RenameMode::Keep);
+    let ((), copy) = under_free_name(&name, rename)?;
     Ok(Some(path.with_file_name(copy.as_os_str())))
 }
 

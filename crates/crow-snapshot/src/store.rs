@@ -20,7 +20,7 @@ use super::{
     error::at,
     ignored,
     job_marks::{self, JobMark, KilledJob},
-    kept::keep_copy,
+    kept::{keep_copy, move_aside},
     node::{Child, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
@@ -259,6 +259,13 @@ impl SnapshotStore {
     pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
         keep_copy(&path).map_err(at(path))
+    }
+
+    /// Renames the folder that is at a path, with what is in it, as [`keep_copy`](Self::keep_copy) names copies. Nothing comes
+    /// back if there is none.
+    pub fn move_aside(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
+        let path = self.root.join(path);
+        move_aside(&path).map_err(at(path))
     }
 
     /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until

@@ -3,13 +3,19 @@
 use std::fmt;
 
 use crow_core::control::{CoagentTools, Consensus};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
 use super::Seconds;
+
+/// Takes `required` out of the schema of a table. The schema describes one file, and a file may be an overlay: tables of
+/// all layers are merged key by key, so a key that must be there in the end may stand in another layer.
+fn require_nothing(schema: &mut Schema) {
+    schema.remove("required");
+}
 
 /// A base agent: `agents/base/NAME.toml`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,9 +35,10 @@ pub(super) struct RawBase {
     pub(super) prompt: RawPrompt,
 }
 
-/// A composition: `agents/acp/NAME.toml`.
+/// A composition: `agents/acp/NAME.toml`. A file beside a shipped one needs to name only what it changes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = require_nothing)]
 pub(super) struct RawComposition {
     #[serde(default)]
     pub(super) agent: RawAgent,
@@ -135,6 +142,7 @@ pub(super) struct RawFile {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = require_nothing)]
 pub(super) struct RawMembers {
     /// The base agent that does the work.
     pub(super) primary: String,
@@ -207,6 +215,7 @@ pub(super) enum FlowWord {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = require_nothing)]
 pub(super) struct RawHandoff {
     #[serde(rename = "type")]
     pub(super) kind: HandoffWord,

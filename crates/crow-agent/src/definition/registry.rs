@@ -6,11 +6,13 @@ use crow_core::config::{ConfigError, nearest};
 
 use super::{
     BaseDefinition, CompositionDefinition, DefinedRole, DefinitionError, SHIPPED, ToolNames, base,
-    composition, markdown, text::Texts,
+    composition, markdown,
+    text::{Text, Texts},
 };
 use crate::{
     PromptRegistry,
     layers::{Layer, LayerKind, Layers, Node, Origin, SourceFile, parse},
+    prompt::{PROMPT_ENDINGS, PROMPT_FOLDERS},
 };
 
 const BASE: &str = "agents/base";
@@ -143,6 +145,44 @@ impl AgentRegistry {
             })
         })
         .collect()
+    }
+
+    /// Checks the prompts in files that no agent reads: reads all agents, and returns an error for each template that is
+    /// broken and a warning for each file that is whole. Where an agent cannot be read there are no warnings, since it may be
+    /// the one that reads them.
+    pub fn check_unread_prompts(&self) -> (Vec<ConfigError>, Vec<String>) {
+        let is_whole = self.list().iter().all(|agent| agent.found.is_ok());
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        let places = PROMPT_FOLDERS
+            .into_iter()
+            .flat_map(|folder| PROMPT_ENDINGS.into_iter().map(move |ending| (folder, ending)));
+        for layer in self.layers.iter().filter(|layer| layer.kind() != LayerKind::BuiltIn) {
+            for (folder, ending) in places.clone() {
+                for name in layer.names(folder, ending) {
+                    let file = format!("{folder}/{name}{ending}");
+                    if self.prompts.is_read(&file) {
+                        continue;
+                    }
+                    let text = match layer.read(&file) {
+                        Ok(text) => Text::of_file(layer.path(&file), text.unwrap_or_default()),
+                        Err(error) => {
+                            errors.push(error);
+                            continue;
+                        }
+                    };
+                    if let Err(error) = self.prompts.check_file(&file, &text.content) {
+                        errors.push(text.template_error(&error));
+                    } else if is_whole {
+                        let path = layer.path(&file);
+                        warnings.push(format!(
+                            "{} is not read: no agent names it, and no prompt includes it",
+                            path.display()
+                        ));
+                    }
+                }
+            }
+        }
+        (errors, warnings)
     }
 
     /// Returns the names of a kind, in order.

@@ -67,6 +67,7 @@ impl Texts<'_> {
         }
         match self.layers.topmost(name)? {
             Some((layer, text)) => {
+                self.prompts.note_read(name);
                 Ok(Text { content: text, path: layer.path(name), at: At::Line(1) })
             }
             None => Err(wrong(format!("there is no file {name} beside it, nor in another layer"))),
@@ -75,6 +76,11 @@ impl Texts<'_> {
 }
 
 impl Text {
+    /// Makes the text of a whole file.
+    pub(super) fn of_file(path: PathBuf, content: String) -> Self {
+        Self { content, path, at: At::Line(1) }
+    }
+
     /// Makes an error about a place in the text.
     pub(super) fn error(&self, place: Option<Place>, message: &str) -> ConfigError {
         let path = self.path.clone();

@@ -10,5 +10,6 @@ mod tests;
 
 pub use context::PromptContext;
 pub use registry::PromptRegistry;
+pub(crate) use registry::{PROMPT_ENDINGS, PROMPT_FOLDERS};
 pub use surroundings::Surroundings;
 pub use template::{Template, TemplateError};

@@ -1,7 +1,7 @@
 //! The templates of prompts, by layer.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -21,18 +21,41 @@ pub struct PromptRegistry {
     /// What was checked, by folder and text: checking costs, and each prompt is checked when its file is read and filled
     /// in later.
     checked: Arc<Mutex<HashMap<(&'static str, String), Template>>>,
+    /// The files that agents name and templates include, as far as they were read.
+    read: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// The folders of templates that others include.
 const SYSTEM: &str = "prompts/system";
 const HANDOFF: &str = "prompts/handoff";
+/// The folders of prompts that agents name.
+pub(crate) const PROMPT_FOLDERS: [&str; 3] = ["prompts", SYSTEM, HANDOFF];
 /// How their files end.
-const ENDINGS: [&str; 2] = [".md", ".hbs"];
+pub(crate) const PROMPT_ENDINGS: [&str; 2] = [".md", ".hbs"];
 
 impl PromptRegistry {
     /// Takes what is included from these layers.
     pub fn new(layers: Layers) -> Self {
-        Self { layers, checked: Arc::default() }
+        Self { layers, checked: Arc::default(), read: Arc::default() }
+    }
+
+    /// Notes that a file was read, by its path below the folder of the configuration.
+    pub(crate) fn note_read(&self, file: &str) {
+        self.read_files().insert(file.to_owned());
+    }
+
+    /// Returns whether an agent or a template that was read so far reads a file.
+    pub(crate) fn is_read(&self, file: &str) -> bool {
+        self.read_files().contains(file)
+    }
+
+    /// Checks a file by the rules of the folder that it is in. Files of other folders have none: nothing includes them.
+    pub(crate) fn check_file(&self, file: &str, text: &str) -> Result<(), TemplateError> {
+        match file.rsplit_once('/') {
+            Some((SYSTEM, _)) => self.parse_system(text).map(drop),
+            Some((HANDOFF, _)) => self.parse_handoff(text).map(drop),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Writes the system prompt of an agent.
@@ -70,6 +93,10 @@ impl PromptRegistry {
         Ok(template)
     }
 
+    fn read_files(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn checked(&self) -> MutexGuard<'_, HashMap<(&'static str, String), Template>> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,10 +112,11 @@ impl PromptRegistry {
             if !name.chars().all(is_plain) {
                 return Err(format!("\"{name}\" cannot name a template"));
             }
-            for ending in ENDINGS {
+            for ending in PROMPT_ENDINGS {
                 let file = format!("{folder}/{name}{ending}");
                 let found = self.layers.topmost(&file).map_err(|error| error.to_string())?;
                 if let Some((_, text)) = found {
+                    self.note_read(&file);
                     return Ok(Some(text));
                 }
             }

@@ -289,9 +289,9 @@ pub(crate) enum ConfigCommand {
     },
     /// Check every file of the configuration
     Validate,
-    /// Print the JSON Schema of the files
+    /// Print the JSON Schema of a kind of file
     Schema {
-        /// Of which files [default: all]
+        /// The kind of file
         of: Option<SchemaOf>,
     },
     /// Print where the configuration is
@@ -307,6 +307,10 @@ pub(crate) enum SchemaOf {
     Composition,
     /// config.toml
     Config,
+    /// permissions.json
+    Permissions,
+    /// providers/*.toml
+    Providers,
 }
 
 /// What to do with servers of the Model Context Protocol.

@@ -1,25 +1,44 @@
 //! `config schema`.
 
+use clap::ValueEnum as _;
 use crow_agent::definition::{AgentKind, schema};
+use crow_core::permission::RuleSet;
+use crow_providers::provider_schema;
 use schemars::schema_for;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::settings::RawSettings;
 use crate::{CliError, args::SchemaOf, command::write_out, output::ExitCode};
 
-/// Prints the JSON Schema of a kind of file, or of all.
+/// Prints the JSON Schema of a kind of file.
+///
+/// Editors hold a file against one schema, so the kind has to be named: a schema that any file of the configuration fits
+/// would find next to nothing.
 pub(crate) fn print(of: Option<SchemaOf>) -> Result<ExitCode, CliError> {
-    let value = match of {
-        Some(SchemaOf::Base) => of_agent(AgentKind::Base),
-        Some(SchemaOf::Composition) => of_agent(AgentKind::Composition),
-        Some(SchemaOf::Config) => of_settings(),
-        None => json!({
-            "base": of_agent(AgentKind::Base),
-            "composition": of_agent(AgentKind::Composition),
-            "config": of_settings(),
-        }),
-    };
-    write_out(format!("{value:#}\n").as_bytes())
+    let Some(of) = of else { return Err(no_kind()) };
+    write_out(format!("{:#}\n", of_kind(of)).as_bytes())
+}
+
+fn no_kind() -> CliError {
+    let kinds = SchemaOf::value_variants().iter().filter_map(|kind| {
+        let value = kind.to_possible_value()?;
+        Some(format!("{} ({})", value.get_name(), value.get_help()?))
+    });
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    CliError::usage(format!("each kind of file has a schema of its own: {kinds}")).hint(
+        "`crow-agent config schema config > config.schema.json`, and `#:schema config.schema.json` in the first line \
+         of a TOML file, lets editors check it",
+    )
+}
+
+fn of_kind(of: SchemaOf) -> Value {
+    match of {
+        SchemaOf::Base => of_agent(AgentKind::Base),
+        SchemaOf::Composition => of_agent(AgentKind::Composition),
+        SchemaOf::Config => of_settings(),
+        SchemaOf::Permissions => RuleSet::schema().to_value(),
+        SchemaOf::Providers => provider_schema().to_value(),
+    }
 }
 
 pub(super) fn of_agent(kind: AgentKind) -> Value {
@@ -28,4 +47,118 @@ pub(super) fn of_agent(kind: AgentKind) -> Value {
 
 pub(super) fn of_settings() -> Value {
     schema_for!(RawSettings).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use crow_agent::definition::SHIPPED;
+
+    use super::*;
+    use crate::output::tests::faults;
+
+    fn kind_of(path: &str) -> Option<SchemaOf> {
+        [
+            ("agents/base/", SchemaOf::Base),
+            ("agents/acp/", SchemaOf::Composition),
+            ("config.toml", SchemaOf::Config),
+            ("permissions.json", SchemaOf::Permissions),
+            ("providers/", SchemaOf::Providers),
+        ]
+        .into_iter()
+        .find_map(|(part, kind)| path.contains(part).then_some(kind))
+    }
+
+    fn check(name: &str, of: SchemaOf, text: &str) -> Vec<String> {
+        let value: Value = match of {
+            SchemaOf::Permissions => serde_json::from_str(text).expect(name),
+            SchemaOf::Base | SchemaOf::Composition | SchemaOf::Config | SchemaOf::Providers => {
+                toml::from_str(text).expect(name)
+            }
+        };
+        let schema = of_kind(of);
+        faults(&schema, &schema, &value)
+    }
+
+    #[test]
+    fn the_shipped_agents_fit_their_schemas() {
+        let agents = SHIPPED.iter().filter_map(|(path, text)| Some((path, kind_of(path)?, text)));
+        assert!(agents.clone().count() > 10);
+        for (path, of, text) in agents {
+            let faults = check(path, of, text);
+            assert!(faults.is_empty(), "{path}: {faults:#?}");
+        }
+    }
+
+    /// The blocks of TOML and JSON in the documents, each with the file that it is said to be.
+    #[test]
+    fn the_examples_of_the_documents_fit_their_schemas() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut seen = Vec::new();
+        for document in ["README.md", "docs/permissions.md"] {
+            let text = fs::read_to_string(root.join(document)).unwrap();
+            for block in text.split("\n```").filter(|block| !block.starts_with('\n')) {
+                let Some((language, body)) = block.split_once('\n') else { continue };
+                let of = match language {
+                    "toml" => kind_of(body.lines().next().unwrap()),
+                    "json" if body.contains("\"rules\"") => Some(SchemaOf::Permissions),
+                    _ => None,
+                };
+                let Some(of) = of else { continue };
+                let faults = check(document, of, body);
+                assert!(faults.is_empty(), "{document}: {faults:#?}\n{body}");
+                if of == SchemaOf::Permissions {
+                    RuleSet::from_json(body).expect(document);
+                }
+                seen.push(of);
+            }
+        }
+        for of in SchemaOf::value_variants() {
+            assert!(seen.contains(of), "no document has an example of {of:?}");
+        }
+    }
+
+    #[test]
+    fn an_overlay_needs_to_name_only_what_it_changes() {
+        for (of, text) in [
+            (SchemaOf::Composition, "[limits]\nmax_money = 1.0"),
+            (SchemaOf::Composition, "[composition]\ncoagent = \"reviewer\""),
+            (SchemaOf::Composition, "[handoff]\ntext = \"go on\""),
+            (SchemaOf::Base, "[react]\nmax_iterations = 5"),
+            (SchemaOf::Config, "[mcp.servers.time]\nenabled = false"),
+        ] {
+            let faults = check(text, of, text);
+            assert!(faults.is_empty(), "{text}: {faults:#?}");
+        }
+    }
+
+    #[test]
+    fn what_the_program_refuses_does_not_fit_the_schemas() {
+        let provider = "[provider]\nname = \"a\"\ntype = \"ollama\"\n";
+        for (of, text) in [
+            (SchemaOf::Composition, "[limits]\nmax_mony = 1.0"),
+            (SchemaOf::Base, "[prompt]\nsystem = { path = \"a\" }"),
+            (SchemaOf::Config, "[checks]\ncommand = [{ name = \"a\" }]"),
+            (SchemaOf::Providers, "[defaults]\nmodel = \"a\""),
+            (SchemaOf::Providers, &provider.replace("ollama", "olama")),
+            (SchemaOf::Providers, &format!("{provider}[auth]\napi_key = {{ var = \"A\" }}")),
+            (SchemaOf::Providers, &format!("{provider}[models.a]\nprice = {{ input = 1.0 }}")),
+            (SchemaOf::Providers, &format!("{provider}[limits]\nconcurrency = 0")),
+            (SchemaOf::Permissions, "{\"version\": 2, \"rules\": []}"),
+            (SchemaOf::Permissions, &rule("{\"path\": \"a\"}")),
+            (SchemaOf::Permissions, &rule("{\"tool_category\": \"reads\"}")),
+            (SchemaOf::Permissions, &rule("{\"command_prefix\": [\"a\"], \"regex\": \"a\"}")),
+        ] {
+            assert!(!check(text, of, text).is_empty(), "{text}");
+        }
+        assert!(check("a provider", SchemaOf::Providers, provider).is_empty());
+        let sound = rule("{\"path\": {\"access\": \"read\", \"path\": \"a\"}}");
+        assert!(check("a rule", SchemaOf::Permissions, &sound).is_empty());
+    }
+
+    fn rule(matcher: &str) -> String {
+        let rule = format!("{{\"id\": \"a\", \"matcher\": {matcher}, \"decision\": \"deny\"}}");
+        format!("{{\"version\": 1, \"rules\": [{rule}]}}")
+    }
 }

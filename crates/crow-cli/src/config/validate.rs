@@ -48,6 +48,9 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
         Err(error) => errors.push(error.message),
     }
     warnings.push(agents.misplaced());
+    let (broken, unread) = agents.check_unread_prompts();
+    errors.extend(broken.iter().map(ToString::to_string));
+    warnings.push(unread);
     warnings.push(PromptFiles::read(&layers).warnings);
     let mut text = String::new();
     let warnings = warnings.iter().flatten().map(|warning| format!("warning: {warning}"));

@@ -155,6 +155,14 @@ fn refused(error: &AssemblyError) -> HostError {
         AssemblyError::Composition(_) | AssemblyError::Template { .. } => {
             "`crow-agent config validate` looks at all files"
         }
+        AssemblyError::NoPrice { advice, .. } => {
+            let advice = advice.clone().unwrap_or_default();
+            let hint = format!("{advice} Or take max_money out of that file.");
+            return HostError::Refused {
+                message: error.to_string(),
+                hint: hint.trim_start().to_owned(),
+            };
+        }
         AssemblyError::Model { error, .. } => return error.clone().into(),
     };
     HostError::Refused { message: error.to_string(), hint: hint.to_owned() }

@@ -8,7 +8,7 @@ use std::{
 use crow_agent::{AcpAgent, Assembled, Standing};
 use crow_core::{
     ids::SessionId,
-    model::{Abilities, ModelInfo},
+    model::{Abilities, ModelInfo, ModelRef},
 };
 use crow_mcp::{McpTools, ServerSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith};
@@ -97,11 +97,13 @@ impl OpenSessions {
         Ok(())
     }
 
-    /// Returns what the user should be told of the agent of a session.
-    pub(super) fn warnings(&self, id: &SessionId) -> Vec<String> {
+    /// Returns what the user should be told of the agent of a session. What is not known of its model is left out if it is
+    /// `warned_of`.
+    pub(super) fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
         let open = self.lock();
         let Some(open) = open.get(id) else { return Vec::new() };
-        let of_model = open.agent.borrow().model().warning.clone();
+        let model = open.agent.borrow().model().clone();
+        let of_model = model.warning.filter(|_| warned_of != Some(&model.info.reference));
         open.warnings.iter().cloned().chain(of_model).collect()
     }
 

@@ -136,9 +136,9 @@ impl ProductHost {
     }
 
     /// Returns what the user should be told of the agent of a session: that price and window of its model are unknown, that
-    /// it works without a tool.
-    pub(crate) fn warnings(&self, id: &SessionId) -> Vec<String> {
-        self.open.warnings(id)
+    /// it works without a tool. What is unknown of a model is left out if it is `warned_of`.
+    pub(crate) fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
+        self.open.warnings(id, warned_of)
     }
 
     /// Makes a session that works with what another one works with that is open.

@@ -140,11 +140,13 @@ impl ReportBuilder {
         let error = match code {
             ExitCode::Done => None,
             ExitCode::Interrupted => Some(advice::interrupted(self.session_id())),
-            ExitCode::Limit => Some(run.end().map_or_else(|| run.failure(), advice::limit)),
+            ExitCode::Limit => {
+                Some(run.end().map_or_else(|| run.failure(ExitCode::Failed), advice::limit))
+            }
             ExitCode::Refused => run.refused().map(advice::refused),
             ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider => {
                 let provider = run.provider_error.as_ref().map(advice::provider);
-                Some(provider.unwrap_or_else(|| run.failure()))
+                Some(provider.unwrap_or_else(|| run.failure(code)))
             }
         };
         (code, error)

@@ -1,6 +1,10 @@
 //! What the process says when it exits.
 
-use crow_core::{event::RunOutcome, model::ProviderErrorKind, turn::TurnEnd};
+use crow_core::{
+    event::{FailureKind, RunOutcome},
+    model::ProviderErrorKind,
+    turn::TurnEnd,
+};
 
 /// The exit code of a headless run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +58,8 @@ impl ExitCode {
             Cause::Ended if refused => Self::Refused,
             Cause::Ended => Self::Done,
             Cause::Failed => {
-                let code = facts.provider_error.map_or(Self::Failed, provider_code);
+                let own = if is_request(facts) { Self::Usage } else { Self::Failed };
+                let code = facts.provider_error.map_or(own, provider_code);
                 if refused && code == Self::Failed { Self::Refused } else { code }
             }
         }
@@ -107,6 +112,11 @@ impl From<ExitCode> for std::process::ExitCode {
     fn from(code: ExitCode) -> Self {
         Self::from(code.number())
     }
+}
+
+/// Returns whether the user has to change the request or the settings, as the run itself says.
+fn is_request(facts: &RunFacts<'_>) -> bool {
+    matches!(facts.outcome, Some(RunOutcome::Failed { kind: FailureKind::Request, .. }))
 }
 
 fn cause(facts: &RunFacts<'_>) -> Cause {
@@ -224,6 +234,15 @@ mod tests {
         for (kind, expected) in table {
             assert_eq!(of(&failed(), Some(kind), false), expected, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_run_that_fails_by_its_settings_has_the_code_of_a_wrong_configuration() {
+        let failed = |kind| RunOutcome::Failed { error: String::new(), kind };
+        assert_eq!(of(&failed(FailureKind::Request), None, false), 2);
+        assert_eq!(of(&failed(FailureKind::Other), None, false), 1);
+        let context = Some(ProviderErrorKind::ContextLength);
+        assert_eq!(of(&failed(FailureKind::Request), context, false), 1, "the provider says more");
     }
 
     #[test]

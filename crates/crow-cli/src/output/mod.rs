@@ -14,7 +14,7 @@ mod report;
 mod run_so_far;
 mod schema;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod undo;
 
 pub use builder::ReportBuilder;

@@ -202,7 +202,7 @@ impl RunSoFar {
     }
 
     /// Describes a failure that was not a provider's.
-    pub(super) fn failure(&self) -> ErrorReport {
+    pub(super) fn failure(&self, code: ExitCode) -> ErrorReport {
         let message = match (&self.outcome, self.end()) {
             (Some(RunOutcome::Failed { error, .. }), _) | (_, Some(TurnEnd::Error { error })) => {
                 error.clone()
@@ -213,7 +213,7 @@ impl RunSoFar {
                 self.error.clone().unwrap_or_else(unsaid)
             }
         };
-        ErrorReport::new(ExitCode::Failed, message)
+        ErrorReport::new(code, message)
     }
 
     fn on_error(&mut self, envelope: &Envelope, error: &str, provider: Option<&ProviderError>) {

@@ -376,7 +376,7 @@ fn lines_that_break_the_contract_are_not_valid() {
 }
 
 /// Returns what of `value` is against `schema`: as much of JSON Schema as ours uses, and a panic on more.
-pub(super) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
+pub(crate) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
     let unknown = value.as_object().into_iter().flatten().filter(|(key, _)| {
         schema["additionalProperties"] == false && schema["properties"].get(key).is_none()
@@ -431,12 +431,17 @@ fn rule_faults(root: &Value, rule: &str, wanted: &Value, value: &Value) -> Vec<S
             (items.len() as u64 >= wanted.as_u64().unwrap()) == (rule == "minItems")
                 || items.len() as u64 == wanted.as_u64().unwrap()
         })),
+        "additionalProperties" if wanted.is_object() => {
+            let other = value.as_object().into_iter().flatten();
+            other.flat_map(|(_, value)| faults(root, wanted, value)).collect()
+        }
         "additionalProperties"
         | "$schema"
         | "$defs"
         | "title"
         | "description"
         | "format"
+        | "pattern"
         | "default" => Vec::new(),
         other => panic!("the schema uses {other}, which this test does not know"),
     }

@@ -275,7 +275,9 @@ impl PathLine {
                 (OutcomeWord::Restored, Some(*how), copy.as_deref().map(text), None)
             }
             PathOutcome::Unchanged => (OutcomeWord::Unchanged, None, None, None),
-            PathOutcome::Conflict { reason } => (OutcomeWord::Conflict, None, None, Some(reason)),
+            PathOutcome::Conflict { reason, .. } => {
+                (OutcomeWord::Conflict, None, None, Some(reason))
+            }
             PathOutcome::NotRestorable { reason } => {
                 (OutcomeWord::NotRestorable, None, None, Some(reason))
             }
@@ -336,7 +338,7 @@ mod tests {
             PathOutcome::Restored { how: FileChange::Created, copy: Some("/p/a.kept".into()) },
             PathOutcome::Restored { how: FileChange::Modified, copy: None },
             PathOutcome::Unchanged,
-            PathOutcome::Conflict { reason: "changed since".into() },
+            PathOutcome::Conflict { reason: "changed since".into(), forcible: true },
             PathOutcome::NotRestorable { reason: "too large".into() },
             PathOutcome::Failed { error: "full".into() },
         ];

@@ -162,7 +162,10 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
                     None => Some(line),
                 }
             };
-            let error = result.error.as_deref().and_then(first).or_else(|| first(&result.output));
+            // Logs of older versions have errors that end with the colon.
+            let is_whole = |error: &String| !error.ends_with(':');
+            let error = result.error.as_deref().and_then(first).filter(is_whole);
+            let error = error.or_else(|| first(&result.output)).or_else(|| result.error.clone());
             error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
         }
         ToolStatus::Cancelled => {
@@ -207,6 +210,23 @@ mod tests {
             lines(&ConsoleStyle::plain(80), "read a", &result, None),
             "✗ read a  0 ms\n  ␛[31mno such file\n"
         );
+    }
+
+    #[test]
+    fn a_failure_whose_first_line_ends_with_a_colon_shows_what_the_colon_announces() {
+        let message =
+            "The arguments of edit_file do not fit:\n- old is not known\n- old_string is missing";
+        let shown = "✗ edit a  0 ms\n  The arguments of edit_file do not fit: - old is not known\n";
+        let fresh = ToolResult::failure(message);
+        let mut logged = fresh.clone();
+        logged.error = Some("The arguments of edit_file do not fit:".to_owned());
+        for result in [fresh, logged] {
+            assert_eq!(lines(&ConsoleStyle::plain(80), "edit a", &result, None), shown);
+        }
+        let mut empty = ToolResult::failure("it failed:");
+        empty.output = String::new();
+        let shown = "✗ edit a  0 ms\n  it failed:\n";
+        assert_eq!(lines(&ConsoleStyle::plain(80), "edit a", &empty, None), shown);
     }
 
     #[test]

@@ -83,9 +83,10 @@ impl UndoReporter<'_> {
             }
         }
         text.push_str(&self.counted(&ignored));
-        let is_conflict =
-            |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Conflict { .. });
-        if !self.forced && left.iter().any(is_conflict) {
+        let is_forcible = |path: &&RestoredPath| {
+            matches!(path.outcome, PathOutcome::Conflict { forcible: true, .. })
+        };
+        if !self.forced && left.iter().any(is_forcible) {
             let hint = "--force puts it back and keeps a copy beside it";
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
@@ -155,7 +156,7 @@ impl UndoReporter<'_> {
                 (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
             }
             PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
-            PathOutcome::Conflict { reason } => {
+            PathOutcome::Conflict { reason, .. } => {
                 ("!", Paint::Yellow, format!("{}: {}", left_alone(dry_run), one_line(reason)))
             }
             PathOutcome::NotRestorable { reason } => {
@@ -331,7 +332,8 @@ mod tests {
     }
 
     fn mixed() -> UndoReport {
-        let conflict = |reason: &str| PathOutcome::Conflict { reason: reason.into() };
+        let conflict =
+            |reason: &str| PathOutcome::Conflict { reason: reason.into(), forcible: true };
         let long =
             "bash `make` was cut off, so nobody knows whether it or somebody else changed this";
         report(vec![
@@ -364,7 +366,10 @@ mod tests {
         let paths = ["/p/c/a.pyc", "/p/c/b.pyc", "/p/c/c.pyc", "/p/a.py"];
         let mut all: Vec<_> =
             paths.iter().map(|path| (*path, restored(FileChange::Deleted))).collect();
-        all.push(("/p/c/d.pyc", PathOutcome::Conflict { reason: "it was changed since".into() }));
+        all.push((
+            "/p/c/d.pyc",
+            PathOutcome::Conflict { reason: "it was changed since".into(), forcible: true },
+        ));
         let ignored = &["a", "b", "c", "d"].map(|name| format!("/p/c/{name}.pyc").into()).into();
         let (style, prompting) = (&ConsoleStyle::plain(80), Prompting::Chat);
         let reporter =
@@ -385,7 +390,12 @@ mod tests {
 
     #[test]
     fn a_call_of_which_nothing_would_be_undone_is_said_in_plain_words() {
-        let paths = || vec![("/p/a", PathOutcome::Conflict { reason: "it was changed".into() })];
+        let paths = || {
+            vec![(
+                "/p/a",
+                PathOutcome::Conflict { reason: "it was changed".into(), forcible: true },
+            )]
+        };
         let first = |report: &UndoReport| {
             text(&ConsoleStyle::plain(80), report).lines().next().map(str::to_owned)
         };

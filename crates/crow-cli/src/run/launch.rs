@@ -158,8 +158,11 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         snapshots: launch.snapshots,
         fallback: launch.fallback,
     })?;
+    // Once per session: the warning about its model was given when it began, or when the model was changed.
+    let mut warned_of = None;
     let handle = match resumed {
         Some(id) => {
+            warned_of = store.header(&id).ok().map(|header| header.model_ref());
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
@@ -185,7 +188,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
         );
     }
     say_damage(handle.session_id(), handle.damage());
-    let warnings = host.warnings(handle.session_id());
+    let warnings = host.warnings(handle.session_id(), warned_of.as_ref());
     Ok(Launched { host, handle, audience, warnings })
 }
 

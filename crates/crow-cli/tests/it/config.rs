@@ -205,23 +205,62 @@ async fn validate_looks_at_the_servers_and_prompts_and_finds_agents_in_the_wrong
 }
 
 #[tokio::test]
+async fn validate_checks_prompts_that_no_agent_reads_and_names_them() {
+    let place = Place::new();
+    configured(&place, "prompts/p.md", "{{ unclosed\n");
+    configured(&place, "prompts/system/rules.md", "Be kind.\n");
+    configured(&place, "prompts/system/spare.md", "Be kind, too.\n");
+    configured(&place, "prompts/system/mine.md", "{{> rules}}\n");
+    configured(&place, "prompts/commands/look.md", "Look at {{ this.\n");
+    let base = "[tools]\nenabled = []\n[prompt]\nsystem = { file = \"prompts/system/mine.md\" }\n";
+    configured(&place, "agents/base/mine.toml", base);
+    let ran = place.run(&["config", "validate"]).await;
+    let told = ran.exited(0).out.clone();
+    for name in ["prompts/p.md", "prompts/system/spare.md"] {
+        assert!(told.contains(&format!("{name} is not read: no agent names it")), "{name}: {told}");
+    }
+    for name in ["rules.md", "mine.md", "look.md"] {
+        assert!(!told.contains(name), "{name}: {told}");
+    }
+    configured(&place, "prompts/system/spare.md", "Be kind.\n{{ unclosed\n");
+    configured(&place, "prompts/handoff/other.md", "{{nobody}}\n");
+    let ran = place.run(&["config", "validate"]).await;
+    for told in [
+        "error: ",
+        "prompts/system/spare.md:3:1: this tag is not complete",
+        "prompts/handoff/other.md:1:",
+    ] {
+        assert!(ran.exited(2).out.contains(told), "{told}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn the_schema_knows_every_key_of_the_specification() {
     let place = Place::new();
-    let ran = place.run(&["config", "schema"]).await;
-    let schema: serde_json::Value = serde_json::from_str(&ran.exited(0).out).unwrap();
-    let keys = |of: &str| {
-        let properties = schema[of]["properties"].as_object().unwrap();
-        properties.keys().cloned().collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(keys("base"), "agent model tools react prompt");
-    assert_eq!(keys("composition"), "agent composition control_flow handoff limits");
-    assert_eq!(keys("config"), "agent model review_model checks sandbox mcp");
-    assert_eq!(schema["base"]["additionalProperties"], false);
-    let one = place.run(&["config", "schema", "base"]).await;
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&one.exited(0).out).unwrap(),
-        schema["base"]
-    );
+    for (kind, keys) in [
+        ("base", "agent model tools react prompt"),
+        ("composition", "agent composition control_flow handoff limits"),
+        ("config", "agent model review_model checks sandbox mcp"),
+        ("permissions", "version rules"),
+        ("providers", "provider auth defaults models headers timeouts limits"),
+    ] {
+        let ran = place.run(&["config", "schema", kind]).await;
+        let schema: serde_json::Value = serde_json::from_str(&ran.exited(0).out).unwrap();
+        let properties = schema["properties"].as_object().unwrap();
+        assert_eq!(properties.keys().cloned().collect::<Vec<_>>().join(" "), keys);
+        assert_eq!(schema["additionalProperties"], false, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_without_a_kind_of_file_names_the_kinds() {
+    let ran = Place::new().run(&["config", "schema"]).await;
+    let told = &ran.exited(2).err;
+    for kind in ["base", "composition", "config", "permissions", "providers"] {
+        assert!(told.contains(&format!("{kind} (")), "{kind}: {told}");
+    }
+    assert!(told.contains("#:schema"), "{told}");
+    assert_eq!(ran.out, "");
 }
 
 #[tokio::test]

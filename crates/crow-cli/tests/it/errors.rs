@@ -8,7 +8,7 @@ use std::{
 use crow_testkit::{Dialect, ModelServer, Reply, Step, VendorError, refused_base_url};
 use serde_json::json;
 
-use crate::program::Place;
+use crate::{config::configured, program::Place};
 
 const MODEL: &str = "anthropic/claude-test";
 
@@ -184,4 +184,43 @@ async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
         ran.out
     );
     server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_warned_of_once_per_session_with_the_file_to_write() {
+    let server = ModelServer::start([
+        Reply::new().text("one"),
+        Reply::new().text("two"),
+        Reply::new().text("three"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let unknown = "its window and its price are unknown";
+    let file = place.home(".config/crow-agent/providers/anthropic.toml");
+    let file = format!("in {}, a new file", file.display());
+    let ran = place.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
+    let told = &ran.exited(0).err;
+    assert!(told.contains(unknown) && told.contains(&file), "{told}");
+    let id = ran.result()["session_id"].as_str().unwrap().to_owned();
+    let ran = place.run(&["run", "--resume", &id, "and more"]).await;
+    assert!(!ran.exited(0).err.contains(unknown), "{}", ran.err);
+    let ran = place.run(&["run", "--resume", &id, "and more", "-m", "anthropic/other"]).await;
+    assert!(ran.exited(0).err.contains(unknown), "another model: {}", ran.err);
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bound_in_money_without_a_price_is_an_error_of_the_configuration_that_names_both_files() {
+    let mut place = nowhere();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    configured(&place, "agents/acp/BUILD-HITL.toml", "[limits]\nmax_money = 1.0\n");
+    let ran = place.run(&["run", "hello", "-a", "BUILD-HITL", "-m", MODEL, "-o", "json"]).await;
+    let error = ran.exited(2).result()["error"].clone();
+    let (message, hint) = (error["message"].as_str().unwrap(), error["hint"].as_str().unwrap());
+    for told in ["agents/acp/BUILD-HITL.toml:2", "max_money", MODEL] {
+        assert!(message.contains(told), "{told}: {message}");
+    }
+    for told in ["providers/anthropic.toml", "[models.\"claude-test\"]", "price = {", "max_money"] {
+        assert!(hint.contains(told), "{told}: {hint}");
+    }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CallFacts, part::Match};
@@ -18,7 +19,7 @@ use crate::tool_types::{Access, ToolCategory};
 /// A call has parts: each command of a shell line and each path that is touched. The tool, the category, a custom
 /// matcher and `All` speak of the whole call; a prefix, a pattern and a path speak of single parts. A call is allowed
 /// if every part is, and denied if one part is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RuleMatcher {
     /// Every call of this tool, or of all tools whose names begin with what stands before a `*` at the end:
@@ -35,7 +36,7 @@ pub enum RuleMatcher {
     /// the pattern is found. Longer ones than 16 KiB are not looked into: no pattern allows them, and one that denies or
     /// asks lets the user be asked.
     #[serde(alias = "Regex")]
-    Regex(RuleRegex),
+    Regex(#[schemars(with = "String")] RuleRegex),
     /// A file, or everything below a folder.
     #[serde(alias = "Path")]
     Path {

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, path::PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CallFacts, RuleMatcher};
@@ -14,7 +15,7 @@ use crate::{
 ///
 /// Denials are looked at first, whatever their scope. Among rules that allow or ask the scope decides, then the
 /// priority, then the narrower matcher; where all that is equal, asking wins.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PermissionRule {
     /// Names the rule among those that it came with.
@@ -41,7 +42,7 @@ pub struct PermissionRule {
 ///
 /// The order of rules that allow or ask is user, session, agent, global, managed. A managed denial is named first, a
 /// managed permission only fills what all others leave open.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleScope {
     /// For everybody, by those who administer the machine.
@@ -63,7 +64,9 @@ pub enum RuleScope {
 }
 
 /// What a rule says about the calls that it speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleDecision {
     /// They may not run.

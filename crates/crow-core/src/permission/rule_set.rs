@@ -5,6 +5,7 @@ use std::{
     path::{Component, Path},
 };
 
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use super::{PermissionRule, RuleMatcher, RuleScope, place::uniform};
@@ -40,9 +41,13 @@ use super::{PermissionRule, RuleMatcher, RuleScope, place::uniform};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleSet(Vec<PermissionRule>);
 
-#[derive(Serialize, Deserialize)]
+/// The rules of permissions.json.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PermissionRules")]
 struct Document<Rules> {
+    /// The version of the format: 1.
+    #[schemars(extend("const" = RuleSet::VERSION))]
     version: u32,
     rules: Rules,
 }
@@ -122,6 +127,11 @@ impl RuleSet {
     /// Returns the rules.
     pub fn into_rules(self) -> Vec<PermissionRule> {
         self.0
+    }
+
+    /// Returns the JSON Schema of the document.
+    pub fn schema() -> Schema {
+        schema_for!(Document<Vec<PermissionRule>>)
     }
 
     /// Reads the JSON document.

@@ -45,10 +45,16 @@ impl ToolResult {
         Self::with_status(ToolStatus::Success, output.into(), None)
     }
 
-    /// Makes a failed result. The model reads `message`; its first line is the error for people.
+    /// Makes a failed result. The model reads `message`; its first line is the error for people, with the next one where
+    /// the first ends with a colon and so says nothing by itself.
     pub fn failure(message: impl Into<String>) -> Self {
         let message = message.into();
-        let error = message.lines().next().unwrap_or_default().to_owned();
+        let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let error = match lines.next() {
+            Some(next) if first.ends_with(':') => format!("{first} {}", next.trim_start()),
+            Some(_) | None => first.to_owned(),
+        };
         Self::with_status(ToolStatus::Error, message, Some(error))
     }
 

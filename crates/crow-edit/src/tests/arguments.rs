@@ -18,7 +18,7 @@ fn an_empty_old_text_creates_only_an_empty_file() {
     assert_eq!(refused("", "", ""), EditError::NoChange);
     assert_eq!(
         apply_edits(b"a", &[edit("a", "b"), edit("", "c")]).unwrap_err().to_string(),
-        format!("edit 2 of 2: {}; no edit was applied", EditError::EmptyOld)
+        format!("no edit was applied; edit 2 of 2: {}", EditError::EmptyOld)
     );
 }
 
@@ -111,6 +111,18 @@ fn edits_are_all_matched_against_the_original() {
 fn one_failing_edit_refuses_all_and_is_named() {
     let error = apply_edits(b"a\nb\n", &[edit("a", "x"), edit("nope", "y")]).unwrap_err();
     assert!(matches!(&error, EditError::InEdit { number: 2, count: 2, .. }), "{error}");
+}
+
+#[test]
+fn a_failing_edit_of_several_adds_nothing_to_the_lines_that_it_quotes() {
+    let file = b"def f(x):\n    return x + 3\n";
+    let edits = [edit("def f(x):", "def g(x):"), edit("    return x + 4", "    return x + 5")];
+    insta::assert_snapshot!(apply_edits(file, &edits).unwrap_err(), @"
+    no edit was applied; edit 2 of 2: old text not found; the closest place is line 2 (92 % alike): read this line again and copy it exactly
+    (- old text, + file)
+    -     return x + 4
+    +     return x + 3
+    ");
 }
 
 #[test]

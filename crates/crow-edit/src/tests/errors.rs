@@ -56,7 +56,7 @@ fn a_missing_line_is_found_by_its_words() {
     let error =
         refused("a\nlet connection_timeout = 30;\nb\n", "let connection_timeout = Some(30);", "x");
     insta::assert_snapshot!(error, @"
-    old text not found; the closest place is lines 2-2 (82 % alike): read these lines again and copy them exactly
+    old text not found; the closest place is line 2 (82 % alike): read this line again and copy it exactly
     (- old text, + file)
     - let connection_timeout = Some(30);
     + let connection_timeout = 30;
@@ -67,7 +67,7 @@ fn a_missing_line_is_found_by_its_words() {
 fn invisible_differences_are_made_visible() {
     let error = refused("let na\u{200b}me = 1;\n", "let name = 1;", "let name = 2;");
     insta::assert_snapshot!(error, @r"
-    old text not found; the closest place is lines 1-1 (93 % alike): read these lines again and copy them exactly
+    old text not found; the closest place is line 1 (93 % alike): read this line again and copy it exactly
     (- old text, + file)
     - let name = 1;
     + let na\u{200b}me = 1;
@@ -84,7 +84,7 @@ fn a_text_unlike_anything_says_so() {
 fn new_text_that_is_already_there_is_reported() {
     let error = refused("a\nlet total = 2;\nb\n", "let total = 1 + 0;", "let total = 2;");
     insta::assert_snapshot!(error, @"
-    old text not found; the new text is already present at line 2, so this edit may be done already; the closest place is lines 2-2 (73 % alike): read these lines again and copy them exactly
+    old text not found; the new text is already present at line 2, so this edit may be done already; the closest place is line 2 (73 % alike): read this line again and copy it exactly
     (- old text, + file)
     - let total = 1 + 0;
     + let total = 2;

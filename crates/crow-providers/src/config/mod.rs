@@ -15,4 +15,5 @@ pub(crate) use built_in::{Address, BUILT_IN, BuiltIn, KeyRule};
 pub(crate) use key::{FoundKey, KeySource, find as find_key};
 pub(crate) use provider::{ModelSettings, PriceSettings, ProviderKind};
 pub use provider::{ProviderConfig, is_built_in};
+pub use raw::provider_schema;
 pub use reach::ProviderReach;

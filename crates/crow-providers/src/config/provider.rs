@@ -1,6 +1,10 @@
 //! A provider as its TOML describes it.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crow_core::config::{ConfigError, Source};
 
@@ -44,6 +48,8 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
+    /// The file that describes it; none of a built-in one.
+    pub(crate) file: Option<PathBuf>,
     /// What stands before the slash in a model reference.
     pub(crate) name: String,
     /// What kind of provider it is.

@@ -95,6 +95,7 @@ fn everything_that_can_be_said_is_read() {
         ..ModelSettings::default()
     };
     let expected = ProviderConfig {
+        file: Some("providers/work.toml".into()),
         name: "deep_seek.2".to_owned(),
         kind: ProviderKind::Dialect(Dialect::OpenAiChat(ChatVariant::COMPATIBLE)),
         base_url: Some("https://api.deepseek.com/v1".to_owned()),

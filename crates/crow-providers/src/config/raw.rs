@@ -1,14 +1,21 @@
 //! The TOML of a provider as people write it.
+//!
+//! The fields are [`Spanned`], so that errors name line and column; the JSON Schema is that of the value inside.
 
 use std::{collections::BTreeMap, fmt};
 
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::json;
 use toml::Spanned;
 
-#[derive(Debug, Deserialize)]
+use super::resolve::known_types;
+
+/// A model provider: `providers/NAME.toml`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawProvider {
     pub(super) provider: RawIdentity,
@@ -16,41 +23,64 @@ pub(super) struct RawProvider {
     pub(super) auth: RawAuth,
     #[serde(default)]
     pub(super) defaults: RawDefaults,
+    /// Properties of single models, by the id that the provider has for them.
     #[serde(default)]
     pub(super) models: BTreeMap<String, RawModel>,
+    /// Headers of every request.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
+    /// Limits that all agents of a process share. What is left out is not limited.
     #[serde(default)]
     pub(super) limits: RawLimits,
 }
 
-#[derive(Debug, Deserialize)]
+/// Returns the JSON Schema of `providers/NAME.toml`.
+pub fn provider_schema() -> Schema {
+    schema_for!(RawProvider)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawIdentity {
+    /// The name before the slash in "provider/model": letters, digits, "-", "_" and ".".
+    #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9_.-]+$"))]
     pub(super) name: Spanned<String>,
+    /// A built-in provider, or a wire format, which needs a `base_url`.
     #[serde(rename = "type")]
+    #[schemars(with = "String", transform = list_types)]
     pub(super) kind: Spanned<String>,
+    /// The address of the service.
+    #[schemars(with = "Option<String>")]
     pub(super) base_url: Option<Spanned<String>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+fn list_types(schema: &mut Schema) {
+    schema.insert("enum".to_owned(), json!(known_types()));
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAuth {
+    /// The key [default: the variable of the built-in provider].
+    #[schemars(with = "Option<RawKey>")]
     pub(super) api_key: Option<Spanned<RawKey>>,
 }
 
 /// `{ env = "NAME" }`, or the key itself.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
 pub(super) enum RawKey {
-    Variable(String),
+    Variable(#[schemars(with = "RawVariable")] String),
     Direct(String),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawVariable {
+    /// The name of an environment variable.
     env: String,
 }
 
@@ -79,17 +109,25 @@ impl<'de> Visitor<'de> for KeyVisitor {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDefaults {
+    /// The model where nobody names one.
+    #[schemars(with = "Option<String>")]
     pub(super) model: Option<Spanned<String>>,
+    /// The most tokens of one reply.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_tokens: Option<Spanned<u64>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawModel {
+    /// Tokens.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) context_window: Option<Spanned<u64>>,
+    /// Tokens.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) max_output_tokens: Option<Spanned<u64>>,
     pub(super) supports_tools: Option<bool>,
     pub(super) supports_vision: Option<bool>,
@@ -97,26 +135,40 @@ pub(super) struct RawModel {
     pub(super) price: Option<RawPrice>,
 }
 
-#[derive(Debug, Deserialize)]
+/// US dollars per million tokens.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPrice {
+    #[schemars(with = "f64", range(min = 0))]
     pub(super) input: Spanned<f64>,
+    #[schemars(with = "f64", range(min = 0))]
     pub(super) output: Spanned<f64>,
+    #[schemars(with = "Option<f64>", range(min = 0))]
     pub(super) cache_read: Option<Spanned<f64>>,
+    #[schemars(with = "Option<f64>", range(min = 0))]
     pub(super) cache_write: Option<Spanned<f64>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
+    /// How long the connection may be silent.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) idle_seconds: Option<Spanned<u64>>,
+    /// How long no part of a reply may come, with keep-alives or without.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) progress_seconds: Option<Spanned<u64>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
+    /// Requests in flight.
+    #[schemars(with = "Option<u32>", range(min = 1))]
     pub(super) concurrency: Option<Spanned<u64>>,
+    #[schemars(with = "Option<u32>", range(min = 1))]
     pub(super) requests_per_minute: Option<Spanned<u64>>,
+    /// Input and output together.
+    #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) tokens_per_minute: Option<Spanned<u64>>,
 }

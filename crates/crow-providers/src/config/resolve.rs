@@ -36,6 +36,7 @@ pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderCo
         .map(|(name, value)| header(name, value, source))
         .collect::<Result<_, _>>()?;
     Ok(ProviderConfig {
+        file: Some(source.path.to_owned()),
         name,
         kind,
         base_url,
@@ -77,15 +78,20 @@ fn kind(raw: &RawIdentity, source: Source<'_>) -> Result<ProviderKind, ConfigErr
             Err(source.error(&raw.kind.span(), message))
         }
         (None, None, _) => {
-            let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
-            for dialect in Dialect::names() {
-                if !known.contains(&dialect) {
-                    known.push(dialect);
-                }
-            }
-            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known)))
+            Err(source.error(&raw.kind.span(), config::unknown("type", text, &known_types())))
         }
     }
+}
+
+/// Returns the names that `type` may have: the built-in providers, then the wire formats that are not among them.
+pub(super) fn known_types() -> Vec<&'static str> {
+    let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+    for dialect in Dialect::names() {
+        if !known.contains(&dialect) {
+            known.push(dialect);
+        }
+    }
+    known
 }
 
 fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySource, ConfigError> {

@@ -1,6 +1,6 @@
 //! One provider with everything that is said about it: built in, configured, and in the environment.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
 use reqwest::Url;
@@ -33,6 +33,10 @@ pub(crate) struct Configured {
     limiter: RateLimiter,
     pub(crate) route: Route,
 }
+
+/// The keys of a model's settings, with the units of their values.
+const WINDOW_KEY: &str = "context_window = TOKENS";
+const PRICE_KEY: &str = "price = { input = USD, output = USD } per million tokens";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -335,15 +339,17 @@ impl Configured {
         })
     }
 
-    /// What the user should know about a model that little is known about.
-    pub(crate) fn warning(&self, model: &str) -> Option<String> {
+    /// Says what is not known of a model, and where the user can give it. `folder` is that of the user's providers.
+    pub(crate) fn warning(&self, model: &str, folder: Option<&Path>) -> Option<String> {
         let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
         let lacks_window = self.info(&reference).context_window.is_none();
-        let missing = match (lacks_window, self.price(model).is_none()) {
+        let (missing, keys) = match (lacks_window, self.price(model).is_none()) {
             (false, false) => return None,
-            (true, false) => "its window is",
-            (false, true) => "its price is",
-            (true, true) => "its window and its price are",
+            (true, false) => ("its window is", WINDOW_KEY.to_owned()),
+            (false, true) => ("its price is", PRICE_KEY.to_owned()),
+            (true, true) => {
+                ("its window and its price are", format!("{WINDOW_KEY} and {PRICE_KEY}"))
+            }
         };
         let is_listed = self.settings(model).is_some() || self.known(model).is_some();
         let (listed, near) = if is_listed {
@@ -352,10 +358,23 @@ impl Configured {
             (" is not among the known models", crow_core::config::nearest(model, self.known_ids()))
         };
         let near = near.map(|near| format!(" Did you mean \"{near}\"?")).unwrap_or_default();
+        let file = self.settings_file(folder);
         Some(format!(
-            "{reference}{listed}: {missing} unknown.{near} What is missing can be given under \
-             [models.\"{model}\"] in the provider's TOML."
+            "{reference}{listed}: {missing} unknown.{near} Give {keys} under [models.\"{model}\"] in {file}."
         ))
+    }
+
+    /// Names the file with the settings of the provider, or the one to make.
+    fn settings_file(&self, folder: Option<&Path>) -> String {
+        let name = &self.config.name;
+        match (&self.config.file, folder) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(folder)) => format!(
+                "{}, a new file that begins with [provider], name = \"{name}\" and type = \"{name}\"",
+                folder.join(format!("{name}.toml")).display()
+            ),
+            (None, None) => "the provider's TOML".to_owned(),
+        }
     }
 
     /// Says what is known of a provider that is called somewhere.
@@ -406,6 +425,7 @@ impl Configured {
 impl ProviderConfig {
     fn of_built_in(built_in: &'static BuiltIn) -> Self {
         Self {
+            file: None,
             name: built_in.name.to_owned(),
             kind: ProviderKind::BuiltIn(built_in),
             base_url: None,

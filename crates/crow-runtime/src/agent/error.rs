@@ -4,7 +4,7 @@ use crow_core::{
     event::AgentState,
     history::HistoryError,
     ids::{CallId, SessionId},
-    model::{ModelsError, ProviderError},
+    model::{ModelRef, ModelsError, ProviderError},
 };
 
 use crate::SessionError;
@@ -19,6 +19,16 @@ pub enum AgentError {
     /// The model does not exist.
     #[error(transparent)]
     Models(#[from] ModelsError),
+    /// The run is bounded in money, and what the model costs is not known.
+    #[error(
+        "max_money bounds the run, and the price of {model} is not known: give the price under [models.\"{id}\"] in the \
+         TOML of provider {provider}, or take max_money out of the agent's file",
+        id = .model.model, provider = .model.provider
+    )]
+    NoPrice {
+        /// The model.
+        model: ModelRef,
+    },
     /// The session cannot be kept.
     #[error(transparent)]
     Session(#[from] SessionError),

@@ -56,8 +56,7 @@ impl AgentInternals {
             return Ok(None);
         }
         let price = self.config.models.price(model).await;
-        let unknown = || format!("money is bounded, and nobody knows the price of {model}");
-        Ok(Some(price.ok_or_else(|| AgentError::Custom(unknown().into()))?))
+        Ok(Some(price.ok_or_else(|| AgentError::NoPrice { model: model.clone() })?))
     }
 
     pub(super) fn draw(&self, usage: TokenUsage, price: Option<Price>) {

@@ -91,10 +91,11 @@ impl Act<'_> {
         let mut outcomes = refused;
         for undone in self.store.foresee(&changes)? {
             let reversal = reversals.get(undone.path.as_path()).copied();
-            let outcome = if self.is_forcible(&undone)? {
+            let is_forcible = self.is_forcible(&undone, reversal)?;
+            let outcome = if self.force && is_forcible {
                 PathOutcome::Restored { how: change_of(reversal), copy: None }
             } else {
-                self.outcome(&undone, reversal)
+                self.outcome(&undone, reversal, is_forcible)
             };
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
@@ -131,16 +132,19 @@ impl Act<'_> {
         for undone in self.store.undo(&changes)? {
             let reversal = reversals.get(undone.path.as_path()).copied();
             let is_put = matches!(undone.result, Ok(PutBack::Done | PutBack::Unchanged));
+            let is_forcible = self.is_forcible(&undone, reversal)?;
             let mut outcome = match reversal {
-                Some(reversal) if self.is_forcible(&undone)? => {
+                Some(reversal) if self.force && is_forcible => {
                     self.force(&reversal.change, &reversal.first)
                 }
-                _ => self.outcome(&undone, reversal),
+                _ => self.outcome(&undone, reversal, is_forcible),
             };
             if let PathOutcome::Restored { copy, .. } = &mut outcome {
                 *copy = copy.take().or_else(|| copies.remove(&undone.path));
             }
-            let is_left = stays(&outcome) && !matches!(undone.result, Ok(PutBack::NotEmpty));
+            // A folder that was to go and holds what others made: nothing more can be done for it, even by force.
+            let is_through = matches!(undone.result, Ok(PutBack::NotEmpty)) && !is_forcible;
+            let is_left = stays(&outcome) && !is_through;
             // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
             if is_left && !is_put {
                 reached.insert(undone.path.clone(), Reached::Left);
@@ -183,14 +187,15 @@ impl Act<'_> {
             if self.force {
                 change.before = reversal.first.clone();
             }
-            let refusal = self
+            let without_help = self
                 .of_gone_root(&change.path)
-                .or_else(|| reversal.later.map(|author| self.later_reason(author)))
-                .or_else(|| {
-                    (!self.force).then(|| self.refusal(request.action, reversal)).flatten()
-                });
-            if let Some(reason) = refusal {
-                let outcome = PathOutcome::Conflict { reason };
+                .or_else(|| reversal.later.map(|author| self.later_reason(author)));
+            let refusal = without_help.map(|reason| (reason, false)).or_else(|| {
+                let reason = self.refusal(request.action, reversal).filter(|_| !self.force)?;
+                Some((reason, true))
+            });
+            if let Some((reason, forcible)) = refusal {
+                let outcome = PathOutcome::Conflict { reason, forcible };
                 sorted.refused.push(RestoredPath { path: change.path, outcome });
                 continue;
             }
@@ -248,7 +253,7 @@ impl Act<'_> {
         changes.retain(|change| !lost.contains_key(&change.path));
         let refused = |(path, why)| RestoredPath {
             path,
-            outcome: PathOutcome::Conflict { reason: not_kept_reason(why) },
+            outcome: PathOutcome::Conflict { reason: not_kept_reason(why), forcible: true },
         };
         Ok(lost.into_iter().map(refused).collect())
     }
@@ -281,13 +286,16 @@ impl Act<'_> {
         Ok(copies)
     }
 
-    /// Tells whether force helps: a folder with something in it stays, and so does what lies behind a link.
-    fn is_forcible(&self, undone: &Undone) -> Result<bool, UndoError> {
-        let is_conflict = matches!(
-            &undone.result,
-            Ok(PutBack::Conflict { found }) if !matches!(found, Entry::Folder { .. })
-        );
-        Ok(self.force && is_conflict && self.store.is_reached(&undone.path)?)
+    /// Tells whether force helps: what lies behind a link stays, and so does a folder that was to go and holds what others
+    /// made. One that is in the place of a file is moved aside with what it holds.
+    fn is_forcible(&self, undone: &Undone, reversal: Option<&Reversal>) -> Result<bool, UndoError> {
+        let Some(reversal) = reversal else { return Ok(false) };
+        let is_in_the_way = match &undone.result {
+            Ok(PutBack::Conflict { .. }) => true,
+            Ok(PutBack::NotEmpty) => reversal.first != Entry::Absent,
+            Ok(PutBack::Done | PutBack::Unchanged | PutBack::NotCovered { .. }) | Err(_) => false,
+        };
+        Ok(is_in_the_way && self.store.is_reached(&undone.path)?)
     }
 
     fn shared_reason(&self, call: usize) -> String {
@@ -303,7 +311,16 @@ impl Act<'_> {
         }
     }
 
-    fn outcome(&self, undone: &Undone, reversal: Option<&Reversal>) -> PathOutcome {
+    fn outcome(
+        &self,
+        undone: &Undone,
+        reversal: Option<&Reversal>,
+        is_forcible: bool,
+    ) -> PathOutcome {
+        let conflict = |reason: String, helps: bool| PathOutcome::Conflict {
+            reason,
+            forcible: helps && !self.force,
+        };
         match &undone.result {
             Ok(PutBack::Done | PutBack::Unchanged)
                 if let Some(author) = reversal.and_then(|reversal| reversal.broken_after)
@@ -313,15 +330,16 @@ impl Act<'_> {
                 let reason = format!(
                     "somebody changed it after {by}: it is as they left it, and what {by} did stays"
                 );
-                PathOutcome::Conflict { reason }
+                conflict(reason, true)
             }
             Ok(PutBack::Done) => PathOutcome::Restored { how: change_of(reversal), copy: None },
             Ok(PutBack::Unchanged) => PathOutcome::Unchanged,
-            Ok(PutBack::Conflict { found }) => PathOutcome::Conflict {
-                reason: conflict(found, reversal.map(|reversal| &reversal.change.after)),
-            },
+            Ok(PutBack::Conflict { found }) => {
+                let expected = reversal.map(|reversal| &reversal.change.after);
+                conflict(conflict_reason(found, expected), is_forcible)
+            }
             Ok(PutBack::NotEmpty) => {
-                PathOutcome::Conflict { reason: "something else is in the folder".to_owned() }
+                conflict("something else is in the folder".to_owned(), is_forcible)
             }
             Ok(PutBack::NotCovered { why }) => {
                 PathOutcome::NotRestorable { reason: why.to_string() }
@@ -332,15 +350,30 @@ impl Act<'_> {
 
     /// Puts a path back although it is not what it should be, and keeps a copy of what it is.
     fn force(&self, change: &Change, wanted: &Entry) -> PathOutcome {
+        let path = &change.path;
         let forced = || -> Result<PathOutcome, SnapshotStoreError> {
-            let copy = self.store.keep_copy(&change.path)?;
-            let found = self.store.look_at(&change.path, &change.after)?;
-            let put = self.store.put_back(&change.path, &found, wanted)?;
+            let mut copy = self.store.keep_copy(path)?;
+            let found = self.store.look_at(path, &change.after)?;
+            let mut put = self.store.put_back(path, &found, wanted);
+            // A folder cannot be replaced in one step while something is in it: it is moved aside as a whole.
+            if matches!(put, Ok(PutBack::NotEmpty)) {
+                copy = self.store.move_aside(path)?;
+                put = match self.store.put_back(path, &Entry::Absent, wanted) {
+                    // Nothing was to be there.
+                    Ok(PutBack::Unchanged) => Ok(PutBack::Done),
+                    put => put,
+                };
+            }
             let how = change_between(&found, wanted);
-            let undone = Undone { path: change.path.clone(), result: Ok(put) };
-            let outcome = self.outcome(&undone, None);
-            let is_done = matches!(outcome, PathOutcome::Restored { .. });
-            Ok(if is_done { PathOutcome::Restored { how, copy } } else { outcome })
+            let undone = Undone { path: path.clone(), result: put };
+            Ok(match (self.outcome(&undone, None, false), copy) {
+                (PathOutcome::Restored { .. }, copy) => PathOutcome::Restored { how, copy },
+                (PathOutcome::Failed { error }, Some(copy)) => {
+                    let error = format!("{error}; what was there is in {}", copy.display());
+                    PathOutcome::Failed { error }
+                }
+                (outcome, _) => outcome,
+            })
         };
         forced().unwrap_or_else(|error| PathOutcome::Failed { error: error.to_string() })
     }
@@ -369,7 +402,7 @@ pub(super) fn change_between(is: &Entry, becomes: &Entry) -> FileChange {
     }
 }
 
-fn conflict(found: &Entry, expected: Option<&Entry>) -> String {
+fn conflict_reason(found: &Entry, expected: Option<&Entry>) -> String {
     match (found, expected) {
         (Entry::Absent, _) => "it was deleted since",
         (_, Some(Entry::Absent)) => "it was created again since",
@@ -394,8 +427,11 @@ fn tidy(mut paths: Vec<RestoredPath>) -> Vec<RestoredPath> {
         .enumerate()
         .map(|(at, path)| {
             let inner = paths.get(at + 1).is_some_and(|next| next.path.starts_with(&path.path));
-            let plain =
-                matches!(path.outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged);
+            // Where a copy is kept has to be told.
+            let plain = matches!(
+                path.outcome,
+                PathOutcome::Restored { copy: None, .. } | PathOutcome::Unchanged
+            );
             !(inner && plain)
         })
         .collect();

@@ -233,6 +233,8 @@ pub enum PathOutcome {
     Conflict {
         /// What stands in the way, in a few words.
         reason: String,
+        /// Whether the same with force puts the path back.
+        forcible: bool,
     },
     /// What should be there was never stored; it was left alone.
     NotRestorable {

@@ -120,7 +120,7 @@ async fn a_bound_in_money_without_a_price_is_a_failed_run_that_says_so() {
         AcpAgentParts { limits, ..parts }
     });
     let story = team.run("fix it").await;
-    let expected = "failed: money is bounded, and nobody knows the price of scripted/model";
+    let expected = "failed: max_money bounds the run, and the price of scripted/model is not known: give the price under [models.\"model\"] in the TOML of provider scripted, or take max_money out of the agent's file";
     assert_eq!(story, ["user: fix it", expected]);
 }
 

@@ -52,7 +52,7 @@ async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
     assert_eq!(report.paths.len(), 2);
     assert!(report.paths.iter().all(|path| matches!(
         &path.outcome,
-        PathOutcome::Conflict { reason } if reason.contains("cut off")
+        PathOutcome::Conflict { reason, .. } if reason.contains("cut off")
     )));
     journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
     assert_eq!((stage.read("a").as_str(), stage.exists("here")), ("1", false));
@@ -80,7 +80,9 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
     assert_eq!(known.changes.unwrap().deleted, 1);
     let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
     let report = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
-    let PathOutcome::Conflict { reason } = &report.paths[0].outcome else { panic!("{report:?}") };
+    let PathOutcome::Conflict { reason, .. } = &report.paths[0].outcome else {
+        panic!("{report:?}")
+    };
     assert!(reason.contains("was cut off") && !reason.contains("at work"), "{reason}");
 }
 

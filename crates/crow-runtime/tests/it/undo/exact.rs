@@ -17,7 +17,7 @@ async fn restore(stage: &Stage, path: &'static str, at: Point) -> UndoReport {
 fn reasons(report: &UndoReport) -> Vec<&str> {
     let mut reasons = Vec::new();
     for path in &report.paths {
-        if let PathOutcome::Conflict { reason } = &path.outcome {
+        if let PathOutcome::Conflict { reason, .. } = &path.outcome {
             reasons.push(reason.as_str());
         }
     }
@@ -174,4 +174,78 @@ async fn a_folder_in_the_place_of_a_link_to_itself_is_undone_and_redone() {
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
     assert_eq!(picture(&stage.root()), first);
+}
+
+/// The only path of a report that is left: why, and whether force is said to help.
+fn left(report: &UndoReport) -> Option<(&str, bool)> {
+    report.paths.iter().find_map(|path| match &path.outcome {
+        PathOutcome::Conflict { reason, forcible } => Some((reason.as_str(), *forcible)),
+        _ => None,
+    })
+}
+
+async fn folder_in_the_place_of_a_file(inside: &str) -> Stage {
+    let mut stage = Stage::new();
+    stage.write("a.txt", "old\n");
+    stage.turn(&[Call::Sh(&format!("rm a.txt; mkdir a.txt{inside}"))]).await;
+    stage.write("a.txt/u", "mine\n");
+    stage
+}
+
+#[tokio::test]
+async fn force_moves_a_folder_aside_that_took_the_place_of_a_file() {
+    for inside in ["", "; echo 1 > a.txt/b"] {
+        let stage = folder_in_the_place_of_a_file(inside).await;
+        let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+        assert!(report.is_complete(), "{:#?}", report.paths);
+        assert_eq!(stage.read("a.txt"), "old\n");
+        assert_eq!(stage.read("a.txt.crow-kept/u"), "mine\n");
+        let copies = report.paths.iter().filter_map(|path| match &path.outcome {
+            PathOutcome::Restored { copy, .. } => copy.clone(),
+            _ => None,
+        });
+        assert_eq!(copies.collect::<Vec<_>>(), [stage.root().join("a.txt.crow-kept")]);
+    }
+}
+
+#[tokio::test]
+async fn force_goes_on_where_an_undo_left_a_folder_in_the_place_of_a_file() {
+    for inside in ["", "; echo 1 > a.txt/b"] {
+        let stage = folder_in_the_place_of_a_file(inside).await;
+        let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+        assert_eq!(left(&report), Some(("something else is in the folder", true)));
+        assert_eq!(stage.read("a.txt/u"), "mine\n");
+        let dry = UndoOptions { dry_run: true, ..FORCE };
+        assert!(stage.undo(UndoTarget::LastTurn, dry).await.unwrap().is_complete());
+        let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+        assert!(report.is_complete(), "{:#?}", report.paths);
+        assert_eq!(stage.read("a.txt"), "old\n");
+        assert_eq!(stage.read("a.txt.crow-kept/u"), "mine\n");
+    }
+}
+
+#[tokio::test]
+async fn force_moves_a_folder_aside_that_the_user_made_in_the_place_of_a_file() {
+    let mut stage = Stage::new();
+    stage.write("a.txt", "old\n");
+    stage.turn(&[Call::Sh("echo new > a.txt")]).await;
+    std::fs::remove_file(stage.root().join("a.txt")).unwrap();
+    stage.write("a.txt/u", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert!(left(&report).is_some_and(|(_, forcible)| forcible), "{report:#?}");
+    let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(report.is_complete(), "{:#?}", report.paths);
+    assert_eq!(stage.read("a.txt"), "old\n");
+    assert_eq!(stage.read("a.txt.crow-kept/u"), "mine\n");
+}
+
+#[tokio::test]
+async fn force_is_not_promised_for_a_folder_that_holds_what_the_user_made() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("mkdir made; echo 1 > made/by")]).await;
+    stage.write("made/u", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
+    assert_eq!(left(&report), Some(("something else is in the folder", false)));
+    assert!(!stage.exists("made/by"));
+    assert_eq!(stage.read("made/u"), "mine\n");
 }

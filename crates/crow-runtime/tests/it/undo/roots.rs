@@ -256,7 +256,7 @@ async fn nothing_is_put_into_a_further_folder_that_was_moved_away() {
         let report = stage.undo(UndoTarget::LastTurn, options).await.unwrap();
         let path = report.paths.iter().find(|path| path.path == beside.path.join("kept")).unwrap();
         assert!(
-            matches!(&path.outcome, PathOutcome::Conflict { reason } if reason.contains("is gone")),
+            matches!(&path.outcome, PathOutcome::Conflict { reason, .. } if reason.contains("is gone")),
             "{path:?}"
         );
         assert!(!beside.path.exists() && stage.exists("kept"));
