@@ -1,6 +1,7 @@
 //! The commands.
 
 mod acp;
+mod completions;
 mod demo;
 mod describe;
 mod models;
@@ -12,7 +13,8 @@ mod undo;
 
 pub(crate) use acp::acp;
 pub(crate) use demo::demo;
-pub(crate) use describe::{completions, man, write_out};
+pub(crate) use completions::{completions, offer};
+pub(crate) use describe::{man, write_out};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};

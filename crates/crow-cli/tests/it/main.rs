@@ -13,6 +13,7 @@ mod acp_providers;
 mod agents;
 mod chat;
 mod commands;
+mod completions;
 mod compositions;
 mod config;
 mod damage;
