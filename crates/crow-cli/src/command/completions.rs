@@ -76,10 +76,10 @@ fn program(args: &[OsString], environment: &Environment) -> String {
     }
 }
 
-/// Quotes a word for bash.
-fn quoted(word: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/_-.+@".contains(letter);
-    if word.chars().all(is_plain) {
+/// Quotes a word for a shell, where it needs that.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/_-.+@:=,".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
         return Cow::Borrowed(word);
     }
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
