@@ -19,12 +19,12 @@ use crate::{
     chat, command,
     command_line::parse,
     config, credentials,
+    doctor::doctor,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
     mcp,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
-    sandbox::doctor,
 };
 
 /// Runs the program.
@@ -118,7 +118,7 @@ fn execute(
         Command::Mcp(McpCommand::Test { name, output }) => {
             block_on(mcp::test(&name, output, environment))
         }
-        Command::Doctor => block_on(doctor(environment)),
+        Command::Doctor { output } => block_on(doctor(output, environment)),
         Command::Login(args) => credentials::login(&args, environment),
         Command::Logout(args) => credentials::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
@@ -168,7 +168,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Config(_)
         | Command::Agents(_)
         | Command::Mcp(_)
-        | Command::Doctor
+        | Command::Doctor { .. }
         | Command::Trust(_)
         | Command::Login(_)
         | Command::Logout(_)

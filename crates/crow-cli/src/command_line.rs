@@ -63,7 +63,8 @@ fn is_option(text: &OsStr) -> bool {
 fn option<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a Arg, bool)> {
     let mut options = command.get_arguments();
     if let Some(long) = text.strip_prefix("--") {
-        let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+        let (name, has_value) =
+            long.split_once('=').map_or((long, false), |(name, _)| (name, true));
         return Some((options.find(|option| option.get_long() == Some(name))?, has_value));
     }
     let mut letters = text.chars().skip(1);

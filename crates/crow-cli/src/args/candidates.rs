@@ -112,7 +112,8 @@ fn candidates(
 ) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
         let environment = Environment::from_process();
-        let project = environment.current_dir().and_then(|cwd| trust::project_of(cwd, &environment));
+        let project =
+            environment.current_dir().and_then(|cwd| trust::project_of(cwd, &environment));
         find(&environment, &project.unwrap_or_default()).unwrap_or_default()
     })
 }
@@ -142,10 +143,10 @@ fn is_usable(provider: &ProviderSummary) -> bool {
 
 /// The models that are known of a provider, its default first.
 fn models_of(provider: &ProviderSummary) -> impl Iterator<Item = ModelRef> {
-    let default = provider.default_model.as_ref().map(|model| ModelRef {
-        provider: provider.name.clone(),
-        model: model.clone(),
-    });
+    let default = provider
+        .default_model
+        .as_ref()
+        .map(|model| ModelRef { provider: provider.name.clone(), model: model.clone() });
     default.into_iter().chain(provider.models.iter().map(|model| model.info.reference.clone()))
 }
 

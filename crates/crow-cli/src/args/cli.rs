@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
-use super::{candidates, undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs}};
+use super::{
+    candidates,
+    undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs},
+};
 use crate::sandbox::SandboxOptions;
 
 /// A coding agent: it works in your project with a model of your choice.
@@ -67,8 +70,12 @@ pub(crate) enum Command {
     /// List the MCP servers, and try one
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Check what holds commands, and whether the files of Crow are in order
-    Doctor,
+    /// Check what holds commands, the configuration, keys and models, and whether the files of Crow are in order
+    Doctor {
+        /// What stdout gets: text, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

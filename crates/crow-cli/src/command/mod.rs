@@ -12,8 +12,8 @@ mod trust;
 mod undo;
 
 pub(crate) use acp::acp;
-pub(crate) use demo::demo;
 pub(crate) use completions::{completions, offer, quoted};
+pub(crate) use demo::demo;
 pub(crate) use describe::{man, write_out};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};

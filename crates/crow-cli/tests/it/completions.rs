@@ -73,7 +73,11 @@ async fn bash_completes_models_agents_providers_and_servers() {
     let config = place.home(".config/crow-agent");
     fs::create_dir_all(config.join("providers")).unwrap();
     fs::write(config.join("providers/house.toml"), PROVIDER).unwrap();
-    fs::write(config.join("config.toml"), "[mcp.servers.wiki]\ncommand = \"touch\"\nargs = [\"started\"]\n").unwrap();
+    fs::write(
+        config.join("config.toml"),
+        "[mcp.servers.wiki]\ncommand = \"touch\"\nargs = [\"started\"]\n",
+    )
+    .unwrap();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
     let models = offered(&place, "crow-agent -m ").await;
     assert!(models[0].starts_with("house/") || models[0].starts_with("anthropic/"), "{models:?}");

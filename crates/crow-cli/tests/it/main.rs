@@ -18,6 +18,7 @@ mod compositions;
 mod config;
 mod damage;
 mod dialects;
+mod doctor;
 mod errors;
 mod examples;
 mod export;
