@@ -19,12 +19,12 @@ use crate::{
     chat, command,
     command_line::parse,
     config, credentials,
+    doctor::doctor,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
     mcp,
     output::{ErrorReport, ExitCode, JsonWriter, RunReport},
     render::neutralise,
-    sandbox::doctor,
 };
 
 /// Runs the program.
@@ -32,10 +32,13 @@ pub fn main(
     args: impl IntoIterator<Item = OsString>,
     environment: &Environment,
 ) -> process::ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(offered) = command::offer(&args, environment) {
+        return offered.unwrap_or(ExitCode::Failed).into();
+    }
     keep_keys_from_children();
     // Where the system has nothing of the kind, commands are ended with their group alone.
     drop(adopt_orphans());
-    let args: Vec<OsString> = args.into_iter().collect();
     let cli = match parse(&args) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &args).into(),
@@ -43,7 +46,7 @@ pub fn main(
     log_to_stderr(environment);
     let form = cli.command.as_ref().map_or(OutputForm::Text, output_form);
     let done = match cli.command {
-        Some(command) => execute(command, environment),
+        Some(command) => execute(command, &args, environment),
         None => converse(cli.chat, args.len(), environment),
     };
     match done {
@@ -76,7 +79,11 @@ fn converse(
     Ok(ExitCode::Usage)
 }
 
-fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliError> {
+fn execute(
+    command: Command,
+    args: &[OsString],
+    environment: &Environment,
+) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(args) => block_on(command::run(args, environment)),
         Command::Acp(args) => block_on(command::acp(args, environment)),
@@ -111,11 +118,11 @@ fn execute(command: Command, environment: &Environment) -> Result<ExitCode, CliE
         Command::Mcp(McpCommand::Test { name, output }) => {
             block_on(mcp::test(&name, output, environment))
         }
-        Command::Doctor => block_on(doctor(environment)),
+        Command::Doctor { output } => block_on(doctor(output, environment)),
         Command::Login(args) => credentials::login(&args, environment),
         Command::Logout(args) => credentials::logout(&args, environment),
         Command::Trust(args) => command::trust(&args, environment),
-        Command::Completions { shell } => command::completions(shell),
+        Command::Completions { shell } => command::completions(shell, args, environment),
         Command::Man => command::man(),
         Command::Sessions(command) => match command {
             SessionsCommand::List(args) => block_on(command::list(&args, environment)),
@@ -161,7 +168,7 @@ fn output_form(command: &Command) -> OutputForm {
         | Command::Config(_)
         | Command::Agents(_)
         | Command::Mcp(_)
-        | Command::Doctor
+        | Command::Doctor { .. }
         | Command::Trust(_)
         | Command::Login(_)
         | Command::Logout(_)

@@ -1,14 +1,14 @@
 //! Reads the command line, also as people type it: options before the command, and a task without `run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::{
-    CommandFactory as _, Parser as _,
+    Arg, CommandFactory as _, Parser as _,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use crow_core::config::nearest;
 
-use crate::args::Cli;
+use crate::{args::Cli, command::quoted};
 
 const RUN: &str = "run";
 
@@ -18,55 +18,149 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
-    let kind = error.kind();
-    let meant = if kind == ErrorKind::ArgumentConflict {
-        with_command_first(args).or_else(|| as_task(&error, args))
-    } else if kind == ErrorKind::InvalidSubcommand {
-        as_task(&error, args)
-    } else {
-        None
-    };
-    match meant.map(Cli::try_parse_from) {
-        Some(Ok(cli)) => Ok(cli),
-        Some(Err(_)) | None => Err(with_suggestion(error)),
+    match error.kind() {
+        ErrorKind::ArgumentConflict | ErrorKind::InvalidSubcommand => {}
+        _ => return Err(error),
     }
-}
-
-/// Moves the options before a command behind it: `crow-agent -m x/y run "task"`.
-fn with_command_first(args: &[OsString]) -> Option<Vec<OsString>> {
     let known = Cli::command();
-    let is_command = |arg: &OsString| known.find_subcommand(arg).is_some();
-    let at = args.iter().skip(1).position(is_command)? + 1;
-    let mut meant = args.to_vec();
-    meant.get_mut(1..=at)?.rotate_right(1);
-    Some(meant)
-}
-
-/// Takes several words for a task: `crow-agent "fix the test"`. One word is more likely a command that is misspelt.
-fn as_task(error: &clap::Error, args: &[OsString]) -> Option<Vec<OsString>> {
-    let is_task_in = |value: &ContextValue| {
-        let ContextValue::String(unknown) = value else { return false };
-        unknown.trim().contains(char::is_whitespace)
-            && args.iter().any(|arg| arg.to_str() == Some(unknown))
-    };
-    let is_task = error.context().any(|(_, value)| is_task_in(value));
-    let mut meant = args.to_vec();
-    meant.insert(1, RUN.into());
-    is_task.then_some(meant)
-}
-
-/// Adds which command may be meant, where the library sees none.
-fn with_suggestion(mut error: clap::Error) -> clap::Error {
-    if error.get(ContextKind::SuggestedSubcommand).is_none()
-        && let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand)
+    // Without a word of its own only options are at odds.
+    let Some(first) = first_word(&known, args) else { return Err(error) };
+    let Some(word) = args[first].to_str() else { return Err(error) };
+    if known.find_subcommand(word).is_some() {
+        return with_command_first(args, first).unwrap_or(Err(error));
+    }
+    if word.trim().contains(char::is_whitespace)
+        && let Ok(cli) = Cli::try_parse_from(with_run(args))
     {
-        let known = Cli::command();
-        let names = known.get_subcommands().map(clap::Command::get_name);
-        if let Some(meant) = nearest(unknown, names).map(str::to_owned) {
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
+        return Ok(cli);
+    }
+    Err(no_command(word, args, first))
+}
+
+/// Finds the first word that is neither an option of the chat nor the value of one. None also where an option is not known.
+fn first_word(known: &clap::Command, args: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let text = args.get(at)?.to_string_lossy();
+        if !text.starts_with('-') {
+            return Some(at);
+        }
+        let (option, has_value) = option(known, &text)?;
+        at += 1;
+        let values = option.get_num_args().unwrap_or_default();
+        let next_is_value = args.get(at).is_some_and(|next| !is_option(next));
+        if !has_value && values.takes_values() && (values.min_values() > 0 || next_is_value) {
+            at += 1;
         }
     }
+}
+
+fn is_option(text: &OsStr) -> bool {
+    text.as_encoded_bytes().starts_with(b"-")
+}
+
+/// Finds what an argument is an option of, and whether it brings the value along: `--model=x`, `-mx`.
+fn option<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a Arg, bool)> {
+    let mut options = command.get_arguments();
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, has_value) =
+            long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+        return Some((options.find(|option| option.get_long() == Some(name))?, has_value));
+    }
+    let mut letters = text.chars().skip(1);
+    let short = letters.next()?;
+    let option = options.find(|option| option.get_short() == Some(short))?;
+    Some((option, letters.next().is_some()))
+}
+
+/// Moves the options before a command behind it, as `crow-agent -m x/y run "task"` and `crow-agent --cwd x sessions list`
+/// have them. Where that does not do, says what is wrong with it; nothing where no option stands before the command.
+fn with_command_first(args: &[OsString], first: usize) -> Option<Result<Cli, clap::Error>> {
+    let options = args.get(1..first).filter(|options| !options.is_empty())?;
+    let mut known = Cli::command();
+    known.build();
+    let mut command = &mut known;
+    let mut end = first;
+    while let Some(name) = args.get(end).filter(|name| command.find_subcommand(name).is_some()) {
+        command = command.find_subcommand_mut(name)?;
+        end += 1;
+    }
+    let mut meant = args.to_vec();
+    meant.get_mut(1..end)?.rotate_left(options.len());
+    let error = match Cli::try_parse_from(meant) {
+        Ok(cli) => return Some(Ok(cli)),
+        Err(error) => error,
+    };
+    let chat = Cli::command();
+    let foreign: Vec<String> = options
+        .iter()
+        .filter_map(|text| option(&chat, text.to_str().filter(|text| text.starts_with('-'))?))
+        .filter_map(|(option, _)| option.get_long())
+        .filter(|long| command.get_arguments().all(|own| own.get_long() != Some(long)))
+        .map(|long| format!("--{long}"))
+        .collect();
+    if foreign.is_empty() {
+        return Some(Err(error));
+    }
+    let name = args[first..end].iter().map(|name| name.to_string_lossy());
+    let name = name.collect::<Vec<_>>().join(" ");
+    let (options, belong) = match foreign.as_slice() {
+        [one] => (format!("the option {one}"), "does not belong"),
+        _ => (format!("the options {}", foreign.join(", ")), "do not belong"),
+    };
+    let message = format!("{options} {belong} to '{name}'");
+    Some(Err(command.error(ErrorKind::UnknownArgument, message)))
+}
+
+fn with_run(args: &[OsString]) -> Vec<OsString> {
+    let mut meant = args.to_vec();
+    meant.insert(1, RUN.into());
+    meant
+}
+
+/// Says that a word is no command, which one may be meant, and how a task is given. One word is not taken for a task: more
+/// likely it is a command that is misspelt.
+fn no_command(word: &str, args: &[OsString], first: usize) -> clap::Error {
+    let mut known = Cli::command();
+    // It renders the help of the command once.
+    known.build();
+    let names = known.get_subcommands().map(clap::Command::get_name);
+    let meant = nearest(word, names).map(str::to_owned);
+    let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&known);
+    error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
+    if let Some(meant) = meant {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
+    }
+    let usage = known.render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    let tip = format!("to give a task: {}", task_line(args, first));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// Returns the line that gives the words from the first one on as a task, with the options before and behind them.
+fn task_line(args: &[OsString], first: usize) -> String {
+    let words = args[first..].iter().take_while(|word| !is_option(word)).count();
+    let (task, behind) = args[first..].split_at(words);
+    let text = |words: &[OsString]| -> Vec<String> {
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    };
+    let task = text(task).join(" ");
+    let options: Vec<String> = text(&args[1..first]).into_iter().chain(text(behind)).collect();
+    let is_understood = {
+        let line = ["crow-agent", RUN].into_iter().map(OsString::from);
+        let options = options.iter().map(OsString::from);
+        Cli::try_parse_from(line.chain(options).chain([task.clone().into()])).is_ok()
+    };
+    let mut line = format!("crow-agent {RUN} ");
+    // Options that are at fault themselves are not repeated.
+    for option in options.iter().filter(|_| is_understood) {
+        line.push_str(&quoted(option));
+        line.push(' ');
+    }
+    let is_plain = !task.contains(['"', '$', '`', '\\', '!']);
+    line.push_str(&if is_plain { format!("\"{task}\"") } else { quoted(&task).into_owned() });
+    line
 }
 
 #[cfg(test)]
@@ -119,6 +213,57 @@ mod tests {
     #[test]
     fn what_is_wrong_behind_the_command_is_told_as_it_was_typed() {
         let text = parsed(&["-m", "a/b", "run", "x", "--modle", "y"]).unwrap_err().to_string();
-        assert!(text.contains("cannot be used with") || text.contains("--modle"), "{text}");
+        assert!(text.contains("--modle") && !text.contains("cannot be used"), "{text}");
+    }
+
+    #[test]
+    fn a_word_that_is_no_command_is_refused_with_the_line_that_gives_it_as_a_task() {
+        for (line, expected) in [
+            (&["fix"][..], r#"crow-agent run "fix""#),
+            (&["explain?"], r#"crow-agent run "explain?""#),
+            (&["-m", "a/b", "explain"], r#"crow-agent run -m a/b "explain""#),
+            (&["--resume", "-m", "a/b", "again"], r#"crow-agent run --resume -m a/b "again""#),
+            (
+                &["-p", "full-auto", "-m", "a/b", "--cwd", "D", "fix", "the", "bug"],
+                r#"crow-agent run -p full-auto -m a/b --cwd D "fix the bug""#,
+            ),
+            (&["fix", "the", "bug", "-m", "a/b"], r#"crow-agent run -m a/b "fix the bug""#),
+            (&["-m", "a b", "it's"], r#"crow-agent run -m 'a b' "it's""#),
+            (&["-m", "a/b", "$HOME"], "crow-agent run -m a/b '$HOME'"),
+        ] {
+            let text = parsed(line).unwrap_err().to_string();
+            assert!(text.contains(&format!("to give a task: {expected}\n")), "{line:?}: {text}");
+            assert!(!text.contains("cannot be used"), "{text}");
+        }
+        for line in [&["sesions"][..], &["-m", "a/b", "sesions"]] {
+            let text = parsed(line).unwrap_err().to_string();
+            assert!(text.contains("'sessions'") && text.contains("\"sesions\""), "{text}");
+        }
+        let text = parsed(&["sessions", "lst"]).unwrap_err().to_string();
+        assert!(text.contains("'list'") && !text.contains("give a task"), "{text}");
+    }
+
+    #[test]
+    fn options_before_a_command_that_it_does_not_have_are_named() {
+        for (line, expected) in [
+            (
+                &["--cwd", "D", "-m", "a/b", "sessions", "list"][..],
+                "the option --model does not belong to 'sessions list'",
+            ),
+            (
+                &["--cwd", "D", "-ma/b", "doctor"],
+                "the options --cwd, --model do not belong to 'doctor'",
+            ),
+        ] {
+            let text = parsed(line).unwrap_err().to_string();
+            assert!(text.contains(expected) && !text.contains("similar"), "{line:?}: {text}");
+        }
+        assert!(matches!(
+            parsed(&["--cwd", "D", "sessions", "list"]).map(|cli| cli.command),
+            Ok(Some(Command::Sessions(_)))
+        ));
+        // The value of an option may have the name of a command.
+        let (prompt, _) = run(&["--cwd", "diff", "-m", "a/b", "fix it"]);
+        assert_eq!(prompt.as_deref(), Some("fix it"));
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn confirm(question: &str) -> Result<bool, CliError> {
     Ok(is_yes(&line))
 }
 
-fn is_yes(line: &str) -> bool {
+/// Returns whether a line says yes.
+pub(crate) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 

@@ -11,6 +11,7 @@ mod config;
 mod confirm;
 mod credentials;
 mod damage;
+mod doctor;
 mod environment;
 mod error;
 mod export;

@@ -2,11 +2,14 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use crow_core::permission::PermissionMode;
 
-use super::undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs};
+use super::{
+    candidates,
+    undo::{DiffArgs, RedoArgs, RestoreArgs, UndoArgs},
+};
 use crate::sandbox::SandboxOptions;
 
 /// A coding agent: it works in your project with a model of your choice.
@@ -67,8 +70,12 @@ pub(crate) enum Command {
     /// List the MCP servers, and try one
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Check what holds commands, and whether the files of Crow are in order
-    Doctor,
+    /// Check what holds commands, the configuration, keys and models, and whether the files of Crow are in order
+    Doctor {
+        /// What stdout gets: text, or one JSON object per line
+        #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
+        output: OutputForm,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -84,10 +91,10 @@ pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub agent: AgentOptions,
     /// Go on with a session: its id or the beginning of it [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = candidates::session_ids())]
     pub resume: Option<String>,
     /// Where the agent works [default: the current directory]; a session goes on where it began
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
 }
 
@@ -95,13 +102,13 @@ pub(crate) struct ChatArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AgentOptions {
     /// The agent; `crow-agent agents list` shows them [default: what config.toml says, or BUILD-HITL]
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", add = candidates::primary_agents())]
     pub agent: Option<String>,
     /// The model of every agent, as provider/model; `crow-agent models` lists them
-    #[arg(long, short, value_name = "PROVIDER/MODEL")]
+    #[arg(long, short, value_name = "PROVIDER/MODEL", add = candidates::models())]
     pub model: Option<String>,
     /// The model of those that look at the work of others
-    #[arg(long, value_name = "PROVIDER/MODEL")]
+    #[arg(long, value_name = "PROVIDER/MODEL", add = candidates::models())]
     pub reviewer_model: Option<String>,
     /// What happens to calls that change files or run commands [default: ask; in a chat what was chosen last in the project]
     #[arg(long, short, value_enum)]
@@ -118,13 +125,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub options: RunOptions,
     /// Continue a session: its id or the beginning of it [without one: the last session of this directory]
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id")]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with = "session_id", add = candidates::session_ids())]
     pub resume: Option<String>,
     /// The id of the new session; refused if it exists
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
     /// Where the agent works [default: the current directory]; a session goes on where it began
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "resume")]
     pub cwd: Option<PathBuf>,
 }
 
@@ -188,6 +195,7 @@ pub(crate) enum SessionsCommand {
     /// Continue a session with a further prompt
     Resume {
         /// The session's id or the beginning of it
+        #[arg(add = candidates::session_ids())]
         id: String,
         /// The prompt; `-` reads it from standard input
         prompt: Option<String>,
@@ -197,17 +205,19 @@ pub(crate) enum SessionsCommand {
     /// Print a session as Markdown
     Export {
         /// The session's id or the beginning of it
+        #[arg(add = candidates::session_ids())]
         id: String,
     },
     /// Write a damaged session anew from what is whole of it
     Repair {
         /// The session's id or the beginning of it
+        #[arg(add = candidates::session_ids())]
         id: String,
     },
     /// Remove sessions for good
     Rm {
         /// The sessions' ids or the beginnings of them
-        #[arg(required = true)]
+        #[arg(required = true, add = candidates::session_ids())]
         ids: Vec<String>,
     },
 }
@@ -219,7 +229,7 @@ pub(crate) struct ListArgs {
     #[arg(long, short = 'n', default_value_t = 50)]
     pub limit: usize,
     /// Only sessions of this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
     /// What stdout gets: a table, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -230,6 +240,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The session's id or the beginning of it
+    #[arg(add = candidates::session_ids())]
     pub id: String,
     /// Show what each call changed, and what was undone
     #[arg(long)]
@@ -251,6 +262,7 @@ pub(crate) enum AgentsCommand {
     /// Show all of an agent, and where each value stands
     Show {
         /// The agent
+        #[arg(add = candidates::agents())]
         name: String,
         /// What stdout gets: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -261,7 +273,7 @@ pub(crate) enum AgentsCommand {
         /// Its name
         name: String,
         /// The agent that it begins as: a base agent or a composition
-        #[arg(long, value_name = "AGENT")]
+        #[arg(long, value_name = "AGENT", add = candidates::agents())]
         from: Option<String>,
     },
 }
@@ -325,6 +337,7 @@ pub(crate) enum McpCommand {
     /// Connect to a server, list its tools and end it again
     Test {
         /// The server
+        #[arg(add = candidates::mcp_servers())]
         name: String,
         /// What stdout gets: text, or one JSON object
         #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -354,10 +367,10 @@ pub(crate) struct ExplainArgs {
     #[arg(long, short, value_enum, default_value_t = Permissions::Ask)]
     pub permissions: Permissions,
     /// The agent that makes the call
-    #[arg(long, default_value = "builder")]
+    #[arg(long, default_value = "builder", add = candidates::base_agents())]
     pub agent: String,
     /// Where the agent works [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
     /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]
@@ -377,7 +390,7 @@ pub(crate) struct TrustArgs {
     #[arg(long)]
     pub revoke: bool,
     /// A directory of the project [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
 }
 
@@ -385,6 +398,7 @@ pub(crate) struct TrustArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
     /// The provider; its key is typed unseen, or comes on standard input
+    #[arg(add = candidates::providers_with_key())]
     pub provider: Option<String>,
     /// Store it without a question
     #[arg(long)]
@@ -402,6 +416,7 @@ pub(crate) struct LoginArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
     /// The provider [default: the only one with a stored key]
+    #[arg(add = candidates::providers_with_stored_key())]
     pub provider: Option<String>,
 }
 
@@ -409,6 +424,7 @@ pub(crate) struct LogoutArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
     /// Only this provider
+    #[arg(add = candidates::providers())]
     pub provider: Option<String>,
     /// What stdout gets: a table, or one JSON object per line
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod candidates;
 mod cli;
 mod undo;
 

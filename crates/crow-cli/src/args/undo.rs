@@ -5,7 +5,7 @@ use clap::{
     builder::{OsStringValueParser, TypedValueParser as _},
 };
 
-use super::cli::OutputForm;
+use super::{candidates, cli::OutputForm};
 use crate::undo::{HowWords, PathAt, Span, UndoWords};
 
 /// Arguments of `undo`.
@@ -54,7 +54,7 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Args)]
 pub(crate) struct OfSession {
     /// The session: its id or the beginning of it [default: the last one of the current directory, or of the nearest above]
-    #[arg(long, short, value_name = "ID")]
+    #[arg(long, short, value_name = "ID", add = candidates::session_ids())]
     pub session: Option<String>,
     /// What stdout gets: text, or one JSON object
     #[arg(long, short, value_enum, default_value_t = OutputForm::Text)]

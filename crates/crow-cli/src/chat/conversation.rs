@@ -21,6 +21,7 @@ use super::{
     greeting::{Greeting, farewell},
     interrupts::{Decision, Interrupts, Place},
     modes::Modes,
+    pastes::Pastes,
     recap::recap,
     work::Work,
 };
@@ -65,6 +66,7 @@ pub(super) struct Conversation {
     editor: Option<LineEditor>,
     /// What the editor reads, where keys come one by one.
     pub(super) feed: Option<Feed>,
+    pub(super) pastes: Pastes,
 }
 
 /// Whether a session stays when the chat leaves it.
@@ -104,9 +106,10 @@ impl Conversation {
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
         let goes_on = Arc::new(Notify::new());
-        let live = modes.is_live().then(|| Feed::new(Arc::clone(&goes_on)));
+        let pastes = Pastes::default();
+        let live = modes.is_live().then(|| Feed::new(Arc::clone(&goes_on), pastes.clone()));
         let feed = live.transpose().map_err(|error| unreadable(&error))?;
-        let editor = LineEditor::new(names, history, modes.clone(), &goes_on)
+        let editor = LineEditor::new(names, history, modes.clone(), &goes_on, pastes.clone())
             .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
         let mut conversation = Self {
             events: stream(&handle)?,
@@ -120,6 +123,7 @@ impl Conversation {
             work: Work::default(),
             editor: Some(editor),
             feed,
+            pastes,
             host,
             environment,
             store,
@@ -250,7 +254,7 @@ impl Conversation {
             return Err(CliError::failed("the prompt is gone"));
         };
         let unfinished = self.typing.take_unfinished();
-        let draft = self.typing.replace(String::new());
+        let draft = self.pastes.shown(self.typing.replace(String::new()));
         if let Some(feed) = &mut self.feed {
             feed.push(&unfinished);
             feed.begin();

@@ -20,7 +20,7 @@ use rustyline::{
 
 use tokio::sync::Notify;
 
-use super::modes::Modes;
+use super::{modes::Modes, pastes::Pastes};
 
 /// What stands before a prompt.
 pub(super) const PROMPT: &str = "> ";
@@ -46,6 +46,7 @@ pub(super) struct LineEditor {
     history: Option<PathBuf>,
     modes: Modes,
     suspended: Suspended,
+    pastes: Pastes,
 }
 
 /// What was typed when ctrl-z came.
@@ -58,6 +59,7 @@ impl LineEditor {
         history: Option<PathBuf>,
         modes: Modes,
         goes_on: &Arc<Notify>,
+        pastes: Pastes,
     ) -> Result<Self, String> {
         let config = Config::builder()
             .max_history_size(KEPT)
@@ -84,7 +86,7 @@ impl LineEditor {
             // What cannot be read is begun anew.
             drop(editor.load_history(path));
         }
-        Ok(Self { editor, history, modes, suspended })
+        Ok(Self { editor, history, modes, suspended, pastes })
     }
 
     /// Reads a prompt that begins with `draft`. Blocks.
@@ -98,8 +100,11 @@ impl LineEditor {
             Err(ReadlineError::Interrupted) if let Some(line) = suspended => Entered::Suspend(line),
             Ok(line) => {
                 let line = line.replace(CONTINUED, "\n");
-                self.keep(&line);
-                Entered::Line(line)
+                // A long paste would fill the screen whenever somebody looks for another prompt: it is not kept.
+                Entered::Line(self.pastes.take_into(&line).unwrap_or_else(|| {
+                    self.keep(&line);
+                    line
+                }))
             }
             Err(ReadlineError::Interrupted) => Entered::Interrupt,
             Err(ReadlineError::Signal(_)) => Entered::Line(String::new()),

@@ -5,6 +5,7 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
+use super::pastes::Pastes;
 use rustix::{
     fs::{Mode, OFlags, fcntl_setfl, open},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -30,6 +31,7 @@ const ESCAPE: u8 = 0x1b;
 pub(super) struct Feed {
     master: AsyncFd<OwnedFd>,
     waiting: Vec<u8>,
+    arriving: Arriving,
     keys: Keys,
     flow: Flow,
     goes_on: Arc<Notify>,
@@ -51,7 +53,7 @@ impl Feed {
         deprecated,
         reason = "its successor needs `unsafe`; the descriptor here is owned and stays open"
     )]
-    pub(super) fn new(goes_on: Arc<Notify>) -> io::Result<Self> {
+    pub(super) fn new(goes_on: Arc<Notify>, pastes: Pastes) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -65,7 +67,8 @@ impl Feed {
         let master = AsyncFd::with_interest(master, Interest::WRITABLE)?;
         dup2_stdin(&slave)?;
         let (waiting, keys, flow) = (Vec::new(), Keys::default(), Flow::Open);
-        Ok(Self { master, waiting, keys, flow, goes_on })
+        let arriving = Arriving { paste: None, pastes };
+        Ok(Self { master, waiting, arriving, keys, flow, goes_on })
     }
 
     /// The editor begins to read.
@@ -75,11 +78,12 @@ impl Feed {
 
     /// Adds what was typed.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.waiting.extend_from_slice(bytes);
+        self.arriving.push(bytes, &mut self.waiting);
     }
 
     /// Takes what the editor did not get.
     pub(super) fn take(&mut self) -> Vec<u8> {
+        self.arriving.give_up(&mut self.waiting);
         std::mem::take(&mut self.waiting)
     }
 
@@ -115,6 +119,48 @@ impl Feed {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return error.into(),
             }
+        }
+    }
+}
+
+/// What comes, up to the end of a paste: a long one goes on to the editor as a few words.
+#[derive(Debug)]
+struct Arriving {
+    /// A paste whose end is still to come.
+    paste: Option<Vec<u8>>,
+    pastes: Pastes,
+}
+
+impl Arriving {
+    /// Passes bytes on. A mark of which the first half was passed on already is the editor's: its paste is shown whole.
+    fn push(&mut self, bytes: &[u8], waiting: &mut Vec<u8>) {
+        for byte in bytes {
+            let Some(paste) = &mut self.paste else {
+                waiting.push(*byte);
+                if waiting.ends_with(PASTE_BEGINS) {
+                    waiting.truncate(waiting.len() - PASTE_BEGINS.len());
+                    self.paste = Some(Vec::new());
+                }
+                continue;
+            };
+            paste.push(*byte);
+            if paste.ends_with(PASTE_ENDS) {
+                let pasted = &paste[..paste.len() - PASTE_ENDS.len()];
+                let text =
+                    String::from_utf8_lossy(pasted).replace("\r\n", "\n").replace('\r', "\n");
+                waiting.extend_from_slice(PASTE_BEGINS);
+                waiting.extend_from_slice(self.pastes.shown(text).as_bytes());
+                waiting.extend_from_slice(PASTE_ENDS);
+                self.paste = None;
+            }
+        }
+    }
+
+    /// Passes on what came of a paste that goes on.
+    fn give_up(&mut self, waiting: &mut Vec<u8>) {
+        if let Some(paste) = self.paste.take() {
+            waiting.extend_from_slice(PASTE_BEGINS);
+            waiting.extend(paste);
         }
     }
 }
@@ -180,6 +226,24 @@ mod tests {
             assert_eq!(Keys::default().first_line(bytes).len(), expected, "{bytes:?}");
         }
         assert_eq!(Keys::default().first_line(&[b'x'; 5000]).len(), CHUNK);
+    }
+
+    #[test]
+    fn a_long_paste_goes_to_the_editor_as_a_few_words() {
+        let mut arriving = Arriving { paste: None, pastes: Pastes::default() };
+        let mut waiting = Vec::new();
+        let long = format!("a\x1b[200~{}\x1b[201~b\r", "x\r".repeat(30));
+        for part in long.as_bytes().chunks(7) {
+            arriving.push(part, &mut waiting);
+        }
+        assert_eq!(String::from_utf8_lossy(&waiting), "a\x1b[200~[30 lines pasted]\x1b[201~b\r");
+        let text = arriving.pastes.take_into("[30 lines pasted]").unwrap();
+        assert_eq!(text, "x\n".repeat(30));
+        waiting.clear();
+        arriving.push(b"c\x1b[200~d\re", &mut waiting);
+        assert_eq!(waiting, b"c");
+        arriving.give_up(&mut waiting);
+        assert_eq!(waiting, b"c\x1b[200~d\re");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod feed;
 mod greeting;
 mod interrupts;
 mod modes;
+mod pastes;
 mod recap;
 mod start;
 mod work;

@@ -21,6 +21,7 @@ use super::{
     feed::Feed,
     interrupts::{Decision, Place},
     modes::{PASTE_OFF, PASTE_ON},
+    pastes::size_above,
 };
 use crate::{
     CliError,
@@ -54,6 +55,10 @@ pub(super) struct Work {
     /// The question that is on the screen, where keys come one by one.
     asked: Option<Asked>,
 }
+
+/// Longer words that were entered while the agent works are not shown whole.
+const MOST_ECHOED_LINES: usize = 200;
+const MOST_ECHOED_BYTES: usize = 20 * 1024;
 
 /// Whether a run is under way.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -232,18 +237,23 @@ impl Conversation {
                 Typed::EndOfInput if self.questions.is_open() => self.refuse(),
                 Typed::EndOfInput => {}
                 Typed::Line(line) if self.questions.is_open() => self.answer(&line),
-                Typed::Line(line) => match Entry::parse(&line) {
-                    Entry::Nothing if words.is_empty() => {}
-                    Entry::Nothing => words.push(String::new()),
-                    Entry::Prompt(_) => words.push(line),
-                    Entry::Command { name, argument } => {
-                        self.steer(&mut words);
-                        self.echo(&line);
-                        if let Some(left) = self.command(&name, &argument, Place::Work).await? {
-                            return Ok(Some(left));
+                Typed::Line(line) => {
+                    // It may have been begun at the prompt.
+                    let line = self.pastes.take_into(&line).unwrap_or(line);
+                    match Entry::parse(&line) {
+                        Entry::Nothing if words.is_empty() => {}
+                        Entry::Nothing => words.push(String::new()),
+                        Entry::Prompt(_) => words.push(line),
+                        Entry::Command { name, argument } => {
+                            self.steer(&mut words);
+                            self.echo(&line);
+                            let left = self.command(&name, &argument, Place::Work).await?;
+                            if left.is_some() {
+                                return Ok(left);
+                            }
                         }
                     }
-                },
+                }
             }
         }
         self.steer(&mut words);
@@ -275,9 +285,14 @@ impl Conversation {
 
     /// Shows what was entered. Where the terminal shows it by itself, it stands there already.
     fn echo(&mut self, text: &str) {
-        if self.modes.is_live() {
-            self.screen.push_say(format!("> {}", text.replace('\n', "\n  ")));
+        if !self.modes.is_live() {
+            return;
         }
+        let shown = match size_above(MOST_ECHOED_LINES, MOST_ECHOED_BYTES, text) {
+            Some(size) => format!("{} [{size}]", shorten(text)),
+            None => text.replace('\n', "\n  "),
+        };
+        self.screen.push_say(format!("> {shown}"));
     }
 
     /// Asks the next question when everything before it is on the screen.

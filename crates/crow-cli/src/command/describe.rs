@@ -1,18 +1,10 @@
-//! `completions` and `man`.
+//! `man`.
 
 use std::io;
 
 use clap::CommandFactory as _;
-use clap_complete::Shell;
 
 use crate::{CliError, args::Cli, output::ExitCode};
-
-/// Prints a completion script.
-pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "crow-agent", &mut script);
-    write_out(&script)
-}
 
 /// Prints the manual: the page of the program, and after it those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {

@@ -1,6 +1,7 @@
 //! The commands.
 
 mod acp;
+mod completions;
 mod demo;
 mod describe;
 mod models;
@@ -11,8 +12,9 @@ mod trust;
 mod undo;
 
 pub(crate) use acp::acp;
+pub(crate) use completions::{completions, offer, quoted};
 pub(crate) use demo::demo;
-pub(crate) use describe::{completions, man, write_out};
+pub(crate) use describe::{man, write_out};
 pub(crate) use models::models;
 pub(crate) use permissions::{explain, list_rules};
 pub(crate) use run::{resume, run};

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The agent of whoever names none.
-pub(super) const DEFAULT_AGENT: &str = "BUILD-HITL";
+pub(crate) const DEFAULT_AGENT: &str = "BUILD-HITL";
 
 /// The configuration that holds for a directory.
 #[derive(Debug, Clone)]

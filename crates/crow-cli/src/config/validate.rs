@@ -6,15 +6,47 @@ use crow_agent::definition::{AgentKind, AgentRegistry};
 
 use super::{Settings, layers, load::tool_names};
 use crate::{
-    CliError, Environment, command::write_out, host::PromptFiles, mcp, output::ExitCode, product,
-    render::one_line, run::say, trust,
+    CliError, Environment,
+    command::write_out,
+    host::PromptFiles,
+    mcp,
+    output::ExitCode,
+    product,
+    render::one_line,
+    run::say,
+    trust::{self, Project},
 };
 
 /// Checks every file, and lists what cannot be used and what is to be known.
 pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
-    let layers = layers(environment, &project)?;
+    let Checked { errors, warnings, count } = check(environment, &project)?;
+    let mut text = String::new();
+    let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
+    for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {
+        let _ = writeln!(text, "{}", one_line(&line));
+    }
+    if errors.is_empty() {
+        let _ = writeln!(text, "{count} agents, settings, providers and rules can be used");
+    }
+    write_out(text.as_bytes())?;
+    Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })
+}
+
+/// What was found in the files of the configuration.
+pub(crate) struct Checked {
+    /// What cannot be used.
+    pub(crate) errors: Vec<String>,
+    /// What is to be known.
+    pub(crate) warnings: Vec<String>,
+    /// How many agents there are.
+    count: usize,
+}
+
+/// Checks every file. Blocks.
+pub(crate) fn check(environment: &Environment, project: &Project) -> Result<Checked, CliError> {
+    let layers = layers(environment, project)?;
     let agents = AgentRegistry::new(layers.clone(), tool_names());
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let settings = Settings::read(&layers);
@@ -41,7 +73,7 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
     if let Err(error) = product::rule_store(environment).and_then(|store| Ok(store.load()?)) {
         errors.push(error.message);
     }
-    match mcp::configured(environment, &project) {
+    match mcp::configured(environment, project) {
         Ok(found) => warnings.push(found.faults),
         // The fault of config.toml is known already.
         Err(error) if errors.contains(&error.message) => {}
@@ -52,14 +84,6 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
     errors.extend(broken.iter().map(ToString::to_string));
     warnings.push(unread);
     warnings.push(PromptFiles::read(&layers).warnings);
-    let mut text = String::new();
-    let warnings = warnings.iter().flatten().map(|warning| format!("warning: {warning}"));
-    for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {
-        let _ = writeln!(text, "{}", one_line(&line));
-    }
-    if errors.is_empty() {
-        let _ = writeln!(text, "{count} agents, settings, providers and rules can be used");
-    }
-    write_out(text.as_bytes())?;
-    Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })
+    let warnings = warnings.into_iter().flatten().collect();
+    Ok(Checked { errors, warnings, count })
 }

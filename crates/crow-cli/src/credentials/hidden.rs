@@ -9,6 +9,8 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
+use crate::confirm::is_yes;
+
 /// The longest line, in bytes.
 const LONGEST: usize = 64 * 1024;
 
@@ -22,6 +24,20 @@ pub(super) enum Hidden {
 
 /// Asks for a line and reads it without showing it. The terminal is left as it was. Blocks.
 pub(super) fn ask_hidden(prompt: &str) -> io::Result<Hidden> {
+    ask(prompt, |_| "")
+}
+
+/// Asks a question that is answered with yes or no, and shows the answer as it was understood: whoever pastes a key once
+/// more does not see it. Blocks.
+pub(super) fn confirm_hidden(question: &str) -> io::Result<Hidden> {
+    ask(&format!("{question} [y/N] "), |typed| match typed {
+        Hidden::Line(line) if is_yes(line) => "y",
+        Hidden::Line(_) => "n",
+        Hidden::Nothing => "",
+    })
+}
+
+fn ask(prompt: &str, shown: impl Fn(&Hidden) -> &'static str) -> io::Result<Hidden> {
     let terminal = io::stdin();
     let original = tcgetattr(terminal.as_fd())?;
     let mut hidden = original.clone();
@@ -51,7 +67,7 @@ pub(super) fn ask_hidden(prompt: &str) -> io::Result<Hidden> {
             break typed;
         }
     };
-    err.write_all(b"\n")?;
+    writeln!(err, "{}", shown(&typed))?;
     Ok(typed)
 }
 

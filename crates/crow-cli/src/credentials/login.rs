@@ -9,13 +9,13 @@ use crow_providers::{ApiKey, Credentials, KeyHome, ProviderModels};
 
 use super::{
     file::{Credential, CredentialError, CredentialFile},
-    hidden::{Hidden, ask_hidden},
+    hidden::{Hidden, ask_hidden, confirm_hidden},
 };
 use crate::{
     CliError, Environment,
     args::{LoginArgs, LogoutArgs},
     command::write_out,
-    confirm::confirm,
+    confirm::is_yes,
     output::ExitCode,
     product,
     render::one_line,
@@ -55,8 +55,12 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     let key = ApiKey::check(&key)
         .map_err(|reason| CliError::usage(format!("this cannot be a key: it {reason}")))
         .map(|_| key.trim().to_owned())?;
-    if !args.yes && !confirm("Store it?")? {
-        return done("not stored");
+    if !args.yes {
+        match confirm_hidden("Store it?").map_err(|error| unreadable(&error))? {
+            Hidden::Line(line) if is_yes(&line) => {}
+            Hidden::Line(_) => return done("not stored"),
+            Hidden::Nothing => return Ok(ExitCode::Interrupted),
+        }
     }
     Keeper::of(args, &file).add(&home.name, Credential { origin: home.origin.clone(), key })?;
     done(&format!("stored; `crow-agent logout {}` forgets it", home.name))

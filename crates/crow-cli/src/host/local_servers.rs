@@ -138,6 +138,11 @@ impl LocalServerConsent {
     }
 }
 
+/// Returns the addresses of model servers which the user agreed to. Blocks.
+pub(crate) fn agreed_servers(environment: &Environment) -> Result<BTreeSet<String>, CliError> {
+    LocalServerConsent::new(environment, Audience::Nobody).load()
+}
+
 /// Reads the addresses. A file that cannot be understood is an error: it is not known what the user agreed to.
 fn load(path: &Path) -> Result<BTreeSet<String>, CliError> {
     let Some(text) = private_file::read(path, Privacy::Own).map_err(|error| wrong(&error))? else {

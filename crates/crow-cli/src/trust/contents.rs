@@ -123,6 +123,12 @@ impl Contents {
         &self.root
     }
 
+    /// Returns the names of its files, as they are shown.
+    pub(crate) fn file_names(&self) -> Vec<String> {
+        let files = self.items.iter().filter(|(_, item)| !matches!(item, Item::Folder));
+        files.map(|(name, _)| Self::shown(name)).collect()
+    }
+
     /// Returns the path of something below the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         match name.strip_prefix(BESIDE) {

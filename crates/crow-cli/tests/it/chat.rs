@@ -322,6 +322,36 @@ async fn a_paste_of_three_lines_is_one_prompt() {
 }
 
 #[tokio::test]
+async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
+    let gate = Gate::new();
+    let (server, place) =
+        with_replies([held("one two three four", &gate), Reply::new().text("Long.").into()]).await;
+    let mut terminal = opened(&place).await;
+    let lines = |name: &str| (0..300).map(|line| format!("{name} {line}\r")).collect::<String>();
+    let paste = |name: &str| format!("\u{1b}[200~{}\u{1b}[201~", lines(name));
+    terminal.keys(&format!("look at {} please", paste("first")));
+    terminal.prompts("look at [300 lines pasted] please").await;
+    terminal.keys("\r");
+    gate.reached(1).await;
+    // While the agent works only the line and its end are shown, too.
+    terminal.keys(&paste("second"));
+    terminal.keys("\r");
+    terminal.shows("> “second 0").await.shows("[300 lines]").await;
+    gate.open();
+    terminal.shows("Long.").await.prompts("").await;
+    let screen = terminal.screen();
+    assert!(!screen.contains("first 1") && !screen.contains("second 150"), "{screen}");
+    // What the history would show whole is not kept in it.
+    assert!(!place.home(".local/share/crow-agent/prompts").exists());
+    terminal.keys("/quit\r");
+    terminal.exits(0).await;
+    let requests = server.finish().await.unwrap();
+    let body = requests[0].body.to_string();
+    assert!(body.contains("look at first 0\\nfirst 1\\n") && body.contains("first 299\\n please"));
+    assert!(requests[1].body.to_string().contains("second 298\\nsecond 299"));
+}
+
+#[tokio::test]
 async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
     let gate = Gate::new();
     let (server, place) =

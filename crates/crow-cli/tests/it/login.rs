@@ -144,6 +144,7 @@ async fn a_key_that_is_typed_is_not_seen() {
     terminal.shows("Store it? [y/N]").await;
     terminal.keys("y\r");
     let screen = terminal.exits(0).await;
+    assert!(screen.contains("Store it? [y/N] y\n"), "{screen}");
     assert!(screen.contains("stored;") && !screen.contains("sk-typed"), "{screen}");
     assert!(fs::read_to_string(file(&place)).unwrap().contains("sk-typed-0123456789"));
     // openai-chat has the same key.
@@ -157,9 +158,29 @@ async fn a_key_that_is_typed_is_not_seen() {
     let screen = terminal.exits(0).await;
     assert!(screen.contains("not stored") && !screen.contains("sk-typed"), "{screen}");
     assert!(!fs::read_to_string(file(&place)).unwrap().contains("not-stored"));
+    assert!(screen.contains("Store it? [y/N] n\n"), "{screen}");
     let mut terminal =
         Terminal::start(&place, &["login", "gemini", "--yes"], 100, "xterm-256color");
     terminal.shows("it is not shown").await;
+    terminal.keys("\u{3}");
+    terminal.exits(130).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_pasted_at_the_question_is_not_shown_and_not_stored() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
+    terminal.shows("it is not shown").await;
+    terminal.keys("sk-first-0123456789\r");
+    terminal.shows("Store it? [y/N]").await;
+    terminal.keys("sk-again-0123456789\rsk-behind-it\r");
+    let screen = terminal.exits(0).await;
+    assert!(screen.contains("Store it? [y/N] n\n") && !screen.contains("sk-"), "{screen}");
+    assert!(!file(&place).exists());
+    let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
+    terminal.shows("it is not shown").await;
+    terminal.keys("sk-first-0123456789\r");
+    terminal.shows("Store it? [y/N]").await;
     terminal.keys("\u{3}");
     terminal.exits(130).await;
 }

@@ -1,0 +1,156 @@
+//! Which keys there are, which model a run here asks, and which model servers run on this machine.
+
+use std::collections::BTreeSet;
+
+use crow_agent::definition::ModelChoice;
+use crow_core::model::ModelRef;
+use crow_providers::{Credentials, FoundServer, ProviderModels, discover};
+
+use super::report::Finding;
+use crate::{
+    CliError, Environment,
+    config::{Configuration, DEFAULT_AGENT},
+    host::agreed_servers,
+    product,
+    trust::Project,
+};
+
+/// Looks at all that a run needs to have a model. What of the configuration cannot be read is told elsewhere.
+pub(super) async fn models(
+    environment: &Environment,
+    project: &Project,
+) -> Vec<(&'static str, Vec<Finding>)> {
+    let Ok(models) = product::models(environment, &project.providers) else { return Vec::new() };
+    let servers = discover(&models).await;
+    let (agreed, local) = match agreed_servers(environment) {
+        Ok(agreed) => {
+            let local = servers.iter().map(|server| local_server(server, &agreed)).collect();
+            (agreed, local)
+        }
+        Err(error) => (BTreeSet::new(), vec![error.into()]),
+    };
+    let chosen = Configuration::load(environment, project)
+        .map(|configuration| model(&models, &configuration, &servers, &agreed));
+    vec![("keys", keys(&models)), ("local servers", local), ("model", chosen.into_iter().collect())]
+}
+
+/// Says where keys were found, and never a key.
+fn keys(models: &ProviderModels) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for provider in models.list() {
+        let name = &provider.name;
+        let variable = || models.key_home(name).ok().and_then(|home| home.variable);
+        findings.push(match provider.credentials {
+            Credentials::Present => Finding::fine(match variable() {
+                Some(variable) => format!("key of {name}: in the variable {variable}"),
+                None => format!("key of {name}: in its file"),
+            }),
+            Credentials::Stored => Finding::fine(format!("key of {name}: stored")),
+            Credentials::Unusable { reason } => {
+                Finding::bad(format!("key of {name}: cannot be used: {reason}"), "")
+            }
+            Credentials::NotNeeded | Credentials::Missing { .. } => continue,
+        });
+    }
+    if findings.is_empty() {
+        findings.push(Finding::warning(
+            "keys: no provider has one",
+            "crow-agent login PROVIDER stores one; `crow-agent login --status` names the variables",
+        ));
+    }
+    findings
+}
+
+fn local_server(server: &FoundServer, agreed: &BTreeSet<String>) -> Finding {
+    let FoundServer { provider, base_url, models } = server;
+    let count = models.len();
+    let models = if count == 1 { "1 model".to_owned() } else { format!("{count} models") };
+    let found = format!("local server: {provider} at {base_url}, {models}");
+    if agreed.contains(base_url) {
+        return Finding::fine(format!("{found}; you agreed that it gets prompts"));
+    }
+    Finding::fine(format!("{found}; it gets no prompt before you name a model of it or agree"))
+}
+
+/// Says which model a run asks that names none, and why.
+fn model(
+    models: &ProviderModels,
+    configuration: &Configuration,
+    servers: &[FoundServer],
+    agreed: &BTreeSet<String>,
+) -> Finding {
+    let agent = configuration.settings.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let agents = &configuration.agents;
+    let base = agents.composition(agent).and_then(|all| agents.base(&all.primary));
+    // Whoever works goes before what is configured for all.
+    if let Ok(base) = base
+        && let Some(own) = own_model(&base.model, models)
+    {
+        return usable(models, &own, &format!("the agent {} names it", base.name));
+    }
+    if let Some(model) = &configuration.settings.model {
+        return usable(models, model, "config.toml names it");
+    }
+    if let Some(model) = models.default_model() {
+        let why = format!("the default of {}, the first provider with a key", model.provider);
+        return usable(models, &model, &why);
+    }
+    let local = servers.iter().find(|server| agreed.contains(&server.base_url));
+    if let Some((server, model)) = local.and_then(|server| Some((server, server.models.first()?))) {
+        let FoundServer { provider, base_url, .. } = server;
+        return Finding::fine(format!(
+            "model: {provider}/{}, found at {base_url}, to which you agreed",
+            model.id
+        ));
+    }
+    if let Some(server) = servers.first() {
+        return Finding::warning(
+            format!(
+                "model: none is named; {} at {} could have one",
+                server.provider, server.base_url
+            ),
+            "name one with --model or `crow-agent config set model`; at a terminal `crow-agent run` asks once",
+        );
+    }
+    Finding::warning(
+        "model: there is none to talk to",
+        "give a provider's key with `crow-agent login PROVIDER`, or start a model server on this machine",
+    )
+}
+
+fn own_model(choice: &ModelChoice, models: &ProviderModels) -> Option<ModelRef> {
+    match (&choice.provider, &choice.model) {
+        (Some(provider), Some(model)) => {
+            Some(ModelRef { provider: provider.clone(), model: model.clone() })
+        }
+        (Some(provider), None) => models.default_model_of(provider).ok().flatten(),
+        (None, Some(model)) => model.parse().ok(),
+        (None, None) => None,
+    }
+}
+
+/// Says whether the provider of a model has what it needs.
+fn usable(models: &ProviderModels, model: &ModelRef, why: &str) -> Finding {
+    let what = format!("model: {model}: {why}");
+    // An unknown provider is told with its nearest name.
+    let known = models.default_model_of(&model.provider);
+    if let Err(error) = known {
+        let error = CliError::from(error);
+        return Finding::bad(format!("{what}: {}", error.message), error.hint.unwrap_or_default());
+    }
+    let provider = models.list().into_iter().find(|provider| provider.name == model.provider);
+    match provider.map(|provider| provider.credentials) {
+        Some(Credentials::Missing { variable }) => Finding::warning(
+            format!("{what}; {} has no key", model.provider),
+            format!("set {variable}, or `crow-agent login {}`", model.provider),
+        ),
+        Some(
+            Credentials::Present
+            | Credentials::Stored
+            | Credentials::NotNeeded
+            // Among the keys it is told why.
+            | Credentials::Unusable { .. },
+        )
+        | None => Finding::fine(what),
+    }
+}

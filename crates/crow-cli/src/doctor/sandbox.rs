@@ -1,0 +1,99 @@
+//! What holds commands, and whether the folders of Crow are closed to others.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crow_core::capability::Containment;
+use crow_runtime::{Network, SandboxConfig};
+
+use super::report::Finding;
+use crate::{
+    CliError, Environment,
+    sandbox::{SandboxOptions, sandbox_config, try_out},
+};
+
+/// Tries the sandbox out.
+pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<Finding>, CliError> {
+    match sandbox_config(&SandboxOptions::default(), environment) {
+        Ok(config) => trial(config, environment).await,
+        Err(error) => Ok(vec![error.into()]),
+    }
+}
+
+/// Looks at the folders.
+pub(super) fn folders(environment: &Environment) -> Result<Vec<Finding>, CliError> {
+    let data = environment.data_dir()?;
+    let folders = [
+        ("settings", environment.config_dir()?, 0o077),
+        ("sessions", data.join("sessions"), 0o077),
+        ("snapshots", data.join("snapshots"), 0o077),
+    ];
+    let looked =
+        folders.iter().filter_map(|(name, folder, mode)| look_at_folder(name, folder, *mode));
+    Ok(looked.collect())
+}
+
+async fn trial(config: SandboxConfig, environment: &Environment) -> Result<Vec<Finding>, CliError> {
+    let network = match &config.network {
+        Network::Loopback => "no network but loopback".to_owned(),
+        Network::Hosts(hosts) => format!("of the network loopback and {hosts}"),
+        Network::All => "the whole network".to_owned(),
+    };
+    let hidden = config.hidden.iter().filter(|path| path.exists()).count();
+    let (containment, reason) = try_out(config, environment.current_dir()?).await;
+    Ok(match containment {
+        Containment::Full => vec![
+            Finding::fine("sandbox: namespaces, Landlock and seccomp hold every command"),
+            Finding::fine(format!(
+                "commands reach {network}; {hidden} places with keys are hidden from them"
+            )),
+        ],
+        Containment::Partial { gaps } => {
+            let (what, hint) = if cfg!(target_os = "linux") {
+                ("sandbox: Landlock and seccomp hold commands, namespaces do not", reason)
+            } else {
+                (
+                    "sandbox: Seatbelt holds every command",
+                    "a trial has just shown it; its rules were tested on Linux only, as text"
+                        .to_owned(),
+                )
+            };
+            let mut findings = vec![Finding::warning(what, hint)];
+            let gap = |gap: String| Finding::warning(format!("not held back: {gap}"), "");
+            findings.extend(gaps.into_iter().map(gap));
+            findings
+        }
+        Containment::None => vec![Finding::bad(
+            format!("sandbox: none: {reason}"),
+            "commands are asked about in every mode; --no-sandbox runs them without",
+        )],
+    })
+}
+
+/// Whether a folder belongs to the user, can be written and is closed to others.
+fn look_at_folder(name: &str, folder: &Path, open: u32) -> Option<Finding> {
+    let metadata = match fs::metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            return Some(Finding::bad(format!("{name}: {}: {error}", folder.display()), ""));
+        }
+    };
+    let shown = PathBuf::from(folder).display().to_string();
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Some(Finding::bad(
+            format!("{name}: {shown} belongs to another user"),
+            "make it yours, or set XDG_CONFIG_HOME and XDG_DATA_HOME",
+        ));
+    }
+    if metadata.permissions().mode() & open != 0 {
+        return Some(Finding::warning(
+            format!("{name}: others can look into {shown}"),
+            format!("chmod 700 {shown}"),
+        ));
+    }
+    Some(Finding::fine(format!("{name}: {shown}")))
+}

@@ -1,0 +1,15 @@
+//! A sandbox that is set up to see what holds.
+
+use std::path::Path;
+
+use crow_core::capability::Containment;
+use crow_runtime::{Sandbox, SandboxConfig};
+
+/// Sets up a sandbox as a session in this folder would have it, and says what holds, and why not all does.
+pub(crate) async fn try_out(mut config: SandboxConfig, cwd: &Path) -> (Containment, String) {
+    config.folder = config.folder.join("trial");
+    let name = std::process::id().to_string();
+    let sandbox = Sandbox::new(config, name, vec![cwd.to_path_buf()]);
+    let containment = sandbox.containment().await;
+    (containment, sandbox.reason().await.unwrap_or_default())
+}

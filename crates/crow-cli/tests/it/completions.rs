@@ -1,0 +1,135 @@
+//! What a shell offers behind a half-typed line.
+
+use std::{fs, path::Path, process::Command, time::Instant};
+
+use crow_testkit::{Dialect, ModelServer, Reply};
+
+use crate::program::{Place, finish};
+
+/// Loads the script as people do, breaks each line as bash would, and prints what is offered for its last word.
+const COMPLETE: &str = r#"
+source <(crow-agent completions bash) || exit 9
+name=$(complete -p crow-agent | sed 's/.* -F \([^ ]*\).*/\1/')
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9 COMP_KEY=9
+COMP_LINE=$LINE COMP_POINT=${#LINE}
+last=${COMP_WORDS[COMP_CWORD]}
+case $last in [=:]) last= ;; esac
+"$name" crow-agent "$last" "${COMP_WORDS[COMP_CWORD-1]}" 2>/dev/null
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+/// Returns what bash offers for the last word of a line. Like bash it breaks words at `=` and `:` too.
+async fn offered(place: &Place, line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for letter in line.chars() {
+        let last = words.last_mut().unwrap();
+        let is_break = |text: &str| matches!(text, "=" | ":");
+        match letter {
+            ' ' => words.push(String::new()),
+            '=' | ':' if last.is_empty() => last.push(letter),
+            '=' | ':' => words.push(letter.to_string()),
+            _ if is_break(last) => words.push(letter.to_string()),
+            _ => last.push(letter),
+        }
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_crow-agent")).parent().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["--norc", "-c", COMPLETE, "bash"]).args(&words);
+    command.current_dir(place.project("")).env_clear().envs(place.variables());
+    command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()));
+    command.env("LINE", line).stdout(std::process::Stdio::piped());
+    let ran = finish(command.stderr(std::process::Stdio::piped()).spawn().unwrap()).await;
+    assert_eq!(ran.err, "", "{line}");
+    ran.exited(0).out.lines().map(str::to_owned).collect()
+}
+
+/// Fails unless all these are offered.
+async fn offers(place: &Place, line: &str, expected: &[&str]) {
+    let offered = offered(place, line).await;
+    for word in expected {
+        assert!(offered.iter().any(|one| one == word), "{line}<TAB>: {offered:?}, not {word}");
+    }
+}
+
+#[tokio::test]
+async fn bash_completes_commands_of_commands_and_their_options() {
+    let place = Place::new();
+    for (line, expected) in [
+        ("crow-agent sess", &["sessions"][..]),
+        ("crow-agent sessions ", &["list", "show", "resume", "export"]),
+        ("crow-agent sessions show --ch", &["--changes"]),
+        ("crow-agent agents list --output ", &["text", "json"]),
+        ("crow-agent agents list --output=", &["text", "json"]),
+        ("crow-agent run --permissions full", &["full-auto"]),
+        ("crow-agent completions b", &["bash"]),
+    ] {
+        offers(&place, line, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn bash_completes_models_agents_providers_and_servers() {
+    let mut place = Place::new();
+    let config = place.home(".config/crow-agent");
+    fs::create_dir_all(config.join("providers")).unwrap();
+    fs::write(config.join("providers/house.toml"), PROVIDER).unwrap();
+    fs::write(
+        config.join("config.toml"),
+        "[mcp.servers.wiki]\ncommand = \"touch\"\nargs = [\"started\"]\n",
+    )
+    .unwrap();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    let models = offered(&place, "crow-agent -m ").await;
+    assert!(models[0].starts_with("house/") || models[0].starts_with("anthropic/"), "{models:?}");
+    for (line, expected) in [
+        ("crow-agent run --model hou", &["house/m:8b"][..]),
+        ("crow-agent run --model=hou", &["house/m:8b"]),
+        ("crow-agent run -m house/m:", &["8b"]),
+        ("crow-agent run --agent B", &["BUILD-HITL"]),
+        ("crow-agent agents show bui", &["builder"]),
+        ("crow-agent login an", &["anthropic"]),
+        ("crow-agent models hou", &["house"]),
+        ("crow-agent mcp test w", &["wiki"]),
+    ] {
+        offers(&place, line, expected).await;
+    }
+    assert!(!place.project("started").exists());
+}
+
+#[tokio::test]
+async fn bash_completes_sessions_the_last_used_first() {
+    let server = ModelServer::start([Reply::new().text("Done.")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "say done", "-m", "anthropic/claude-test"]).await.exited(0);
+    let id = place.id();
+    let begin = &id[..id.len() - 4];
+    for line in [
+        "crow-agent sessions show ",
+        "crow-agent sessions rm x ",
+        "crow-agent run --resume ",
+        "crow-agent --resume ",
+        "crow-agent undo --session ",
+        "crow-agent diff -s ",
+        &format!("crow-agent sessions export {begin}"),
+    ] {
+        offers(&place, line, &[&id]).await;
+    }
+    offers(&place, "crow-agent -m anthropic/claude-t", &["anthropic/claude-test"]).await;
+    assert_eq!(server.finish().await.unwrap().len(), 1);
+}
+
+/// The bound is wide: other tests share the machine.
+#[tokio::test]
+async fn words_come_quickly() {
+    let place = Place::new();
+    let started = Instant::now();
+    let mut command = place.command(&["--", "crow-agent", "-m", ""]);
+    let ran = finish(
+        command.env("CROW_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").spawn().unwrap(),
+    )
+    .await;
+    assert!(ran.exited(0).out.contains("anthropic/"), "{ran:?}");
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}
+
+const PROVIDER: &str = "[provider]\nname = \"house\"\ntype = \"openai-chat\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[defaults]\nmodel = \"m:8b\"\n";
