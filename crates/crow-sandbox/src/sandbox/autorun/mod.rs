@@ -1,5 +1,6 @@
 //! Files of the workspace that start programs of the user's later, and how commands are kept from leaving such behind.
 
+mod command_words;
 mod entry_state;
 mod git_config;
 mod git_index;
