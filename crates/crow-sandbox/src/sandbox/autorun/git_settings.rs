@@ -124,7 +124,7 @@ impl Collector<'_> {
         (is_folder && self.scope.is_writable(&real)).then_some(real)
     }
 
-    fn program(&mut self, path: &Path, entrance: Option<&Path>) {
+    pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
         // Most words are no files.
         let is_missing = self.view.metadata(path).is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)

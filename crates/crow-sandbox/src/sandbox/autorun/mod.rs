@@ -15,6 +15,7 @@ mod pass_view;
 mod protected_names;
 mod quarantine;
 mod repair;
+mod script_targets;
 
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},

@@ -268,6 +268,33 @@ fn programs_that_settings_name_in_any_spelling_are_put_back() {
 }
 
 #[test]
+fn files_that_protected_scripts_start_first_are_put_back() {
+    let project = Project::with_repository();
+    project.write(".git/hooks/pre-commit", "#!/bin/sh\nexec ./tools/check.sh\n");
+    project.write(".husky/pre-push", "node scripts/push.js\n");
+    project.write(".envrc", "source tools/env.sh\n. .venv/bin/activate\n");
+    project.write(
+        ".pre-commit-config.yaml",
+        "repos:\n- repo: local\n  hooks:\n  - id: x\n    entry: lint.sh\n    files: src/main.rs\n",
+    );
+    for path in ["tools/check.sh", "scripts/push.js", "tools/env.sh", "lint.sh"] {
+        project.write(path, "good\n");
+        let found = project.run(|project| project.write(path, "evil\n"));
+        assert_eq!(found, [(path.to_owned(), Original::PutBack)]);
+    }
+    let found = project.run(|project| {
+        fs::rename(project.root.join("tools"), project.root.join("old")).unwrap();
+        project.write("tools/check.sh", "evil\n");
+    });
+    assert!(!found.is_empty());
+    assert_eq!(project.read("tools/check.sh"), "good\n");
+    for path in [".venv/bin/activate", "src/main.rs", "scripts/other.js"] {
+        let found = project.run(|project| project.write(path, "new\n"));
+        assert_eq!(found, [], "{path}");
+    }
+}
+
+#[test]
 fn what_a_setting_does_not_start_may_be_changed() {
     let project = Project::with_repository();
     project.shell(
