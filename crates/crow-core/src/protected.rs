@@ -2,7 +2,9 @@
 //!
 //! Names are what editors, shells, version control, agents and build services look for by themselves, when a person opens
 //! a folder, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`, `build.rs`) are not
-//! among them: they run only when somebody builds the project, and changing them is the agent's work.
+//! among them: they run only when somebody builds the project, and changing them is the agent's work. So are
+//! `rust-toolchain.toml`, `flake.nix`, `devenv.nix`, `devbox.json` and `.bundle/config`, and what builds write themselves
+//! (`.pnp.cjs`): SECURITY.md names them as not protected.
 
 use std::path::{Component, Path};
 
@@ -69,12 +71,15 @@ pub const PROTECTED: &[&str] = &[
     ".nvimrc",
     ".exrc",
     ".lvimrc",
+    ".local.vimrc",
     ".dir-locals.el",
     ".dir-locals-2.el",
     ".devcontainer",
     ".devcontainer.json",
     ".idx",
     ".gitpod.yml",
+    // What is run when the workspace is opened or its button is pressed.
+    ".replit",
     // Shells and interpreters that read a file of the folder they are started in.
     ".envrc",
     ".mise.toml",
@@ -84,7 +89,22 @@ pub const PROTECTED: &[&str] = &[
     "mise.local.toml",
     ".config/mise.toml",
     ".config/mise",
+    ".config/mise.local.toml",
+    "mise/config.toml",
+    "mise/config.local.toml",
+    // The name of mise before it was mise.
+    ".rtx.toml",
+    ".rtx.local.toml",
+    ".rtx",
+    ".config/rtx",
     ".tool-versions",
+    // Sourced by autoenv and its kin when a shell enters or leaves the folder.
+    ".autoenv",
+    ".autoenv.leave",
+    ".autoenv.zsh",
+    ".autoenv_leave.zsh",
+    ".env.leave",
+    ".env.zsh",
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -102,10 +122,34 @@ pub const PROTECTED: &[&str] = &[
     ".irbrc",
     ".pryrc",
     ".pdbrc",
+    // Other systems of version control: hooks, editors and pagers of a clone, and which repository's settings count.
+    ".hg/hgrc",
+    ".hg/hgrc-not-shared",
+    ".hg/sharedpath",
+    ".jj/repo/config.toml",
+    ".jj/workspace-config.toml",
+    ".sl/config",
+    ".sl/sharedpath",
     // Git: programs that its own settings commonly lead to.
     ".gitconfig",
     ".githooks",
     ".husky",
+    // Hooks of husky before its fifth version.
+    ".huskyrc",
+    ".huskyrc.json",
+    ".huskyrc.js",
+    ".huskyrc.cjs",
+    ".huskyrc.yml",
+    ".huskyrc.yaml",
+    "husky.config.js",
+    "husky.config.cjs",
+    // Command lines that the next installation writes into hooks.
+    ".simple-git-hooks.json",
+    ".simple-git-hooks.js",
+    ".simple-git-hooks.cjs",
+    "simple-git-hooks.json",
+    "simple-git-hooks.js",
+    "simple-git-hooks.cjs",
     ".pre-commit-config.yaml",
     "prek.toml",
     ".overcommit.yml",
@@ -127,6 +171,14 @@ pub const PROTECTED: &[&str] = &[
     ".lefthook-local.yaml",
     ".lefthook-local.toml",
     ".lefthook-local.json",
+    ".config/lefthook.yml",
+    ".config/lefthook.yaml",
+    ".config/lefthook.toml",
+    ".config/lefthook.json",
+    ".config/lefthook-local.yml",
+    ".config/lefthook-local.yaml",
+    ".config/lefthook-local.toml",
+    ".config/lefthook-local.json",
     // Package managers: settings that replace the programs which they start, or where code comes from.
     ".cargo/config",
     ".cargo/config.toml",
@@ -135,6 +187,17 @@ pub const PROTECTED: &[&str] = &[
     ".yarnrc.yml",
     ".pnpmfile.cjs",
     ".pnpmfile.mjs",
+    // Scripts that are loaded before each program of bun, and where packages come from.
+    "bunfig.toml",
+    // Build tools: what is started in the place of the tool, or loaded into it, at each call.
+    "tools/bazel",
+    ".bazelrc",
+    ".bazeliskrc",
+    ".mvn/jvm.config",
+    ".mvn/maven.config",
+    ".mvn/extensions.xml",
+    // Folders of plugins that each call of ansible loads.
+    "ansible.cfg",
     // Build services: what they run on other machines, with the keys of the project.
     ".github",
     ".gitlab",
@@ -316,6 +379,15 @@ mod tests {
             ".git. ./config",
             "GIT~1/config",
             ".git::$INDEX_ALLOCATION/config",
+            ".hg/hgrc",
+            ".jj/repo/config.toml",
+            "sub/bunfig.toml",
+            ".config/lefthook.yml",
+            ".simple-git-hooks.json",
+            ".huskyrc",
+            "tools/bazel",
+            ".mvn/jvm.config",
+            ".autoenv.zsh",
             ".vscode./tasks.json",
         ] {
             assert_eq!(kind(path), Some(ProtectedKind::StartsPrograms), "{path}");
@@ -350,6 +422,18 @@ mod tests {
             "git/config",
             "code-workspace",
             ".eslintrc",
+            "rust-toolchain.toml",
+            "rust-toolchain",
+            "flake.nix",
+            "devenv.nix",
+            "devbox.json",
+            ".bundle/config",
+            ".pnp.cjs",
+            ".run/test.run.xml",
+            ".hg/store/data",
+            ".jj/repo/op_store/x",
+            "tools/bazel.py",
+            ".mvn/wrapper/maven-wrapper.properties",
         ] {
             assert_eq!(kind(path), None, "{path}");
         }

@@ -31,7 +31,7 @@ pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitC
         Standing::Trusted(contents) => {
             return say(&format!("{} is trusted as it is", contents.root().display()));
         }
-        Standing::Refused { reason } => return Err(CliError::usage(reason)),
+        Standing::Refused { reason, .. } => return Err(CliError::usage(reason)),
     };
     ask(untrusted, args, environment)
 }

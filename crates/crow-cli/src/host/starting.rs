@@ -267,8 +267,10 @@ impl ProductHost {
         let date = self.today();
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
+            let started = mcp.started_files(&roots, &there.project, &servers);
             let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
             session.add_rules(there.project.rules.clone());
+            session.protect_files(started);
             if let Some(trusted) = &there.project.trusted {
                 session.protect_files(trusted.protected.clone());
             }

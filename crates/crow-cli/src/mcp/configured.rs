@@ -18,7 +18,7 @@ use super::{
 use crate::{
     CliError, Environment,
     config::{self, SETTINGS, Settings},
-    trust::Project,
+    trust::{Project, StartedServer},
 };
 
 /// Whose configuration a server is of.
@@ -76,11 +76,45 @@ pub(crate) fn configured(
             }
         }
     }
+    found.withhold(&project.withheld);
     found.servers.sort_by(|one, other| one.0.server.name.cmp(&other.0.server.name));
     Ok(found)
 }
 
+/// Returns the programs of the user's own servers, as a session in a folder starts them. Blocks.
+pub(crate) fn user_servers(
+    cwd: &Path,
+    environment: &Environment,
+) -> Result<Vec<StartedServer>, CliError> {
+    let configured = configured(environment, &Project::default())?;
+    let servers = configured.servers.iter();
+    Ok(servers
+        .filter_map(|(server, _)| StartedServer::of_session(cwd, &server.server.transport))
+        .collect())
+}
+
 impl Configured {
+    /// Leaves out what is started from files that the user did not trust.
+    fn withhold(&mut self, withheld: &[Vec<String>]) {
+        let is_withheld = |transport: &McpTransport| match transport {
+            McpTransport::Stdio { command, args, .. } => {
+                let argv = std::iter::once(command).chain(args);
+                withheld.iter().any(|line| line.iter().eq(argv.clone()))
+            }
+            McpTransport::Http { .. } | McpTransport::Client(_) => false,
+        };
+        let (left_out, servers) = std::mem::take(&mut self.servers)
+            .into_iter()
+            .partition(|(server, _)| is_withheld(&server.server.transport));
+        self.servers = servers;
+        self.faults.extend(left_out.into_iter().map(|(server, _): (McpSettings, _)| {
+            format!(
+                "the MCP server {} is left out: it is started from files of the project that you did not trust, or that changed since; `crow-agent trust` shows them and asks",
+                server.server.name
+            )
+        }));
+    }
+
     fn take(
         &mut self,
         name: &str,

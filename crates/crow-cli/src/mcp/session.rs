@@ -1,6 +1,10 @@
 //! The tools of the servers of a session.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use crow_core::{
@@ -15,14 +19,18 @@ use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::{Configured, configured};
+use super::{Configured, configured, user_servers};
 use crate::{
     CliError, Environment,
-    trust::{Project, TrustedState},
+    trust::{self, Project, StartedServer, TrustedState, project_root},
 };
 
 /// The folder that keeps what servers listed, below the folder of data.
 const CACHE: &str = "mcp";
+/// The folder that keeps the bytecode of servers, below the folder of data.
+const BYTECODE: &str = "bytecode";
+/// Says to Python where bytecode is; it then reads none of `__pycache__`.
+const BYTECODE_VARIABLE: &str = "PYTHONPYCACHEPREFIX";
 
 /// What it takes to start servers.
 #[derive(Debug, Clone)]
@@ -55,10 +63,12 @@ impl McpLaunch {
     /// Returns how servers are reached from a directory, and that those of its project only as they were trusted.
     pub(crate) fn outside(&self, roots: Vec<PathBuf>, project: &Project) -> Outside {
         let runner = self.runner.clone();
-        let processes: Arc<dyn PipedProcesses> = match project.trusted.clone() {
-            Some(trusted) => Arc::new(TrustedProcesses { runner, trusted: Arc::new(trusted) }),
-            None => Arc::new(runner),
+        let bytecode = match self.environment.var(BYTECODE_VARIABLE) {
+            Some(_) => None,
+            None => self.environment.data_dir().ok().map(|folder| folder.join(BYTECODE)),
         };
+        let trusted = project.trusted.clone().map(Arc::new);
+        let processes = Arc::new(ServerProcesses { runner, trusted, bytecode });
         Outside { processes, http: Arc::new(self.http.clone()), roots }
     }
 
@@ -81,6 +91,28 @@ impl McpLaunch {
             tools.tell(SourceNews { level: NoticeLevel::Warning, text });
         }
         Ok(Arc::new(tools))
+    }
+
+    /// Returns the files of a session's directories that the servers of its client and the user's own are started from:
+    /// commands are kept from them. Blocks for small files.
+    pub(crate) fn started_files(
+        &self,
+        roots: &[PathBuf],
+        project: &Project,
+        handed_over: &[McpServerConfig],
+    ) -> Vec<PathBuf> {
+        let Some(cwd) = roots.first() else { return Vec::new() };
+        let own = if self.uses_configuration {
+            user_servers(cwd, &self.environment)
+        } else {
+            Ok(Vec::new())
+        };
+        let is_started = |server: &StartedServer| !project.withheld.contains(&server.argv);
+        let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_started).collect();
+        let of_client =
+            |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
+        servers.extend(handed_over.iter().filter_map(of_client));
+        roots.iter().flat_map(|root| trust::started_files(&project_root(root), &servers)).collect()
     }
 
     /// Returns the servers of a session, and what is wrong with those that are configured. A server that the client hands over
@@ -110,29 +142,64 @@ impl McpLaunch {
     }
 }
 
-/// Starts servers. One of the project is started only while the project is what was shown when it was trusted: the files
-/// may have changed since the session began, and a server that ended is started anew.
+/// Starts servers. One that is started from files of the project is started only while the project is what was shown when
+/// it was trusted: the files may have changed since the session began, and a server that ended is started anew.
+///
+/// Python runs the bytecode in `__pycache__` in place of a source whose size and time it names. Commands may write there, as
+/// every test run does, so no server gets its code from there: it keeps its bytecode in a folder of Crow's.
 #[derive(Debug)]
-struct TrustedProcesses {
+struct ServerProcesses {
     runner: ProcessRunner,
-    trusted: Arc<TrustedState>,
+    trusted: Option<Arc<TrustedState>>,
+    /// Where Python keeps bytecode, if the user did not say so.
+    bytecode: Option<PathBuf>,
+}
+
+impl ServerProcesses {
+    fn keep_bytecode_apart(&self, spec: &mut PipedSpec) {
+        let is_of_project =
+            self.trusted.as_ref().is_some_and(|trusted| trusted.is_of_project(&spec.argv));
+        if is_of_project {
+            // It could lead back into the project.
+            spec.env.remove(BYTECODE_VARIABLE);
+        }
+        let Some(folder) = self.bytecode.as_deref().and_then(Path::to_str) else { return };
+        if spec.env.contains_key(BYTECODE_VARIABLE) {
+            return;
+        }
+        spec.env.insert(BYTECODE_VARIABLE.to_owned(), folder.to_owned());
+        if ignores_variables(&spec.argv) {
+            let option = ["-X".to_owned(), format!("pycache_prefix={folder}")];
+            spec.argv.splice(1..1, option);
+        }
+    }
+}
+
+/// Returns whether a command line starts a Python that reads no variables (`-I`, `-E`).
+fn ignores_variables(argv: &[String]) -> bool {
+    let Some((program, rest)) = argv.split_first() else { return false };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let mut options = rest.iter().take_while(|word| word.starts_with('-'));
+    name.starts_with("python")
+        && options.any(|word| !word.starts_with("--") && word.contains(['I', 'E']))
 }
 
 #[async_trait]
-impl PipedProcesses for TrustedProcesses {
+impl PipedProcesses for ServerProcesses {
     async fn start(
         &self,
-        spec: PipedSpec,
+        mut spec: PipedSpec,
         cancellation: CancellationToken,
     ) -> Result<PipedProcess, ProcessError> {
-        if self.trusted.starts(&spec.argv) {
-            let trusted = Arc::clone(&self.trusted);
+        if let Some(trusted) = self.trusted.as_ref().filter(|trusted| trusted.starts(&spec.argv)) {
+            let trusted = Arc::clone(trusted);
             let checked = spawn_blocking(move || trusted.check()).await.map_err(io::Error::other);
             if let Err(source) = checked.and_then(|checked| checked.map_err(io::Error::other)) {
                 let program = spec.argv.first().cloned().unwrap_or_default();
                 return Err(ProcessError::Start { program, source });
             }
         }
+        self.keep_bytecode_apart(&mut spec);
         self.runner.start(spec, cancellation).await
     }
 }
@@ -144,7 +211,6 @@ mod tests {
     use crow_core::capability::OutputTail;
 
     use super::*;
-    use crate::trust;
 
     #[tokio::test]
     async fn a_server_of_the_project_is_not_started_after_its_program_changed() {
@@ -168,8 +234,11 @@ mod tests {
         let trusted = trust::project_of(&project, &environment).unwrap().trusted.unwrap();
         let variables =
             std::collections::BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
-        let processes =
-            TrustedProcesses { runner: ProcessRunner::new(variables), trusted: Arc::new(trusted) };
+        let processes = ServerProcesses {
+            runner: ProcessRunner::new(variables),
+            trusted: Some(Arc::new(trusted)),
+            bytecode: None,
+        };
         let start = || {
             let argv = ["sh", "tools/server.sh"].map(str::to_owned).to_vec();
             let errors = OutputTail::new(64);
@@ -186,5 +255,87 @@ mod tests {
         let refused = start().await.err().unwrap().to_string();
         assert!(refused.contains("these changed: tools/server.sh"), "{refused}");
         assert!(!project.join("pwned").exists());
+    }
+
+    #[test]
+    fn no_server_reads_bytecode_of_the_project() {
+        let processes = ServerProcesses {
+            runner: ProcessRunner::new(std::collections::BTreeMap::new()),
+            trusted: None,
+            bytecode: Some("/data/bytecode".into()),
+        };
+        let prepared = |argv: &[&str], own: Option<&str>| {
+            let env = own.map(|value| (BYTECODE_VARIABLE.to_owned(), value.to_owned()));
+            let mut spec = PipedSpec {
+                argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+                cwd: "/".into(),
+                env: env.into_iter().collect(),
+                errors: OutputTail::new(64),
+            };
+            processes.keep_bytecode_apart(&mut spec);
+            (spec.argv.join(" "), spec.env[BYTECODE_VARIABLE].clone())
+        };
+        let kept = "/data/bytecode".to_owned();
+        assert_eq!(prepared(&["uv", "run", "x"], None), ("uv run x".to_owned(), kept.clone()));
+        assert_eq!(
+            prepared(&["python3", "x", "-I"], None),
+            ("python3 x -I".to_owned(), kept.clone())
+        );
+        let line = "/usr/bin/python3 -X pycache_prefix=/data/bytecode -sI x".to_owned();
+        assert_eq!(prepared(&["/usr/bin/python3", "-sI", "x"], None), (line, kept));
+        assert_eq!(prepared(&["python3", "x"], Some("/own")).1, "/own", "what the user said holds");
+    }
+
+    #[tokio::test]
+    async fn a_server_of_the_user_is_started_from_files_of_the_project_only_as_they_were_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let project = base.join("project");
+        fs::create_dir_all(project.join("tools")).unwrap();
+        fs::create_dir_all(base.join(".config/crow-agent")).unwrap();
+        fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
+        let elsewhere = base.join("elsewhere.sh");
+        fs::write(&elsewhere, "exec cat").unwrap();
+        let servers = serde_json::json!({"mcpServers": {
+            "relative": {"command": "sh", "args": ["tools/server.sh"]},
+            "absolute": {"command": "sh", "args": ["${HOME}/project/tools/server.sh"]},
+            "other": {"command": "sh", "args": [elsewhere]},
+        }});
+        fs::write(base.join(".config/crow-agent/mcp.json"), servers.to_string()).unwrap();
+        let environment = Environment::with([("HOME", base.to_str().unwrap())]);
+        let names = |project: &Project| {
+            let found = configured(&environment, project).unwrap();
+            let names = found.servers.iter().map(|(server, _)| server.server.name.clone());
+            (names.collect::<Vec<_>>(), found.faults.join("\n"))
+        };
+        let standing = trust::standing(&project, &environment).unwrap();
+        let before = trust::project_of(&project, &environment).unwrap();
+        let notice = before.notice.clone().unwrap_or_default();
+        assert!(notice.contains("tools/server.sh"), "{notice}");
+        let (used, faults) = names(&before);
+        assert_eq!(used, ["other"], "{faults}");
+        assert!(faults.contains("absolute is left out: it is started from files"), "{faults}");
+        let trust::Standing::Untrusted(untrusted) = standing else {
+            panic!("it was never trusted")
+        };
+        trust::trust_store(&environment).unwrap().add(&project, untrusted.fingerprint).unwrap();
+
+        let trusted = trust::project_of(&project, &environment).unwrap();
+        assert_eq!(names(&trusted).0, ["absolute", "other", "relative"]);
+        let state = trusted.trusted.clone().unwrap();
+        assert_eq!(state.protected, [project.join("tools/server.sh")]);
+        let argv = ["sh", "tools/server.sh"].map(str::to_owned);
+        assert!(state.starts(&argv) && !state.is_of_project(&argv) && state.check().is_ok());
+        assert!(!trusted.rules.rules().is_empty(), "file tools ask");
+
+        fs::write(project.join("tools/server.sh"), "touch pwned").unwrap();
+        assert!(state.check().is_err());
+        let changed = trust::project_of(&project, &environment).unwrap();
+        assert!(changed.notice.as_ref().is_some_and(|text| text.contains("changed since")));
+        assert_eq!(names(&changed).0, ["other"]);
+        // With fewer servers there is less to trust.
+        fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
+        fs::write(base.join(".config/crow-agent/mcp.json"), "{}").unwrap();
+        assert!(trust::project_of(&project, &environment).unwrap().notice.is_none());
     }
 }

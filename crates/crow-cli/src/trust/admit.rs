@@ -1,6 +1,10 @@
 //! Whether a project's configuration counts.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use crow_agent::layers::Layer;
 use crow_core::{
@@ -10,8 +14,9 @@ use crow_core::{
 use crow_providers::ProviderConfig;
 
 use super::{
-    contents::{Contents, project_root},
+    contents::{Contents, project_root, started_from},
     fingerprint::{Difference, Fingerprint},
+    programs::StartedServer,
     project::{ProjectConfig, folder_of, layer, powers},
     state::TrustedState,
     store::{TrustError, TrustStore, name},
@@ -19,7 +24,7 @@ use super::{
 use crate::{
     CliError, Environment,
     confirm::confirm,
-    mcp::ServerTable,
+    mcp::{self, ServerTable},
     render::exact_line,
     run::{Audience, say},
 };
@@ -38,6 +43,8 @@ pub(crate) struct Project {
     pub(crate) notice: Option<String>,
     /// By what it is known again before one of its servers is started, if it is trusted.
     pub(crate) trusted: Option<TrustedState>,
+    /// Command lines of servers of the user's own that are not started: from files of a project that is not trusted.
+    pub(crate) withheld: Vec<Vec<String>>,
 }
 
 /// How a project's configuration stands.
@@ -50,7 +57,11 @@ pub(crate) enum Standing {
     /// The user does not trust it, or not as it is now.
     Untrusted(Untrusted),
     /// It is not even looked at, or it is not known whether it is trusted.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+        /// The user's own servers that are started from its files.
+        user_servers: Vec<StartedServer>,
+    },
 }
 
 /// Configuration that the user does not trust.
@@ -78,7 +89,7 @@ impl Standing {
             Self::Nothing => Mark::Nothing,
             Self::Trusted(contents) => Mark::Trusted(Fingerprint::of(contents)),
             Self::Untrusted(untrusted) => Mark::Untrusted(untrusted.fingerprint.clone()),
-            Self::Refused { reason } => Mark::Refused(reason.clone()),
+            Self::Refused { reason, .. } => Mark::Refused(reason.clone()),
         }
     }
 }
@@ -86,19 +97,25 @@ impl Standing {
 /// Finds out how the configuration counts that holds for a working directory. Blocks.
 pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing, CliError> {
     let root = project_root(cwd);
-    let contents = match Contents::read(&root) {
+    // What is wrong with the user's configuration is said where it is used; then none of its servers is started.
+    let user_servers = mcp::user_servers(cwd, environment).unwrap_or_default();
+    let refused = |reason: String| {
+        let user_servers = started_from(&root, &user_servers);
+        Standing::Refused { reason, user_servers }
+    };
+    let contents = match Contents::read(&root, &user_servers) {
         Ok(Some(contents)) => contents,
         Ok(None) => return Ok(Standing::Nothing),
-        Err(error) => return Ok(Standing::Refused { reason: error.to_string() }),
+        Err(error) => return Ok(refused(error.to_string())),
     };
     let fingerprint = Fingerprint::of(&contents);
     let store = trust_store(environment)?;
     let known = match store.load().and_then(|projects| Ok((projects, name(&root)?))) {
         Ok((mut projects, name)) => projects.remove(&name),
-        Err(error) => return Ok(Standing::Refused { reason: error.to_string() }),
+        Err(error) => return Ok(refused(error.to_string())),
     };
     Ok(match known.map(|trusted| trusted.what) {
-        Some(before) if before == fingerprint => Standing::Trusted(contents),
+        Some(before) if before.covers(&fingerprint) => Standing::Trusted(contents),
         before => Standing::Untrusted(Untrusted { contents, fingerprint, before }),
     })
 }
@@ -133,18 +150,18 @@ fn admitted(
     let untrusted = match (standing(cwd, environment)?, audience) {
         (Standing::Untrusted(untrusted), Audience::Person) => untrusted,
         (Standing::Untrusted(untrusted), Audience::Nobody) => {
-            return Ok(Project::without(untrusted.notice()));
+            return Ok(Project::untrusted(&untrusted, untrusted.notice()));
         }
         (Standing::Nothing, _) => return Ok(Project::default()),
         (Standing::Trusted(contents), _) => return Project::trusted(&contents),
-        (Standing::Refused { reason }, _) => return Ok(Project::without(refused(cwd, &reason))),
+        (standing @ Standing::Refused { .. }, _) => return Project::of(cwd, standing),
     };
     // What cannot be used is not asked about.
     let project = match Project::trusted(&untrusted.contents) {
         Ok(project) => project,
         Err(error) => {
             let notice = format!("{}. It cannot be used: {}", untrusted.notice(), error.message);
-            return Ok(Project::without(notice));
+            return Ok(Project::untrusted(&untrusted, notice));
         }
     };
     let question = format!(
@@ -155,7 +172,7 @@ fn admitted(
         trust_store(environment)?.add(untrusted.contents.root(), untrusted.fingerprint)?;
         return Ok(project);
     }
-    Ok(Project::default())
+    Ok(Project { notice: None, ..Project::untrusted(&untrusted, String::new()) })
 }
 
 impl Project {
@@ -164,8 +181,10 @@ impl Project {
         match standing {
             Standing::Nothing => Ok(Self::default()),
             Standing::Trusted(contents) => Self::trusted(&contents),
-            Standing::Untrusted(untrusted) => Ok(Self::without(untrusted.notice())),
-            Standing::Refused { reason } => Ok(Self::without(refused(cwd, &reason))),
+            Standing::Untrusted(untrusted) => Ok(Self::untrusted(&untrusted, untrusted.notice())),
+            Standing::Refused { reason, user_servers } => {
+                Ok(Self::without(refused(cwd, &reason), &user_servers))
+            }
         }
     }
 
@@ -182,34 +201,50 @@ impl Project {
         let rules = RuleSet::new(rules.into_rules().into_iter().chain(asked))
             .map_err(|error| CliError::usage(error.to_string()))?;
         let (layer, trusted) = (Some(layer(contents)), Some(trusted));
-        Ok(Self { rules, providers, layer, mcp_servers, notice, trusted })
+        Ok(Self { rules, providers, layer, mcp_servers, notice, trusted, withheld: Vec::new() })
     }
 
-    fn without(notice: String) -> Self {
-        Self { notice: Some(notice), ..Self::default() }
+    fn untrusted(untrusted: &Untrusted, notice: String) -> Self {
+        Self::without(notice, &untrusted.contents.user_servers)
+    }
+
+    fn without(notice: String, user_servers: &[StartedServer]) -> Self {
+        let withheld = user_servers.iter().map(|server| server.argv.clone()).collect();
+        Self { notice: Some(notice), withheld, ..Self::default() }
     }
 }
 
 impl Untrusted {
-    fn notice(&self) -> String {
+    pub(super) fn notice(&self) -> String {
         let why = match self.before {
             None => "is not trusted",
             Some(_) => "changed since you trusted it",
         };
-        format!(
-            "{} {why}, and is not used; `crow-agent trust` shows it and asks",
-            folder_of(self.contents.root()).display()
-        )
+        let place = self.contents.place();
+        if self.contents.items.is_empty() {
+            let named = self.contents.programs.named.iter();
+            let below =
+                |path: &PathBuf| path.strip_prefix(&place).unwrap_or(path).display().to_string();
+            let named: Vec<String> = named.map(below).collect();
+            return format!(
+                "MCP servers of your own configuration are started from {} of {}, which {why}; they are not started; `crow-agent trust` shows it and asks",
+                named.join(", "),
+                place.display()
+            );
+        }
+        format!("{} {why}, and is not used; `crow-agent trust` shows it and asks", place.display())
     }
 
     /// Says what there is, what it could do, and what is not as it was when it was trusted.
     pub(crate) fn description(&self) -> String {
-        let folder = folder_of(self.contents.root());
-        let folder = exact_line(&folder.display().to_string());
+        let place = exact_line(&self.contents.place().display().to_string());
         let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
         let mut text = match differences {
-            None => format!("{folder} has configuration that you did not trust yet:\n"),
-            Some(_) => format!("{folder} changed since you trusted it:\n"),
+            Some(_) => format!("{place} changed since you trusted it:\n"),
+            None if self.contents.items.is_empty() => {
+                format!("Your own configuration starts what you did not trust yet, from {place}:\n")
+            }
+            None => format!("{place} has configuration that you did not trust yet:\n"),
         };
         let differences = differences.unwrap_or_default();
         let line = |name: &str, what: &str| {
@@ -223,6 +258,10 @@ impl Untrusted {
                 // Writing to a string cannot fail.
                 let _ = writeln!(text, "    {}", exact_line(&power));
             }
+        }
+        for server in &self.contents.user_servers {
+            let argv = exact_line(&server.argv.join(" "));
+            let _ = writeln!(text, "    your own configuration starts `{argv}`");
         }
         text.push_str(&programs(&self.contents, &differences, &line));
         let removed = differences.iter().filter(|(_, what)| **what == Difference::Removed);

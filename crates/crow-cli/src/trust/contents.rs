@@ -12,7 +12,10 @@ use std::{
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 use rustix::io::Errno;
 
-use super::{programs::ProjectPrograms, project::servers};
+use super::{
+    programs::{ProjectPrograms, StartedServer},
+    project::servers,
+};
 use crate::mcp::PROJECT_FILE;
 
 /// The folder of a project's configuration.
@@ -37,8 +40,10 @@ pub(crate) struct Contents {
     pub(super) root: PathBuf,
     /// What there is, by its path below the folder, with `/` between the names.
     pub(super) items: BTreeMap<String, Item>,
-    /// The files of the project that its servers are started from.
+    /// The files of the project that its servers, and the user's own, are started from.
     pub(super) programs: ProjectPrograms,
+    /// The user's own servers that are started from files of the project.
+    pub(super) user_servers: Vec<StartedServer>,
 }
 
 /// One thing below the folder.
@@ -83,8 +88,12 @@ pub(crate) fn project_root(cwd: &Path) -> PathBuf {
 }
 
 impl Contents {
-    /// Reads what is below the folder of a project. None if there is no file and no link. Blocks.
-    pub(crate) fn read(root: &Path) -> Result<Option<Self>, ContentsError> {
+    /// Reads what is below the folder of a project, and the files that it or one of these servers of the user is started
+    /// from. None if there is no file and no link. Blocks.
+    pub(crate) fn read(
+        root: &Path,
+        user_servers: &[StartedServer],
+    ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
         let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
         reader.read_servers(root)?;
@@ -101,11 +110,12 @@ impl Contents {
             Err(error) => return Err(unreadable(folder, error)),
         }
         let items = reader.items;
-        if items.values().all(|item| *item == Item::Folder) {
+        let user_servers = started_from(root, user_servers);
+        if items.values().all(|item| *item == Item::Folder) && user_servers.is_empty() {
             return Ok(None);
         }
         let programs = ProjectPrograms::default();
-        let mut contents = Self { root: root.to_path_buf(), items, programs };
+        let mut contents = Self { root: root.to_path_buf(), items, programs, user_servers };
         for (name, item) in &contents.items {
             if let Item::Link { target } = item
                 && contents.followed(name).is_none()
@@ -114,7 +124,12 @@ impl Contents {
                 return Err(ContentsError::Link { path, target });
             }
         }
-        contents.programs = ProjectPrograms::find(root, servers(&contents).values());
+        let own = servers(&contents);
+        let own: Vec<_> =
+            own.values().filter_map(|server| StartedServer::of_project(root, server)).collect();
+        contents.programs = ProjectPrograms::find(root, &own);
+        let of_user = ProjectPrograms::find(root, &contents.user_servers);
+        contents.programs.add_of_user(root, of_user);
         Ok(Some(contents))
     }
 
@@ -134,6 +149,19 @@ impl Contents {
         match name.strip_prefix(BESIDE) {
             Some(name) => self.root.join(name),
             None => self.root.join(FOLDER).join(name),
+        }
+    }
+
+    /// Returns what there is to trust, for messages: the folder if it is there, else the file that names servers, else
+    /// the project, from whose files the user's own servers are started.
+    pub(super) fn place(&self) -> PathBuf {
+        let servers = format!("{BESIDE}{PROJECT_FILE}");
+        if self.items.keys().any(|name| *name != servers) {
+            self.root.join(FOLDER)
+        } else if self.items.is_empty() {
+            self.root.clone()
+        } else {
+            self.path(&servers)
         }
     }
 
@@ -191,6 +219,13 @@ impl Contents {
         }
         Some(parts.join("/"))
     }
+}
+
+/// Returns those of the servers that are started from files below a root. Blocks.
+pub(super) fn started_from(root: &Path, servers: &[StartedServer]) -> Vec<StartedServer> {
+    let is_from_here =
+        |server: &&StartedServer| !ProjectPrograms::find(root, [*server]).held.is_empty();
+    servers.iter().filter(is_from_here).cloned().collect()
 }
 
 struct Reader<'a> {

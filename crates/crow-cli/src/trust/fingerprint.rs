@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::contents::{Contents, Item};
+use super::{
+    contents::{Contents, Item},
+    programs::OF_USER,
+};
 
 /// A hash over all names, kinds, contents, link targets and execute bits, and one for each of them: so that it can be said
 /// what changed.
@@ -50,6 +53,16 @@ impl Fingerprint {
             }
         }
         Self { hash: hasher.finalize().to_hex().to_string(), items }
+    }
+
+    /// Returns whether trust in this is trust in `now`: it is the same, or the user's own servers are started from fewer
+    /// files, because he changed his configuration or a file is gone.
+    pub(crate) fn covers(&self, now: &Self) -> bool {
+        let is_less = |(name, what): (&String, &Difference)| {
+            *what == Difference::Removed
+                && self.items.get(name).is_some_and(|mark| mark.starts_with(OF_USER))
+        };
+        self.differences(now).iter().all(is_less)
     }
 
     /// Says how `now` differs.

@@ -18,5 +18,6 @@ pub(crate) use admit::{
     Mark, Project, Standing, Untrusted, admit, project_of, standing, trust_store,
 };
 pub(crate) use contents::project_root;
+pub(crate) use programs::{StartedServer, started_files};
 pub(crate) use project::ProjectConfig;
 pub(crate) use state::TrustedState;

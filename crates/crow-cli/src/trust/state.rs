@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crow_core::mcp::McpTransport;
-
-use super::{contents::Contents, fingerprint::Fingerprint, project::servers};
+use super::{
+    contents::Contents, fingerprint::Fingerprint, programs::StartedServer, project::servers,
+};
 
 /// A trusted project as it was when its configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct TrustedState {
     fingerprint: Fingerprint,
     /// The command lines of its servers.
     commands: Vec<Vec<String>>,
+    /// The user's own servers that are started from its files.
+    user_servers: Vec<StartedServer>,
 }
 
 /// Why a server of a project is not started.
@@ -24,7 +26,7 @@ pub(crate) struct TrustedState {
 pub(crate) enum ServerRefusal {
     /// Something is not as it was shown.
     #[error(
-        "it is a server of the project, and since you trusted the project these changed: {}; look at them with `crow-agent trust` and start again",
+        "it is started from files of the project, and since you trusted the project these changed: {}; look at them with `crow-agent trust` and start again",
         .names.join(", ")
     )]
     Changed {
@@ -33,37 +35,39 @@ pub(crate) enum ServerRefusal {
     },
     /// It cannot be told.
     #[error(
-        "it is a server of the project, and whether that is as you trusted it cannot be told: {0}"
+        "it is started from files of the project, and whether these are as you trusted them cannot be told: {0}"
     )]
     Unknown(String),
 }
 
 impl TrustedState {
     pub(super) fn of(contents: &Contents) -> Self {
-        let command =
-            |server: &crate::mcp::ServerTable| match server.to_settings("x").ok()?.server.transport
-            {
-                McpTransport::Stdio { command, args, .. } => {
-                    Some(std::iter::once(command).chain(args).collect())
-                }
-                McpTransport::Http { .. } | McpTransport::Client(_) => None,
-            };
+        let root = contents.root();
+        let own = servers(contents);
+        let own = own.values().filter_map(|server| StartedServer::of_project(root, server));
+        let commands = own.map(|server| server.argv);
         Self {
-            root: contents.root().to_path_buf(),
+            root: root.to_path_buf(),
             protected: contents.programs.held.iter().cloned().collect(),
             fingerprint: Fingerprint::of(contents),
-            commands: servers(contents).values().filter_map(command).collect(),
+            commands: commands.collect(),
+            user_servers: contents.user_servers.clone(),
         }
     }
 
-    /// Returns whether a command line is one of a server of the project.
+    /// Returns whether a command line is one of a server that is started from the project.
     pub(crate) fn starts(&self, argv: &[String]) -> bool {
+        self.is_of_project(argv) || self.user_servers.iter().any(|server| server.argv == argv)
+    }
+
+    /// Returns whether the project itself names a command line.
+    pub(crate) fn is_of_project(&self, argv: &[String]) -> bool {
         self.commands.iter().any(|command| command == argv)
     }
 
     /// Looks whether the project is still as it was shown when it was trusted. Blocks.
     pub(crate) fn check(&self) -> Result<(), ServerRefusal> {
-        let contents = match Contents::read(&self.root) {
+        let contents = match Contents::read(&self.root, &self.user_servers) {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(ServerRefusal::Unknown("its configuration is gone".to_owned())),
             Err(error) => return Err(ServerRefusal::Unknown(error.to_string())),

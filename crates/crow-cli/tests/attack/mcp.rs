@@ -20,9 +20,9 @@ done
 
 /// A case with a server whose answer is `answer`.
 fn with_server(attack: Attack, answer: &str) -> Attack {
-    let config = "[mcp.servers.evil]\ncommand = \"bash\"\nargs = [\"server.sh\"]\n";
+    let config = "[mcp.servers.evil]\ncommand = \"bash\"\nargs = [\"{out}/server.sh\"]\n";
     attack
-        .file("server.sh", &format!("ABOUT=${{ABOUT:-about}}\nANSWER='{answer}'\n{SERVER}"))
+        .file("{out}/server.sh", &format!("ABOUT=${{ABOUT:-about}}\nANSWER='{answer}'\n{SERVER}"))
         .before(&format!("mkdir -p {{config}}; printf '%s' '{config}' > {{config}}/config.toml"))
         .call("mcp__evil__t", json!({"path": "/etc/passwd"}))
 }

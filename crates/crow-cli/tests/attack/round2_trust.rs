@@ -3,7 +3,11 @@
 use crow_testkit::{Dialect, ModelServer, Reply};
 use serde_json::json;
 
-use crate::{canaries::raw_characters, scene::Scene, trials::has};
+use crate::{
+    canaries::raw_characters,
+    scene::Scene,
+    trials::{has, is_held},
+};
 
 const GOOD: &str = "#!/bin/sh\ntouch {project}/good\n";
 const EVIL: &str = "printf '#!/bin/sh\\ntouch {project}/pwned\\n' > ";
@@ -197,6 +201,111 @@ async fn a_server_whose_files_changed_after_the_trust_is_not_started() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Puts bytecode in the place of that of `helper.py`, as commands may: with the size and the time of the unchanged source.
+const POISON: &str = r#"
+import importlib.util, os, py_compile, struct
+def poison(source, code):
+    open("/tmp/crow-poison.py", "w").write(code)
+    compiled = py_compile.compile("/tmp/crow-poison.py", cfile="/tmp/crow-poison.pyc", doraise=True)
+    found = os.stat(source)
+    data = bytearray(open(compiled, "rb").read())
+    data[8:16] = struct.pack("<II", int(found.st_mtime), found.st_size)
+    cached = importlib.util.cache_from_source(source)
+    os.makedirs(os.path.dirname(cached), exist_ok=True)
+    open(cached, "wb").write(data)
+poison("tools/helper.py", "open('pwned', 'w')")
+print("poisoned")
+"#;
+
+/// Runs the agent with a command that the model asks for, and returns what is said.
+async fn start_with(scene: &Scene, line: &str) -> String {
+    let server = ModelServer::start([
+        Reply::new().call("c0", "bash", &json!({"command": line})),
+        Reply::new().text("Done."),
+    ])
+    .await;
+    let url = server.base_url(Dialect::AnthropicMessages);
+    let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
+    run(scene, &args, &url).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trusted_server_runs_no_bytecode_that_a_command_made() {
+    if !has("python3") || !is_held("bytecode of servers") {
+        return;
+    }
+    for options in ["", "\"-I\", "] {
+        let scene = Scene::new();
+        scene.write(
+            ".mcp.json",
+            &format!(r#"{{"mcpServers": {{"x": {{"command": "python3", "args": [{options}"tools/server.py"]}}}}}}"#),
+        );
+        scene.write("tools/helper.py", "good = 1\n");
+        let code = "import sys, os\nsys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))\nimport helper\nopen('good', 'w')\n";
+        scene.write("tools/server.py", code);
+        scene.write("poison.py", POISON);
+        // That it would be run where nobody keeps it apart.
+        scene.prepare("python3 poison.py; python3 tools/server.py; test -e pwned; rm -rf pwned good tools/__pycache__");
+        run(&scene, &["trust", "--yes"], "").await;
+        start_with(&scene, "python3 poison.py").await;
+        let cached = std::fs::read_dir(scene.project().join("tools/__pycache__"));
+        assert!(cached.is_ok_and(|mut cached| cached.next().is_some()), "the command poisoned it");
+        std::fs::remove_file(scene.project().join("good")).unwrap();
+        let said = start(&scene).await;
+        assert!(!scene.project().join("pwned").exists(), "{options}: {said}");
+        assert!(scene.project().join("good").exists(), "{options}: it was started: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_the_user_runs_only_files_of_the_project_that_were_trusted() {
+    if !is_held("servers of the user") {
+        return;
+    }
+    for script in ["tools/s.sh", "{project}/tools/s.sh"] {
+        let scene = Scene::new();
+        scene.write("tools/s.sh", GOOD);
+        let servers =
+            format!(r#"{{"mcpServers": {{"x": {{"command": "sh", "args": ["{script}"]}}}}}}"#);
+        scene.write("{config}/mcp.json", &servers);
+        let (good, pwned) = (scene.project().join("good"), scene.project().join("pwned"));
+
+        // A clone that brings along what the user's configuration names is not started by that.
+        let said = start(&scene).await;
+        assert!(!good.exists() && said.contains("trust"), "{script}: {said}");
+        run(&scene, &["trust", "--yes"], "").await;
+        // Commands cannot change it.
+        let evil = EVIL.replace("{project}", scene.project().to_str().unwrap());
+        let said = start_with(
+            &scene,
+            &format!("{evil} tools/s.sh; mv tools t; mkdir tools; {evil} tools/s.sh"),
+        )
+        .await;
+        assert!(good.exists(), "{script}: the trusted server was never started: {said}");
+        start(&scene).await;
+        assert!(!pwned.exists(), "{script}: a command changed it: {said}");
+        // Nor file tools, where nobody can be asked.
+        let server = ModelServer::start([
+            Reply::new().call(
+                "c0",
+                "write_file",
+                &json!({"path": "tools/s.sh", "content": "touch pwned"}),
+            ),
+            Reply::new().text("Done."),
+        ])
+        .await;
+        let url = server.base_url(Dialect::AnthropicMessages);
+        let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
+        let said = run(&scene, &args, &url).await;
+        start(&scene).await;
+        assert!(!pwned.exists(), "{script}: a tool changed it: {said}");
+        // Whoever else changed it is noticed.
+        scene.prepare(&format!("rm -f good; {EVIL} tools/s.sh"));
+        let said = start(&scene).await;
+        assert!(!pwned.exists() && said.contains("changed since"), "{script}: {said}");
+    }
 }
 
 /// What a description of servers hides from whoever looks at it, and what must be seen before it is trusted.

@@ -633,6 +633,26 @@ const PLANTED_NEXT: &[(&str, &str, &str)] = &[
         "mv hk h2; cp -r h2 hk; chmod 755 hk/pre-commit",
     ),
     (
+        "a filter that goes to its folder",
+        "git config filter.x.clean \"sh -c 'cd tools && ./c.sh'\"; echo '*.x filter=x' > .gitattributes",
+        "hook tools/c.sh",
+    ),
+    (
+        "a filter that is a module",
+        "git config filter.x.clean 'python3 -m tools.y'; echo '*.x filter=x' > .gitattributes",
+        "printf 'open(\"{out}/pwned\", \"w\")' > tools/y.py",
+    ),
+    (
+        "a remote that is a program",
+        "git remote add origin 'ext::tools/x.sh %S'; git config protocol.ext.allow always",
+        "hook tools/x.sh",
+    ),
+    (
+        "a watch behind the top of the repository",
+        "git config core.fsmonitor '\"$(git rev-parse --show-toplevel)/tools/watch\"'",
+        "hook tools/watch",
+    ),
+    (
         "a long hook",
         "git config core.hooksPath hk; mkdir hk",
         "(printf '#!/bin/sh\\ntouch {out}/pwned; exit\\n'; head -c 3000000 /dev/zero) > hk/pre-commit; chmod +x hk/pre-commit",

@@ -11,9 +11,9 @@ use super::{
     super::contents::BESIDE,
     mark,
     resolve::follow,
+    server::StartedServer,
     words::{ENTRIES, NameKind, manifests, name_kind, pieces, runs_folders, spellings},
 };
-use crate::mcp::ServerTable;
 
 /// The most files beside those that are named.
 const MOST_FILES: usize = 400;
@@ -25,6 +25,8 @@ const DEEPEST: usize = 6;
 const MOST_STEPS: usize = 3;
 /// The most folders from which paths are tried.
 const MOST_BASES: usize = 8;
+/// What the marks of files begin with that only the user's own servers are started from.
+pub(in crate::trust) const OF_USER: &str = "user ";
 /// Folders of packages and of what builds make: they change all the time, and are not watched.
 const PASSED_OVER: &[&str] = &["node_modules", "target", "venv", ".venv", "__pycache__", ".git"];
 
@@ -72,7 +74,10 @@ impl ProjectPrograms {
     ///
     /// Interpreters load what no reading of words can foretell. Watched are the files that the command line names in any
     /// form, the files of code beside and below them, and small files that those name in turn, all within bounds.
-    pub(crate) fn find<'a>(root: &Path, servers: impl Iterator<Item = &'a ServerTable>) -> Self {
+    pub(crate) fn find<'a>(
+        root: &Path,
+        servers: impl IntoIterator<Item = &'a StartedServer>,
+    ) -> Self {
         let mut finder = ProgramFinder {
             root,
             found: Self::default(),
@@ -82,10 +87,28 @@ impl ProjectPrograms {
             paths: BTreeSet::new(),
             held_folders: BTreeSet::new(),
         };
-        for server in servers.filter(|server| server.is_enabled()) {
+        for server in servers {
             finder.server(server);
         }
         finder.finish()
+    }
+}
+
+impl ProjectPrograms {
+    /// Adds files that the user's own servers are started from, as far as commands are kept from them. What is known by
+    /// a manifest alone is left out: `npx` of the user's reads the `package.json` of every project.
+    pub(crate) fn add_of_user(&mut self, root: &Path, user: Self) {
+        let Self { marks, named, held, is_cut } = user;
+        let key = |path: &PathBuf| {
+            format!("{BESIDE}{}", path.strip_prefix(root).unwrap_or(path).display())
+        };
+        let keys: BTreeSet<String> = held.iter().map(key).collect();
+        for (name, mark) in marks.into_iter().filter(|(name, _)| keys.contains(name)) {
+            self.marks.entry(name).or_insert_with(|| format!("{OF_USER}{mark}"));
+        }
+        self.named.extend(named);
+        self.held.extend(held);
+        self.is_cut |= is_cut;
     }
 }
 
@@ -109,15 +132,15 @@ impl ProgramFinder<'_> {
         }
     }
 
-    fn server(&mut self, server: &ServerTable) {
-        let Some(command) = &server.command else { return };
+    fn server(&mut self, server: &StartedServer) {
         let mut bases = Vec::new();
-        if let Some(cwd) = &server.cwd {
-            bases.extend(self.path(self.root, cwd, FileOrigin::Configuration));
+        for folder in &server.folders {
+            let inside = self.path(self.root, folder, FileOrigin::Configuration);
+            // From one that lies outside, absolute paths lead here.
+            bases.push(inside.unwrap_or_else(|| folder.clone()));
         }
-        bases.push(self.root.to_path_buf());
-        let words = std::iter::once(command).chain(&server.args);
-        let words: Vec<&str> = words.flat_map(|word| pieces(word)).collect();
+        bases.dedup();
+        let words: Vec<&str> = server.argv.iter().flat_map(|word| pieces(word)).collect();
         self.line(&words, bases.clone(), FileOrigin::Configuration);
         // Variables name folders of modules: all code in them may be loaded.
         for name in server.env.values().flat_map(|value| pieces(value)).flat_map(spellings) {

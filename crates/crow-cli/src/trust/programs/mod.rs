@@ -6,8 +6,17 @@
 mod find;
 mod mark;
 mod resolve;
+mod server;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub(super) use find::ProjectPrograms;
+use std::path::{Path, PathBuf};
+
+pub(super) use find::{OF_USER, ProjectPrograms};
+pub(crate) use server::StartedServer;
+
+/// Returns the files below a root that these servers are started from, and that commands are to be kept from. Blocks.
+pub(crate) fn started_files(root: &Path, servers: &[StartedServer]) -> Vec<PathBuf> {
+    ProjectPrograms::find(root, servers).held.into_iter().collect()
+}

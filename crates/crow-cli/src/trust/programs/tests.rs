@@ -14,6 +14,7 @@ use super::super::{
     fingerprint::{Difference, Fingerprint},
     state::{ServerRefusal, TrustedState},
 };
+use super::StartedServer;
 
 struct ClonedProject {
     _folder: TempDir,
@@ -40,7 +41,7 @@ impl ClonedProject {
     }
 
     fn contents(&self) -> Contents {
-        Contents::read(&self.root).unwrap().unwrap()
+        Contents::read(&self.root, &[]).unwrap().unwrap()
     }
 
     fn differences(&self, before: &Fingerprint) -> BTreeMap<String, Difference> {
@@ -253,4 +254,52 @@ fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
     clone.write("tools/s.sh", "exec python3 src/main.py\n");
     let held = clone.contents().programs.held;
     assert_eq!(held, ["src/main.py", "tools/s.sh"].map(|name| clone.root.join(name)).into());
+}
+
+#[test]
+fn the_notice_names_what_is_there() {
+    let clone = ClonedProject::new(&command(&["true"]), &[]);
+    let notice = || {
+        let contents = clone.contents();
+        let fingerprint = Fingerprint::of(&contents);
+        let untrusted = Untrusted { contents, fingerprint, before: None };
+        let notice = untrusted.notice();
+        notice.replace(clone.root.to_str().unwrap(), "PROJECT")
+    };
+    assert!(notice().starts_with("PROJECT/.mcp.json is not trusted"), "{}", notice());
+    clone.write(".crow-agent/config.toml", "");
+    assert!(notice().starts_with("PROJECT/.crow-agent is not trusted"), "{}", notice());
+}
+
+#[test]
+fn bytecode_that_shadows_a_module_ends_the_trust() {
+    let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
+    let before = Fingerprint::of(&clone.contents());
+    clone.write("tools/json.pyc", "evil");
+    assert_eq!(clone.differences(&before)["../tools/json.pyc"], Difference::New);
+}
+
+#[test]
+fn files_that_only_the_users_servers_are_started_from_may_become_fewer() {
+    let server = |file: &str| StartedServer {
+        argv: vec!["python3".to_owned(), file.to_owned()],
+        env: BTreeMap::new(),
+        folders: vec![PathBuf::from("/elsewhere")],
+    };
+    let clone = ClonedProject::new(&command(&["sh", "own.sh"]), &["own.sh", "a/x.py", "b/y.py"]);
+    let path = |name: &str| clone.root.join(name).display().to_string();
+    let users = [server(&path("a/x.py")), server(&path("b/y.py")), server("own.sh")];
+    let take = |users: &[StartedServer]| {
+        Fingerprint::of(&Contents::read(&clone.root, users).unwrap().unwrap())
+    };
+    let before = take(&users);
+    assert!(before.covers(&before) && before.covers(&take(&users[..1])));
+    assert!(!take(&users[..1]).covers(&before), "more is not covered");
+    clone.write("a/x.py", "evil");
+    assert!(!before.covers(&take(&users)), "nor a change");
+    clone.write("a/x.py", "a/x.py");
+    fs::remove_file(clone.root.join("own.sh")).unwrap();
+    assert!(!before.covers(&take(&users)), "nor one of the project");
+    // A relative path of a server that is started elsewhere names nothing here.
+    assert!(Contents::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
 }

@@ -7,10 +7,11 @@ const LONGEST: usize = 300;
 
 /// Ends of the names of files that interpreters and compilers read.
 const CODE: &[&str] = &[
-    "py", "pyw", "pth", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "sh", "bash", "zsh",
-    "fish", "rb", "pl", "pm", "php", "lua", "ps1", "go", "rs", "java", "kt", "kts", "scala",
-    "groovy", "clj", "cs", "fs", "swift", "ex", "exs", "erl", "hs", "ml", "r", "jl", "nix", "so",
-    "dylib", "node", "wasm", "jar", "class", "mk", "tcl", "scm", "el", "vim", "awk", "sed",
+    "py", "pyw", "pyc", "pyo", "pyd", "pth", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx",
+    "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "php", "lua", "ps1", "go", "rs", "java", "kt",
+    "kts", "scala", "groovy", "clj", "cs", "fs", "swift", "ex", "exs", "erl", "hs", "ml", "r",
+    "jl", "nix", "so", "dylib", "node", "wasm", "jar", "class", "mk", "tcl", "scm", "el", "vim",
+    "awk", "sed",
 ];
 /// Ends of the names of files that hold data, which servers themselves change: a database is no program.
 const DATA: &[&str] = &[

@@ -213,7 +213,7 @@ impl Collector<'_> {
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
 
         self.programs_in(&settings, &worktree, entrance);
-        self.remotes(&settings, common_dir, &worktree);
+        self.remotes(&settings, common_dir, &worktree, entrance);
         match self.reader.gitlinks(&self.view, git_dir) {
             Some(names) => {
                 for name in names {

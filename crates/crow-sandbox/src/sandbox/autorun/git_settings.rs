@@ -1,12 +1,12 @@
 //! What git's settings lead to: other settings, hooks, programs of the workspace, and repositories that are pushed to.
 
 use std::{
-    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
 
 use super::{
+    command_words::command_words,
     entry_state::EntryState,
     git_config::{self, Setting},
     git_repository::path_in,
@@ -15,6 +15,8 @@ use super::{
 
 /// How deep settings may include others; git allows ten.
 const INCLUDE_DEPTH: usize = 10;
+/// From how many directories the words of a command line are tried.
+const MOST_FOLDERS: usize = 8;
 
 impl Collector<'_> {
     /// Reads the user's own settings, which hold for every repository.
@@ -79,16 +81,50 @@ impl Collector<'_> {
             if setting.is("core", "hookspath") {
                 let hooks = self.view.physical(&self.named(&setting.value, worktree));
                 self.top(&hooks, Role::GitHook, entrance);
-            } else if !setting.is_include() && !setting.is_git_alias() && !setting.names_data() {
-                for word in words(&setting.value) {
+            } else if setting.is_git_alias() {
+                // `-c core.pager=tools/x` and `--exec tools/x`: no plain word of a command of git is a program.
+                let words = command_words(&setting.value).into_iter();
+                for word in words.filter(|word| word.contains('/')) {
                     self.program(&self.named(&word, worktree), entrance);
                 }
+            } else if !setting.is_include() && !setting.names_data() {
+                self.programs_of_line(&setting.value, worktree, entrance);
             }
         }
         self.user_settings = user;
     }
 
-    fn program(&mut self, path: &Path, entrance: Option<&Path>) {
+    /// Adds files of the workspace that a command line may start, wherever in the workspace it goes first.
+    fn programs_of_line(&mut self, line: &str, worktree: &Path, entrance: Option<&Path>) {
+        let words = command_words(line);
+        // `cd tools && ./x.sh`, and from there once more. By index: the list grows while it is gone through.
+        let mut folders = vec![worktree.to_owned()];
+        let mut at = 0;
+        while let Some(folder) = folders.get(at).cloned() {
+            for word in &words {
+                let path = self.named(word, &folder);
+                if let Some(inner) = self.folder_of_workspace(&path) {
+                    if folders.len() < MOST_FOLDERS && !folders.contains(&inner) {
+                        folders.push(inner);
+                    }
+                } else if at == 0 || word.contains(['/', '.']) {
+                    self.program(&path, entrance);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Returns the directory that is at a path, links followed, if commands can change what is in it.
+    fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
+        // Most words are no files.
+        self.view.metadata(path).ok()?;
+        let real = self.view.resolve(path)?;
+        let is_folder = self.view.metadata(&real).is_ok_and(|found| found.is_directory());
+        (is_folder && self.scope.is_writable(&real)).then_some(real)
+    }
+
+    pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
         // Most words are no files.
         let is_missing = self.view.metadata(path).is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -106,7 +142,13 @@ impl Collector<'_> {
     }
 
     /// Adds the repositories of the workspace that are pushed to: git runs their hooks.
-    pub(super) fn remotes(&mut self, settings: &[Setting], common_dir: &Path, worktree: &Path) {
+    pub(super) fn remotes(
+        &mut self,
+        settings: &[Setting],
+        common_dir: &Path,
+        worktree: &Path,
+        entrance: Option<&Path>,
+    ) {
         let user = std::mem::take(&mut self.user_settings);
         let all = || user.iter().chain(settings);
         let is_address = |setting: &&Setting| {
@@ -131,6 +173,10 @@ impl Collector<'_> {
         self.user_settings = user;
         for address in addresses.into_iter().chain(rewritten) {
             self.remote(address.strip_prefix("file://").unwrap_or(&address), worktree);
+            // A transport that is a program, also where a rewriting or a file of remotes makes it one.
+            if address.contains("::") {
+                self.programs_of_line(&address, worktree, entrance);
+            }
         }
     }
 
@@ -180,52 +226,5 @@ impl Collector<'_> {
     fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
         let state = self.look(path);
         self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))
-    }
-}
-
-/// Returns the words of a command line that may be files: as a shell takes quotes away, and as they are written.
-fn words(line: &str) -> BTreeSet<String> {
-    const ENDS: &str = "!;&|()<>=`";
-    let mut words: BTreeSet<String> = line
-        .split(|c: char| c.is_whitespace() || "'\"".contains(c) || ENDS.contains(c))
-        .map(str::to_owned)
-        .collect();
-    let mut word = String::new();
-    let mut quote = None;
-    let mut rest = line.chars();
-    while let Some(next) = rest.next() {
-        match (next, quote) {
-            (next, Some(open)) if next == open => quote = None,
-            ('\'' | '"', None) => quote = Some(next),
-            ('\\', None | Some('"')) => word.extend(rest.next()),
-            (next, None) if next.is_whitespace() || ENDS.contains(next) => {
-                words.insert(std::mem::take(&mut word));
-            }
-            (next, _) => word.push(next),
-        }
-    }
-    words.insert(word);
-    words.retain(|word| !word.is_empty() && !word.starts_with('-'));
-    words
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_a_line_are_files_with_and_without_its_quotes() {
-        for (line, expected) in [
-            ("sh tools/a.sh %f", "tools/a.sh"),
-            ("sh 'tools/a b.sh'", "tools/a b.sh"),
-            ("sh \"tools/a b.sh\"", "tools/a b.sh"),
-            ("sh tools/a\\ b.sh", "tools/a b.sh"),
-            ("bash -c 'sh tools/a.sh \"$1\"' --", "tools/a.sh"),
-            ("!f() { ./tools/st; }; f", "./tools/st"),
-            ("A=tools/a.sh; sh $A", "tools/a.sh"),
-        ] {
-            assert!(words(line).contains(expected), "{line}: {:?}", words(line));
-        }
-        assert!(!words("a --b").contains("--b"));
     }
 }

@@ -223,6 +223,7 @@ impl Collector<'_> {
         for path in &scope.protected {
             collector.top(path, Role::Settings, None);
         }
+        collector.script_targets();
         std::mem::take(&mut collector.inventory)
     }
 

@@ -1,5 +1,6 @@
 //! Files of the workspace that start programs of the user's later, and how commands are kept from leaving such behind.
 
+mod command_words;
 mod entry_state;
 mod git_config;
 mod git_index;
@@ -14,6 +15,7 @@ mod pass_view;
 mod protected_names;
 mod quarantine;
 mod repair;
+mod script_targets;
 
 pub(super) use self::{
     guard::{AutorunGuard, GuardedRun, KernelSeal, SealedMounts, led_to},

@@ -237,6 +237,76 @@ fn a_file_that_trusted_settings_lead_to_is_put_back() {
 }
 
 #[test]
+fn programs_that_settings_name_in_any_spelling_are_put_back() {
+    for (setting, program) in [
+        ("filter.f.clean \"sh -c 'cd tools && ./x.sh'\"", "tools/x.sh"),
+        ("filter.f.clean \"sh -c 'cd tools; cd deep; sh x.sh'\"", "tools/deep/x.sh"),
+        ("filter.f.clean 'env -C tools ./x.sh'", "tools/x.sh"),
+        ("filter.f.clean 'python3 -m tools.y'", "tools/y.py"),
+        ("filter.f.clean 'python3 -m tools.y'", "tools/__init__.py"),
+        ("filter.f.clean \"python3 -c 'import tools.y'\"", "tools/y.py"),
+        ("remote.o.url 'ext::tools/x.sh %S'", "tools/x.sh"),
+        ("url.'ext::tools/x.sh %S '.insteadOf x:", "tools/x.sh"),
+        ("core.fsmonitor '\"$(git rev-parse --show-toplevel)/tools/x.sh\"'", "tools/x.sh"),
+        ("alias.x '!\"$(git rev-parse --show-toplevel)\"/tools/x.sh'", "tools/x.sh"),
+        ("alias.x '-c core.pager=tools/x.sh log'", "tools/x.sh"),
+        ("diff.d.textconv \"sh -c \\\"'tools/x.sh' \\\\\\\"\\$1\\\\\\\"\\\"\"", "tools/x.sh"),
+    ] {
+        let project = Project::with_repository();
+        let said = project.shell(&format!(
+            "git config {setting}; git config remote.p.url x:y; git config -l > listed || echo bad"
+        ));
+        assert_eq!(said, "", "{setting}");
+        project.write(program, "good\n");
+        let found = project.run(|project| project.write(program, "evil\n"));
+        assert_eq!(found, [(program.to_owned(), Original::PutBack)], "{setting}");
+        assert_eq!(project.read(program), "good\n");
+        fs::remove_file(project.root.join(program)).unwrap();
+        let found = project.run(|project| project.write(program, "evil\n"));
+        assert_eq!(found, [(program.to_owned(), Original::Absent)], "{setting}, not there before");
+    }
+}
+
+#[test]
+fn files_that_protected_scripts_start_first_are_put_back() {
+    let project = Project::with_repository();
+    project.write(".git/hooks/pre-commit", "#!/bin/sh\nexec ./tools/check.sh\n");
+    project.write(".husky/pre-push", "node scripts/push.js\n");
+    project.write(".envrc", "source tools/env.sh\n. .venv/bin/activate\n");
+    project.write(
+        ".pre-commit-config.yaml",
+        "repos:\n- repo: local\n  hooks:\n  - id: x\n    entry: lint.sh\n    files: src/main.rs\n",
+    );
+    for path in ["tools/check.sh", "scripts/push.js", "tools/env.sh", "lint.sh"] {
+        project.write(path, "good\n");
+        let found = project.run(|project| project.write(path, "evil\n"));
+        assert_eq!(found, [(path.to_owned(), Original::PutBack)]);
+    }
+    let found = project.run(|project| {
+        fs::rename(project.root.join("tools"), project.root.join("old")).unwrap();
+        project.write("tools/check.sh", "evil\n");
+    });
+    assert!(!found.is_empty());
+    assert_eq!(project.read("tools/check.sh"), "good\n");
+    for path in [".venv/bin/activate", "src/main.rs", "scripts/other.js"] {
+        let found = project.run(|project| project.write(path, "new\n"));
+        assert_eq!(found, [], "{path}");
+    }
+}
+
+#[test]
+fn what_a_setting_does_not_start_may_be_changed() {
+    let project = Project::with_repository();
+    project.shell(
+        "git config alias.l 'log -- README.md'; git config filter.f.clean 'sh tools/x.sh'; git config commit.template t",
+    );
+    for path in ["README.md", "tools/y.sh", "x.sh", "t", "log"] {
+        project.write(path, "old\n");
+        assert_eq!(project.run(|project| project.write(path, "new\n")), [], "{path}");
+    }
+}
+
+#[test]
 fn a_link_in_the_project_is_followed_to_what_it_leads_to_and_no_further() {
     let project = Project::new();
     project.write("cfg/claude/settings.json", "{}");
