@@ -5,6 +5,7 @@ mod git_config;
 mod git_index;
 mod git_repository;
 mod git_settings;
+mod git_todo;
 mod guard;
 mod inventory;
 mod journal;

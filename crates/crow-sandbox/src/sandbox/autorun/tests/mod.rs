@@ -2,3 +2,4 @@
 
 mod guard;
 mod pass_record;
+mod rebases;
