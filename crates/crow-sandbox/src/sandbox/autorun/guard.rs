@@ -32,6 +32,7 @@ use super::{
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
     journal::GuardJournal,
     judgement::{Blame, Judge, Rebases},
+    nested_repositories::Moment,
     quarantine::{Quarantine, bring_back},
     repair::repair,
 };
@@ -236,7 +237,7 @@ impl AutorunGuard {
         if let Some(journal) = &state.journal {
             journal.on_sign_of_life();
         }
-        self.repair(&mut state)
+        self.repair_at(&mut state, Moment::During)
     }
 
     /// Looks a last time after a command, and returns what was moved aside or put back while it ran. Blocks while it looks.
@@ -247,7 +248,7 @@ impl AutorunGuard {
             *number != run.0 && command.kind == CommandKind::Foreground
         };
         let rebases = Rebases::of(state.running.iter().any(goes_on));
-        self.repair_all(&mut state, rebases);
+        self.repair_all(&mut state, Moment::After, rebases);
         let mut found = std::mem::take(&mut state.pending);
         found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
         if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
@@ -328,6 +329,7 @@ impl AutorunGuard {
     }
 
     fn adopt_all(&self, state: &mut GuardState) {
+        state.reader.look_for_repositories(&self.scope, Moment::Between);
         state.baseline = self.collect(state);
         let found = &state.baseline.outside;
         let known = state.outside.get_or_insert_with(|| found.clone());
@@ -378,12 +380,22 @@ impl AutorunGuard {
 
     /// Puts back and moves aside until nothing differs any more that could start a program.
     fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
-        let mut running = state.running.values();
-        let may_rebase = running.any(|command| command.kind == CommandKind::Foreground);
-        self.repair_all(state, Rebases::of(may_rebase))
+        self.repair_at(state, Moment::After)
     }
 
-    fn repair_all(&self, state: &mut GuardState, rebases: Rebases) -> Vec<PutAside> {
+    fn repair_at(&self, state: &mut GuardState, moment: Moment) -> Vec<PutAside> {
+        let mut running = state.running.values();
+        let may_rebase = running.any(|command| command.kind == CommandKind::Foreground);
+        self.repair_all(state, moment, Rebases::of(may_rebase))
+    }
+
+    fn repair_all(
+        &self,
+        state: &mut GuardState,
+        moment: Moment,
+        rebases: Rebases,
+    ) -> Vec<PutAside> {
+        state.reader.look_for_repositories(&self.scope, moment);
         let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
         let GuardState { reader, baseline, .. } = state;
         let judge = Judge { blame: Blame::NotSealed(&seals), rebases };

@@ -230,6 +230,9 @@ impl Collector<'_> {
         for path in &scope.protected {
             collector.top(path, Role::Settings, None);
         }
+        for entrance in collector.reader.nested() {
+            collector.removable(|this| this.enter(&entrance));
+        }
         std::mem::take(&mut collector.inventory)
     }
 

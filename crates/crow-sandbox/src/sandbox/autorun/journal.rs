@@ -23,6 +23,7 @@ use super::{
     entry_state::{EntryState, FileContent, StateReader},
     inventory::{Inventory, InventoryEntry, InventoryScope, NothingSealed, Role},
     judgement::{Blame, Judge, Rebases},
+    nested_repositories::Moment,
     quarantine::Quarantine,
     repair::repair,
 };
@@ -163,6 +164,7 @@ pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
             let blame = Blame::ChangedUntil(alive_until);
             let judge = Judge { blame, rebases: Rebases::HaveEnded };
             let mut reader = StateReader::default();
+            reader.look_for_repositories(&scope, Moment::Between);
             repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &judge)
         }
         Err(error) => {

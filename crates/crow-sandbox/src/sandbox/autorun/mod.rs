@@ -10,6 +10,7 @@ mod guard;
 mod inventory;
 mod journal;
 mod judgement;
+mod nested_repositories;
 mod pass_record;
 mod pass_view;
 mod protected_names;
