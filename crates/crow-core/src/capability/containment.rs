@@ -61,6 +61,8 @@ pub enum Original {
     Absent,
     /// Something that is there again.
     PutBack,
+    /// Something whose change stays, but for the programs that it named.
+    Disarmed,
     /// Something that could not be put back.
     Lost,
 }

@@ -70,6 +70,9 @@ impl AgentInternals {
                 let (did, then, whose) = match one.original {
                     Original::Absent => ("appeared", "It was moved aside", "Is it"),
                     Original::PutBack => ("was changed", "It is as it was before", "Is the change"),
+                    Original::Disarmed => {
+                        ("was changed", "The programs were taken out", "Is the change")
+                    }
                     Original::Lost => ("was changed", "What it became was moved aside", "Is it"),
                 };
                 format!("{path} {did} {when}: it would start programs. {then}. {whose} yours?")
@@ -155,6 +158,17 @@ pub(crate) fn describe_moved(when: &str, moved: &PutAside) -> String {
         ),
         (Original::PutBack, None) => {
             format!("{path} was changed {when}, and can start programs: it is as it was before")
+        }
+        (Original::Disarmed, kept) => {
+            let kept = kept.map(|kept| {
+                format!(
+                    "; with them it is in {kept}; if you wrote them yourself, take it from there"
+                )
+            });
+            format!(
+                "{path} was changed {when}, and named programs to start: these were taken out{}",
+                kept.unwrap_or_default()
+            )
         }
         (Original::Lost, _) => format!(
             "{path} was changed {when}, and can start programs; it could not be put back: look at it before you go on"

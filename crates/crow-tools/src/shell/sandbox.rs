@@ -51,7 +51,7 @@ pub(super) fn tell(
     let first = outcome.put_aside.iter().find(|aside| aside.during.len() <= 1)?;
     let did = match first.original {
         Original::Absent => "made",
-        Original::PutBack | Original::Lost => "changed",
+        Original::PutBack | Original::Disarmed | Original::Lost => "changed",
     };
     Some(format!("it {did} {}, which is protected", shown(&first.path, ctx)))
 }
@@ -91,6 +91,14 @@ fn told_of(aside: &PutAside, ctx: &ToolContext) -> String {
             let kept = kept.map(|kept| format!("; what it became is in {}", kept.display()));
             format!(
                 "\n[{path} can start programs, so the sandbox put it back as it was{}; {ASKED}]",
+                kept.unwrap_or_default()
+            )
+        }
+        (Original::Disarmed, kept) => {
+            let kept = kept.as_ref();
+            let kept = kept.map(|kept| format!("; with them it is in {}", kept.display()));
+            format!(
+                "\n[{path} named programs to start later, so the sandbox took these out{}; {ASKED}]",
                 kept.unwrap_or_default()
             )
         }

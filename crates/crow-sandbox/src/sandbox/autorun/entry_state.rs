@@ -1,7 +1,7 @@
 //! What is at a path, so that it can be compared later and put back.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,6 +13,7 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, FileIdentity};
 use super::{
     git_index::{GitIndex, IndexPart},
     inventory::{Inventory, InventoryScope, SealedPaths},
+    nested_repositories::{Moment, NestedRepositories},
     pass_record::{PassObservations, PassRecord},
     pass_view::PassView,
 };
@@ -77,6 +78,7 @@ pub(super) struct StateReader {
     bytes: u64,
     indexes: HashMap<(PathBuf, IndexPart), CachedIndex>,
     last_pass: Option<LastPass>,
+    nested: NestedRepositories,
 }
 
 /// What the last pass found, and what that followed from.
@@ -85,6 +87,7 @@ struct LastPass {
     scope: InventoryScope,
     record: PassRecord,
     inventory: Inventory,
+    nested: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -117,6 +120,16 @@ impl EntryState {
 }
 
 impl StateReader {
+    /// Looks for repositories below the roots, before the next pass.
+    pub(super) fn look_for_repositories(&mut self, scope: &InventoryScope, moment: Moment) {
+        self.nested.look(scope, moment);
+    }
+
+    /// Returns by what the repositories that were found are entered.
+    pub(super) fn nested(&self) -> Vec<PathBuf> {
+        self.nested.found().iter().cloned().collect()
+    }
+
     /// Returns what the last pass found if another one would find the same.
     pub(super) fn unchanged_inventory(
         &mut self,
@@ -128,6 +141,7 @@ impl StateReader {
             identity.is_some_and(|identity| sealed.is_sealed(path, identity))
         };
         let is_unchanged = last.scope == *scope
+            && last.nested == *self.nested.found()
             && last.inventory.shallow_entries().all(is_still_sealed)
             && last.record.is_unchanged();
         // What has changed once is looked at anew, and recorded again.
@@ -146,6 +160,7 @@ impl StateReader {
             scope: scope.clone(),
             record,
             inventory: inventory.clone(),
+            nested: self.nested.found().clone(),
         });
     }
 

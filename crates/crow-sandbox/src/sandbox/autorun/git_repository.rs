@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     entry_state::{EntryState, Found, is_absence},
+    git_todo,
     inventory::{Collector, Role},
 };
 
@@ -137,7 +138,7 @@ impl Collector<'_> {
     fn top_without_following(&mut self, path: &Path, role: Role) {
         let found = self.find(path);
         if matches!(found.state, EntryState::File { .. }) {
-            self.inventory.seals.insert(path.to_owned());
+            self.seal(path, role);
         }
         self.insert(path, role, found, Some(path));
     }
@@ -179,19 +180,14 @@ impl Collector<'_> {
         let Repository { entrance, git_dir, common_dir } = repository;
         let entrance = Some(entrance.as_path());
         if self.can_change(git_dir) {
-            self.inventory.pins.insert(git_dir.clone());
-            for (name, role) in [
-                ("commondir", Role::GitRedirect),
-                ("gitdir", Role::GitRedirect),
-                ("config.worktree", Role::GitSettings),
-                ("rebase-merge/git-rebase-todo", Role::GitTodo),
-            ] {
-                self.file_of_repository(&git_dir.join(name), role, entrance);
-            }
+            self.pin(git_dir);
+            self.files_of_worktree(git_dir, entrance);
         }
         if self.can_change(common_dir) {
-            self.inventory.pins.insert(common_dir.clone());
-            self.file_of_repository(&common_dir.join("config"), Role::GitSettings, entrance);
+            self.pin(common_dir);
+            // It is the directory of the first worktree as well.
+            self.files_of_worktree(common_dir, entrance);
+            self.settings_file(common_dir, entrance);
             self.file_of_repository(&common_dir.join("hooks"), Role::GitHook, entrance);
             for name in ["worktrees", "modules"] {
                 let path = common_dir.join(name);
@@ -200,7 +196,7 @@ impl Collector<'_> {
                     self.insert(&path, Role::GitRedirect, state.into(), entrance);
                 }
             }
-            self.linked_worktrees(&self.view.physical(&common_dir.join("worktrees")), entrance);
+            self.linked_worktrees(&self.view.physical(&common_dir.join("worktrees")));
             self.modules(&self.view.physical(&common_dir.join("modules")), MODULE_DEPTH);
         }
         let mut settings = Vec::new();
@@ -266,7 +262,7 @@ impl Collector<'_> {
             }
             // In a repository outside that commits write to.
             EntryState::File { .. } | EntryState::Directory { .. } => {
-                self.inventory.seals.insert(path.to_owned());
+                self.seal(path, role);
                 self.insert(path, role, found, entrance);
             }
             EntryState::Symlink { .. } | EntryState::Special | EntryState::Unreadable => {
@@ -275,27 +271,84 @@ impl Collector<'_> {
         }
     }
 
-    /// The other worktrees of a repository find it by files that lie in it.
-    fn linked_worktrees(&mut self, folder: &Path, entrance: Option<&Path>) {
+    /// Adds the files of one worktree that may start programs or lead git on.
+    fn files_of_worktree(&mut self, git_dir: &Path, entrance: Option<&Path>) {
+        for (name, role) in [
+            ("commondir", Role::GitRedirect),
+            ("gitdir", Role::GitRedirect),
+            ("config.worktree", Role::GitSettings),
+        ] {
+            self.file_of_repository(&git_dir.join(name), role, entrance);
+        }
+        for name in git_todo::FOLDERS {
+            let path = git_dir.join(name);
+            if let state @ EntryState::Symlink { .. } = self.look(&path) {
+                self.insert(&path, Role::GitRedirect, state.into(), entrance);
+            }
+        }
+        for name in git_todo::FILES {
+            self.file_of_repository(&git_dir.join(name), Role::GitTodo, entrance);
+        }
+    }
+
+    fn settings_file(&mut self, common_dir: &Path, entrance: Option<&Path>) {
+        let settings = common_dir.join("config");
+        // `git submodule update` writes it each time.
+        let is_of_module = common_dir.ancestors().skip(1).any(|above| {
+            let around = above.parent().filter(|_| above.ends_with("modules"));
+            around.is_some_and(|around| self.view.is_there(&around.join("HEAD")))
+        });
+        if is_of_module {
+            self.removable(|this| {
+                this.file_of_repository(&settings, Role::GitSettings, entrance);
+            });
+        } else {
+            self.file_of_repository(&settings, Role::GitSettings, entrance);
+        }
+    }
+
+    /// The other worktrees of a repository find it by files that lie in it. A worktree that commands can change, they can
+    /// remove as well, and its directory here goes with it. Where the worktree lies elsewhere, only the user works in it.
+    fn linked_worktrees(&mut self, folder: &Path) {
         if !self.can_change(folder) {
             return;
         }
         for name in self.view.names_in(folder).iter() {
             let own = folder.join(name.as_os_str());
-            for (name, role) in [
-                ("commondir", Role::GitRedirect),
-                ("gitdir", Role::GitRedirect),
-                ("config.worktree", Role::GitSettings),
-            ] {
-                self.file_of_repository(&own.join(name), role, entrance);
+            let found = self.find(&own);
+            let is_directory = matches!(found.state, EntryState::Directory { .. });
+            self.insert(&own, Role::GitEntrance, found, Some(&own));
+            if !is_directory {
+                continue;
             }
-            // The user works there as well.
             let state = self.look(&own.join("gitdir"));
             let named = state.bytes().map(|bytes| self.view.physical(&own.join(path_in(bytes))));
-            if let Some(entrance) = named.filter(|path| {
-                path.ends_with(GIT) && self.scope.is_writable(path) && self.view.is_there(path)
-            }) {
-                self.enter(&entrance);
+            let is_root = |path: &PathBuf| {
+                path.parent()
+                    .is_some_and(|folder| self.scope.roots.iter().any(|root| root == folder))
+            };
+            let is_removable =
+                named.as_ref().is_none_or(|path| self.scope.is_writable(path) && !is_root(path));
+            let look = |this: &mut Self| {
+                this.files_of_worktree(&own, Some(&own));
+                let modules = this.view.physical(&own.join("modules"));
+                this.modules(&modules, MODULE_DEPTH);
+                // The user works there as well.
+                if let Some(entrance) = named.filter(|path| {
+                    path.ends_with(GIT) && this.scope.is_writable(path) && this.view.is_there(path)
+                }) {
+                    this.enter(&entrance);
+                }
+            };
+            if is_removable {
+                self.removable(look);
+            } else {
+                self.pin(&own);
+                let state = self.look(&own.join("rebase-merge"));
+                if matches!(state, EntryState::Directory { .. }) {
+                    self.inventory.seals.insert(own.join("rebase-merge"));
+                }
+                look(self);
             }
         }
     }

@@ -31,7 +31,8 @@ use super::{
     entry_state::{EntryState, StateReader, is_absence},
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
     journal::GuardJournal,
-    judgement::Blame,
+    judgement::{Blame, Judge, Rebases},
+    nested_repositories::Moment,
     quarantine::{Quarantine, bring_back},
     repair::repair,
 };
@@ -82,6 +83,7 @@ struct GuardState {
 struct RunningCommand {
     /// What it is, as the user is told.
     line: String,
+    kind: CommandKind,
     /// What the kernel seals for it.
     seals: BTreeMap<PathBuf, RunSeal>,
     /// What was found while it ran.
@@ -204,6 +206,7 @@ impl AutorunGuard {
         }
         let mut mounts = mounts(&self.scope, &state.baseline);
         if kind == CommandKind::Background {
+            mounts.read_only.extend(state.baseline.job_seals.iter().cloned());
             mounts.seal_repositories();
         }
         let seals = mounts.read_only.iter();
@@ -212,7 +215,7 @@ impl AutorunGuard {
         let seals = seals.collect();
         state.started += 1;
         let number = state.started;
-        let command = RunningCommand { line: line.to_owned(), seals, found: Vec::new() };
+        let command = RunningCommand { line: line.to_owned(), kind, seals, found: Vec::new() };
         state.running.insert(number, command);
         let GuardState { journal, baseline, .. } = &mut *state;
         if let Some(journal) = journal {
@@ -234,14 +237,18 @@ impl AutorunGuard {
         if let Some(journal) = &state.journal {
             journal.on_sign_of_life();
         }
-        self.repair(&mut state)
+        self.repair_at(&mut state, Moment::During)
     }
 
     /// Looks a last time after a command, and returns what was moved aside or put back while it ran. Blocks while it looks.
     #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
     pub(crate) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
         let mut state = self.state();
-        self.repair(&mut state);
+        let goes_on = |(number, command): (&u64, &RunningCommand)| {
+            *number != run.0 && command.kind == CommandKind::Foreground
+        };
+        let rebases = Rebases::of(state.running.iter().any(goes_on));
+        self.repair_all(&mut state, Moment::After, rebases);
         let mut found = std::mem::take(&mut state.pending);
         found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
         if let Some(journal) = state.journal.as_ref().filter(|_| state.running.is_empty()) {
@@ -322,6 +329,7 @@ impl AutorunGuard {
     }
 
     fn adopt_all(&self, state: &mut GuardState) {
+        state.reader.look_for_repositories(&self.scope, Moment::Between);
         state.baseline = self.collect(state);
         let found = &state.baseline.outside;
         let known = state.outside.get_or_insert_with(|| found.clone());
@@ -353,8 +361,10 @@ impl AutorunGuard {
         let as_left = state.baseline.entries.get(path).map(|entry| &entry.state);
         let mode = match aside.original {
             _ if found == EntryState::Absent => RenameMode::Keep,
-            Original::PutBack if as_left == Some(&found) => RenameMode::Exchange,
-            Original::PutBack | Original::Absent | Original::Lost => {
+            Original::PutBack | Original::Disarmed if as_left == Some(&found) => {
+                RenameMode::Exchange
+            }
+            Original::PutBack | Original::Disarmed | Original::Absent | Original::Lost => {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
         };
@@ -370,10 +380,26 @@ impl AutorunGuard {
 
     /// Puts back and moves aside until nothing differs any more that could start a program.
     fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
+        self.repair_at(state, Moment::After)
+    }
+
+    fn repair_at(&self, state: &mut GuardState, moment: Moment) -> Vec<PutAside> {
+        let mut running = state.running.values();
+        let may_rebase = running.any(|command| command.kind == CommandKind::Foreground);
+        self.repair_all(state, moment, Rebases::of(may_rebase))
+    }
+
+    fn repair_all(
+        &self,
+        state: &mut GuardState,
+        moment: Moment,
+        rebases: Rebases,
+    ) -> Vec<PutAside> {
+        state.reader.look_for_repositories(&self.scope, moment);
         let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
         let GuardState { reader, baseline, .. } = state;
-        let blame = Blame::NotSealed(&seals);
-        let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &blame);
+        let judge = Judge { blame: Blame::NotSealed(&seals), rebases };
+        let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &judge);
         let during: Vec<String> =
             state.running.values().map(|command| command.line.clone()).collect();
         for found in &mut found {
@@ -402,9 +428,11 @@ pub(crate) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> 
     let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
     let leads_to = |path: &Path| {
         found.absent_files.contains(path)
-            || path
-                .ancestors()
-                .any(|above| found.seals.contains(above) || found.absent.contains(above))
+            || path.ancestors().any(|above| {
+                found.seals.contains(above)
+                    || found.job_seals.contains(above)
+                    || found.absent.contains(above)
+            })
     };
     paths.iter().filter(|path| leads_to(path)).cloned().collect()
 }

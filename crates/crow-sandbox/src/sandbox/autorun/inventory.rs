@@ -47,7 +47,7 @@ pub(super) enum Role {
     GitHook,
     /// What makes a directory a repository without a `.git`.
     BareRepository,
-    /// What git does next: the lines of an interrupted rebase.
+    /// What git does next when a rebase or a cherry-pick goes on that has stopped.
     GitTodo,
 }
 
@@ -88,6 +88,9 @@ pub(super) struct Inventory {
     pub entries: BTreeMap<PathBuf, InventoryEntry>,
     /// What is to be kept from commands, with all that is in it: the topmost paths of the inventory.
     pub seals: BTreeSet<PathBuf>,
+    /// The same for commands beside which the user works: git writes and removes these itself, so for others they are only
+    /// compared.
+    pub job_seals: BTreeSet<PathBuf>,
     /// Directories of repositories: they may change inside, but may not be renamed.
     pub pins: BTreeSet<PathBuf>,
     /// Directories of repositories outside of the workspace that commits write to.
@@ -139,6 +142,8 @@ pub(super) struct Collector<'a> {
     wants_absent: bool,
     /// In how many directories and repositories this is.
     layer: usize,
+    /// Whether commands may remove the repository that is looked at, so that nothing in it is sealed.
+    pub(super) is_removable: bool,
 }
 
 impl InventoryScope {
@@ -183,6 +188,7 @@ impl Inventory {
             found: HashMap::new(),
             wants_absent: false,
             layer: 0,
+            is_removable: false,
         };
         let inventory = collector.run();
         let Collector { view, found, .. } = collector;
@@ -207,6 +213,7 @@ impl Inventory {
             found: HashMap::new(),
             wants_absent: true,
             layer: 0,
+            is_removable: false,
         };
         collector.run()
     }
@@ -222,6 +229,9 @@ impl Collector<'_> {
         }
         for path in &scope.protected {
             collector.top(path, Role::Settings, None);
+        }
+        for entrance in collector.reader.nested() {
+            collector.removable(|this| this.enter(&entrance));
         }
         collector.script_targets();
         std::mem::take(&mut collector.inventory)
@@ -334,10 +344,34 @@ impl Collector<'_> {
             | EntryState::Directory { .. }
             | EntryState::Special
             | EntryState::Unreadable => {
-                self.inventory.seals.insert(path.to_owned());
+                self.seal(path, role);
                 self.tree(directory, name, path, role, found, entrance);
             }
         }
+    }
+
+    /// Notes that commands are to be kept from what is at a path, if git need not change it for them.
+    pub(super) fn seal(&mut self, path: &Path, role: Role) {
+        let is_written_by_git = role == Role::GitTodo || self.is_removable;
+        let seals = match is_written_by_git {
+            true => &mut self.inventory.job_seals,
+            false => &mut self.inventory.seals,
+        };
+        seals.insert(path.to_owned());
+    }
+
+    /// Notes that a directory may change inside, but may not be renamed.
+    pub(super) fn pin(&mut self, path: &Path) {
+        if !self.is_removable {
+            self.inventory.pins.insert(path.to_owned());
+        }
+    }
+
+    /// Looks at a repository that commands may remove.
+    pub(super) fn removable(&mut self, act: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.is_removable, true);
+        act(self);
+        self.is_removable = before;
     }
 
     /// Adds a link, and what it leads to if commands can change that.
@@ -351,7 +385,7 @@ impl Collector<'_> {
         let Ok((directory, name)) = self.view.parent(&target) else { return };
         let found = self.look_in(&directory, &name, &target);
         if !matches!(found.state, EntryState::Absent | EntryState::Symlink { .. }) {
-            self.inventory.seals.insert(target.clone());
+            self.seal(&target, role);
         }
         self.tree(&directory, &name, &target, role, found, entrance);
     }

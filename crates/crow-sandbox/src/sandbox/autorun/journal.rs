@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     entry_state::{EntryState, FileContent, StateReader},
     inventory::{Inventory, InventoryEntry, InventoryScope, NothingSealed, Role},
-    judgement::Blame,
+    judgement::{Blame, Judge, Rebases},
+    nested_repositories::Moment,
     quarantine::Quarantine,
     repair::repair,
 };
@@ -161,8 +162,10 @@ pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
         Ok((scope, mut baseline)) => {
             let quarantine = Quarantine::new(folder.join(HELD));
             let blame = Blame::ChangedUntil(alive_until);
+            let judge = Judge { blame, rebases: Rebases::HaveEnded };
             let mut reader = StateReader::default();
-            repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &blame)
+            reader.look_for_repositories(&scope, Moment::Between);
+            repair(&scope, &mut reader, &NothingSealed, &mut baseline, &quarantine, &judge)
         }
         Err(error) => {
             tracing::warn!(%error, "what a killed command left is not known");

@@ -2,26 +2,29 @@
 //!
 //! A difference is left alone if it starts nothing (an empty directory, a repository as `git init` makes it), or if the
 //! command cannot have made it because the kernel kept it from that very file. All others are undone: what was there is put
-//! back, what was not is moved aside.
+//! back, what was not is moved aside. Of a list of a rebase only the lines that start programs are taken out: what was
+//! there before would have git do again what it has done.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use super::{
-    entry_state::{EntryState, is_absence},
-    git_config,
+    entry_state::{EntryState, FileContent, is_absence},
+    git_config, git_todo,
     inventory::{Inventory, InventoryEntry, Role, SealedPaths},
 };
 
 /// What is to be done about a difference.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Repair {
     /// Something new starts programs: it is moved aside.
     MoveAside(PathBuf),
     /// Something was changed or removed: it becomes again what it was.
     PutBack(PathBuf),
+    /// Something was changed so that it names programs: it keeps the rest.
+    Disarm { path: PathBuf, rest: EntryState },
 }
 
 /// Which differences commands may have made.
@@ -44,30 +47,93 @@ impl Blame<'_> {
     }
 }
 
-/// Returns what is to be done.
-pub(super) fn judge(before: &Inventory, now: &Inventory, blame: &Blame<'_>) -> BTreeSet<Repair> {
-    let mut repairs = BTreeSet::new();
-    for (path, entry) in &before.entries {
-        let Some(state) = state_now(path, entry, now) else { continue };
-        if entry.state == state || is_repository_gone(entry, path, now) {
-            continue;
-        }
-        let may_have_changed = blame.may_have_changed(path);
-        if may_have_changed && !is_harmless_change(entry, &state) {
-            repairs.insert(Repair::PutBack(path.clone()));
-        }
+/// Whether rebases that began since may have commands in their lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rebases {
+    /// A command may be in the middle of one, and what it runs stands in the list.
+    MayRun,
+    /// What is in a list now is for later.
+    HaveEnded,
+}
+
+impl Rebases {
+    pub(super) fn of(may_run: bool) -> Self {
+        if may_run { Self::MayRun } else { Self::HaveEnded }
     }
-    for (path, entry) in &now.entries {
-        let is_new = !before.entries.contains_key(path);
-        if is_new
-            && !is_harmless(entry, &entry.state)
-            && !is_in_unsealed_directory(path, before)
-            && blame.may_have_changed(path)
-        {
-            repairs.insert(Repair::MoveAside(outermost_new(path, entry, before, now)));
+}
+
+/// By what differences are judged.
+pub(super) struct Judge<'a> {
+    pub blame: Blame<'a>,
+    pub rebases: Rebases,
+}
+
+/// What comes of a look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Judgement {
+    /// What is to be done, by path.
+    pub repairs: Vec<Repair>,
+    /// What is new, and judged when no command runs any more.
+    pub undecided: BTreeSet<PathBuf>,
+}
+
+impl Judge<'_> {
+    /// Returns what is to be done.
+    pub(super) fn judge(&self, before: &Inventory, now: &Inventory) -> Judgement {
+        let mut repairs = BTreeMap::new();
+        let mut undecided = BTreeSet::new();
+        for (path, entry) in &before.entries {
+            let Some(state) = state_now(path, entry, now) else { continue };
+            if entry.state == state || is_repository_gone(entry, path, now) {
+                continue;
+            }
+            let may_have_changed = self.blame.may_have_changed(path);
+            if may_have_changed && !is_harmless_change(path, entry, &state) {
+                let repair = disarmed(path, entry, &state);
+                repairs.insert(path.clone(), repair.unwrap_or(Repair::PutBack(path.clone())));
+            }
         }
+        for (path, entry) in &now.entries {
+            let is_new = !before.entries.contains_key(path);
+            if !is_new
+                || is_harmless(path, entry, &entry.state)
+                || is_in_unsealed_directory(path, before)
+                || !self.blame.may_have_changed(path)
+            {
+                continue;
+            }
+            let nothing = InventoryEntry { state: EntryState::Absent, ..entry.clone() };
+            match disarmed(path, &nothing, &entry.state) {
+                Some(_) if self.rebases == Rebases::MayRun => {
+                    undecided.insert(path.clone());
+                }
+                Some(disarm) => {
+                    repairs.insert(path.clone(), disarm);
+                }
+                None => {
+                    let outermost = outermost_new(path, entry, before, now);
+                    repairs.insert(outermost.clone(), Repair::MoveAside(outermost));
+                }
+            }
+        }
+        // What is moved aside goes before what may be in it.
+        let mut repairs: Vec<Repair> = repairs.into_values().collect();
+        repairs.sort_by_key(|repair| !matches!(repair, Repair::MoveAside(_)));
+        Judgement { repairs, undecided }
     }
-    repairs
+}
+
+/// Returns how a file loses the programs that it did not name before, if it is of use without them.
+fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<Repair> {
+    let (EntryState::File { mode, .. }, Some(bytes)) = (now, now.bytes()) else { return None };
+    let known = programs_in(path, before.role, &before.state);
+    let rest = match before.role {
+        Role::GitTodo if git_todo::is_list(path) => git_todo::without_new_programs(bytes, &known),
+        _ => return None,
+    };
+    let rest = EntryState::File { mode: *mode, content: FileContent::Whole(rest.into()) };
+    let is_disarmed = programs_in(path, before.role, &rest).is_subset(&known);
+    is_disarmed.then(|| Repair::Disarm { path: path.to_owned(), rest })
 }
 
 /// Returns what is at a path of an earlier inventory. Nothing comes back if nobody comes there any more: then the way there
@@ -93,18 +159,19 @@ fn is_repository_gone(entry: &InventoryEntry, path: &Path, now: &Inventory) -> b
     }
 }
 
-fn is_harmless_change(before: &InventoryEntry, now: &EntryState) -> bool {
+fn is_harmless_change(path: &Path, before: &InventoryEntry, now: &EntryState) -> bool {
     match (before.role, now) {
-        (Role::GitSettings, EntryState::File { .. }) => {
-            programs_in(now).is_subset(&programs_in(&before.state))
+        (Role::GitSettings | Role::GitTodo, EntryState::File { .. }) => {
+            let known = programs_in(path, before.role, &before.state);
+            programs_in(path, before.role, now).is_subset(&known)
         }
-        (Role::GitTodo, now) => is_harmless(before, now),
-        _ => before.state == EntryState::Absent && is_harmless(before, now),
+        (Role::GitTodo, now) => is_harmless(path, before, now),
+        _ => before.state == EntryState::Absent && is_harmless(path, before, now),
     }
 }
 
 /// Returns whether something that was not there before starts nothing.
-fn is_harmless(entry: &InventoryEntry, state: &EntryState) -> bool {
+fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool {
     let is_empty = || state.bytes().is_some_and(<[u8]>::is_empty);
     match (entry.role, state) {
         // What is there is known only by its name.
@@ -112,8 +179,9 @@ fn is_harmless(entry: &InventoryEntry, state: &EntryState) -> bool {
         | (Role::BareRepository, EntryState::File { .. } | EntryState::Directory { .. }) => false,
         // Where it leads is an entry of its own, if commands can change it.
         (Role::GitRedirect | Role::GitEntrance, EntryState::File { .. }) => !entry.leads_outside,
-        (Role::GitSettings, EntryState::File { .. }) => programs_in(state).is_empty(),
-        (Role::GitTodo, EntryState::File { .. }) => !has_commands(state),
+        (Role::GitSettings | Role::GitTodo, EntryState::File { .. }) => {
+            programs_in(path, entry.role, state).is_empty()
+        }
         (Role::Settings | Role::GitHook, EntryState::File { .. }) => is_empty(),
         (_, EntryState::Directory { .. }) if entry.is_cut => false,
         // What is in it cannot be looked at.
@@ -132,27 +200,20 @@ fn is_harmless(entry: &InventoryEntry, state: &EntryState) -> bool {
     }
 }
 
-/// Returns the settings that may start a program. Of a file that git would not understand either, its whole content.
-fn programs_in(state: &EntryState) -> BTreeSet<String> {
+/// Returns what settings or a list may start. Of a file that git would not understand either, its whole content.
+fn programs_in(path: &Path, role: Role, state: &EntryState) -> BTreeSet<String> {
     let EntryState::File { .. } = state else { return BTreeSet::new() };
     let Some(bytes) = state.bytes() else { return BTreeSet::from([format!("{state:?}")]) };
-    let text = String::from_utf8_lossy(bytes);
-    match git_config::parse(&text) {
+    if role == Role::GitTodo {
+        return git_todo::programs(path, bytes);
+    }
+    match git_config::parse(&String::from_utf8_lossy(bytes)) {
         Ok(settings) => {
             let programs = settings.iter().filter(|setting| !setting.is_harmless());
             programs.map(|setting| format!("{setting:?}")).collect()
         }
         Err(git_config::NotSettings) => BTreeSet::from([format!("{bytes:?}")]),
     }
-}
-
-/// Returns whether a list of what git does next has commands of a shell.
-fn has_commands(state: &EntryState) -> bool {
-    let text = String::from_utf8_lossy(state.bytes().unwrap_or(b"exec"));
-    text.lines().any(|line| {
-        let word = line.split_whitespace().next().unwrap_or_default();
-        matches!(word, "exec" | "x")
-    })
 }
 
 /// A directory that the kernel sealed is not looked into. If the user put another one in its place, all in it is new, and none

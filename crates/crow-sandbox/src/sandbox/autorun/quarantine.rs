@@ -50,6 +50,15 @@ impl Quarantine {
         PutAside { path: path.to_owned(), kept, original, during: Vec::new() }
     }
 
+    /// Puts a file in the place of another one that has the same words but for programs.
+    pub(super) fn disarm(&self, path: &Path, rest: &EntryState) -> PutAside {
+        let (original, done) = (Original::Disarmed, self.put_back(path, rest));
+        match done.original {
+            Original::PutBack => PutAside { original, ..done },
+            Original::Absent | Original::Disarmed | Original::Lost => done,
+        }
+    }
+
     /// Returns whether something is kept where no command can reach it, and not beside its place.
     pub(super) fn holds(&self, kept: &Path) -> bool {
         kept.parent() == Some(&self.folder)

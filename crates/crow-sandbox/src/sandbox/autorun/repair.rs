@@ -8,7 +8,7 @@ use crow_fs::EntryKind;
 use super::{
     entry_state::{EntryState, StateReader},
     inventory::{Inventory, InventoryScope, SealedPaths},
-    judgement::{Blame, Repair, judge},
+    judgement::{Judge, Judgement, Repair},
     quarantine::Quarantine,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn repair(
     sealed: &dyn SealedPaths,
     baseline: &mut Inventory,
     quarantine: &Quarantine,
-    blame: &Blame<'_>,
+    judge: &Judge<'_>,
 ) -> Vec<PutAside> {
     let mut found: Vec<PutAside> = Vec::new();
     for _ in 0..ROUNDS {
@@ -31,8 +31,10 @@ pub(super) fn repair(
         if open_ways(scope, baseline, &now) {
             now = Inventory::collect(scope, reader, sealed);
         }
-        let repairs = judge(baseline, &now, blame);
+        let Judgement { repairs, undecided } = judge.judge(baseline, &now);
         if repairs.is_empty() {
+            // They are new at the next look as well.
+            now.entries.retain(|path, _| !undecided.contains(path));
             *baseline = now;
             break;
         }
@@ -54,13 +56,14 @@ pub(super) fn repair(
                         done
                     }
                 }
+                Repair::Disarm { path, rest } => quarantine.disarm(path, rest),
                 Repair::PutBack(path) => {
                     let before = baseline.entries.get(path).map(|entry| &entry.state);
                     let before = before.unwrap_or(&EntryState::Absent);
                     let done = quarantine.put_back(path, before);
                     let has_failed = match done.original {
                         Original::Absent => done.kept.is_none(),
-                        Original::PutBack => false,
+                        Original::PutBack | Original::Disarmed => false,
                         Original::Lost => true,
                     };
                     if has_failed && open_way(scope, path) {

@@ -14,19 +14,19 @@ use super::super::{
 };
 use crate::sandbox::CommandKind;
 
-struct Project {
+pub(super) struct Project {
     _folder: tempfile::TempDir,
-    base: PathBuf,
-    root: PathBuf,
-    guard: AutorunGuard,
+    pub(super) base: PathBuf,
+    pub(super) root: PathBuf,
+    pub(super) guard: AutorunGuard,
 }
 
 impl Project {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(|_| {})
     }
 
-    fn with(scope: impl FnOnce(&mut InventoryScope)) -> Self {
+    pub(super) fn with(scope: impl FnOnce(&mut InventoryScope)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let root = base.join("project");
@@ -48,7 +48,7 @@ impl Project {
     }
 
     /// The project with a repository that has a commit and a submodule in `sub`.
-    fn with_repository() -> Self {
+    pub(super) fn with_repository() -> Self {
         let project = Self::new();
         project.shell(
             "git init -q -b main . && git init -q -b main sub && git -C sub commit -q --allow-empty -m x \
@@ -58,7 +58,7 @@ impl Project {
     }
 
     #[expect(clippy::disallowed_methods, reason = "git itself is what is tested against")]
-    fn shell(&self, script: &str) -> String {
+    pub(super) fn shell(&self, script: &str) -> String {
         let script = script.replace("{home}", self.base.join("home").to_str().unwrap());
         let output = Command::new("bash")
             .args(["-c", &script])
@@ -80,24 +80,24 @@ impl Project {
         )
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn read(&self, path: &str) -> String {
+    pub(super) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.root.join(path)).unwrap_or_default()
     }
 
     /// Does something as a command would, and returns what was moved aside and put back.
-    fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
+    pub(super) fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
         let (run, _mounts) = self.guard.begin("cmd", CommandKind::Foreground);
         deed(self);
         self.told(&self.guard.end(run))
     }
 
-    fn told(&self, found: &[PutAside]) -> Vec<(String, Original)> {
+    pub(super) fn told(&self, found: &[PutAside]) -> Vec<(String, Original)> {
         let name =
             |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         found.iter().map(|found| (name(&found.path), found.original)).collect()

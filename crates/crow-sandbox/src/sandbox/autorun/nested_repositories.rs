@@ -1,0 +1,203 @@
+//! Repositories below the roots that no index names: `git add -A` in the root takes each of them in, and from then on git
+//! enters it from the root.
+//!
+//! They are found by a walk over the directories that `git add` would walk over: not into a `.git`, behind a link, or into
+//! what is ignored. What a directory lists is read again only when its time of change, which no program can set, says so; for
+//! all others one system call is made. A walk is made before and after each command, and while commands run as often as it
+//! takes little of their time.
+//!
+//! What is ignored is ignored by the rules of now and by those of the moment before the commands: a command can write rules
+//! as well.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use crow_fs::{
+    Directory, EntryKind, EntryMetadata, EntryName,
+    change_time::{is_settled, nanoseconds, since_1970},
+};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::inventory::InventoryScope;
+
+const GIT: &str = ".git";
+const RULES: &str = ".gitignore";
+/// How many directories are looked at, those nearest to the roots first.
+const DIRECTORIES: usize = 16_384;
+/// The longest file of rules that is read.
+const RULES_BYTES: u64 = 1 << 20;
+/// How many times as long as a walk nothing is walked afterwards, while commands run.
+const REST: u32 = 50;
+
+/// When a walk is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// No command runs: the rules are the user's.
+    Between,
+    /// A command has ended.
+    After,
+    /// Commands run.
+    During,
+}
+
+/// Finds them.
+#[derive(Debug, Default)]
+pub(super) struct NestedRepositories {
+    known: HashMap<PathBuf, KnownDirectory>,
+    rules: HashMap<PathBuf, Rules>,
+    /// The rules before the commands.
+    rules_before: HashMap<PathBuf, Gitignore>,
+    /// By what each repository is entered.
+    found: BTreeSet<PathBuf>,
+    ended: Option<(Instant, Duration)>,
+}
+
+/// A directory that was listed.
+#[derive(Debug)]
+struct KnownDirectory {
+    metadata: EntryMetadata,
+    /// Whether any later change bears another time.
+    is_settled: bool,
+    folders: Vec<EntryName>,
+    has_git: bool,
+    has_rules: bool,
+}
+
+/// What a file of rules says.
+#[derive(Debug)]
+struct Rules {
+    metadata: EntryMetadata,
+    is_settled: bool,
+    parsed: Gitignore,
+}
+
+impl NestedRepositories {
+    /// Returns what was found last.
+    pub(super) fn found(&self) -> &BTreeSet<PathBuf> {
+        &self.found
+    }
+
+    /// Looks for repositories, if it is time to.
+    pub(super) fn look(&mut self, scope: &InventoryScope, moment: Moment) {
+        let started = Instant::now();
+        if let (Moment::During, Some((ended, took))) = (moment, self.ended)
+            && started.duration_since(ended) < took * REST
+        {
+            return;
+        }
+        self.walk(scope, moment);
+        self.ended = Some((Instant::now(), started.elapsed()));
+    }
+
+    fn walk(&mut self, scope: &InventoryScope, moment: Moment) {
+        let mut before = std::mem::take(&mut self.known);
+        let mut old_rules = std::mem::take(&mut self.rules);
+        self.found.clear();
+        let mut waiting: VecDeque<PathBuf> = scope
+            .roots
+            .iter()
+            .filter(|root| !scope.is_unprotected(&root.join(GIT)))
+            .cloned()
+            .collect();
+        let roots = waiting.clone();
+        let now = since_1970(SystemTime::now());
+        while let Some(path) = waiting.pop_front() {
+            if self.known.len() >= DIRECTORIES {
+                tracing::warn!(
+                    "not all directories are searched for repositories: there are too many"
+                );
+                break;
+            }
+            if self.known.contains_key(&path) {
+                continue;
+            }
+            let Ok(directory) = Directory::open(&path) else { continue };
+            let Ok(metadata) = directory.own_metadata() else { continue };
+            let unchanged =
+                before.remove(&path).filter(|known| known.is_settled && known.metadata == metadata);
+            let Some(known) = unchanged.or_else(|| KnownDirectory::list(&directory, metadata, now))
+            else {
+                continue;
+            };
+            if known.has_rules {
+                let old = old_rules.remove(&path);
+                self.read_rules(&path, &directory, old, now);
+            }
+            if known.has_git && !roots.contains(&path) {
+                self.found.insert(path.join(GIT));
+            }
+            for name in known.folders.iter() {
+                let inner = path.join(name.as_os_str());
+                if !self.is_left_out(&inner, scope, moment) {
+                    waiting.push_back(inner);
+                }
+            }
+            self.known.insert(path, known);
+        }
+        if moment == Moment::Between {
+            let rules = self.rules.iter();
+            self.rules_before =
+                rules.map(|(path, rules)| (path.clone(), rules.parsed.clone())).collect();
+        }
+    }
+
+    fn read_rules(&mut self, folder: &Path, directory: &Directory, old: Option<Rules>, now: i64) {
+        let Ok(name) = EntryName::new(RULES) else { return };
+        let Ok(metadata) = directory.metadata(&name) else { return };
+        let unchanged = old.filter(|old| old.is_settled && old.metadata == metadata);
+        let rules = unchanged.or_else(|| {
+            let file = directory.open_file(&name).ok()?;
+            let bytes = crow_fs::read_file(file, RULES_BYTES).ok()?;
+            let mut builder = GitignoreBuilder::new(folder);
+            for line in String::from_utf8_lossy(&bytes).lines() {
+                // A line that is no pattern leaves nothing out.
+                drop(builder.add_line(None, line));
+            }
+            let is_settled = is_settled(nanoseconds(metadata.changed), now);
+            Some(Rules { metadata, is_settled, parsed: builder.build().ok()? })
+        });
+        if let Some(rules) = rules {
+            self.rules.insert(folder.to_owned(), rules);
+        }
+    }
+
+    fn is_left_out(&self, path: &Path, scope: &InventoryScope, moment: Moment) -> bool {
+        let now = |folder: &Path| self.rules.get(folder).map(|rules| &rules.parsed);
+        let before = |folder: &Path| self.rules_before.get(folder);
+        is_ignored(path, scope, now)
+            && (moment == Moment::Between || is_ignored(path, scope, before))
+    }
+}
+
+impl KnownDirectory {
+    fn list(directory: &Directory, metadata: EntryMetadata, now: i64) -> Option<Self> {
+        let mut folders = Vec::new();
+        let (mut has_git, mut has_rules) = (false, false);
+        for (name, kind) in directory.entries(usize::MAX).ok()? {
+            if name.as_os_str() == GIT {
+                has_git = true;
+            } else if kind == EntryKind::Directory {
+                folders.push(name);
+            } else if name.as_os_str() == RULES {
+                has_rules = true;
+            }
+        }
+        let is_settled = is_settled(nanoseconds(metadata.changed), now);
+        Some(Self { metadata, is_settled, folders, has_git, has_rules })
+    }
+}
+
+/// The nearest rules that say something of a directory hold.
+fn is_ignored<'a>(
+    path: &Path,
+    scope: &InventoryScope,
+    rules: impl Fn(&Path) -> Option<&'a Gitignore>,
+) -> bool {
+    let is_inside = |folder: &&Path| scope.roots.iter().any(|root| folder.starts_with(root));
+    let around = path.ancestors().skip(1).take_while(is_inside);
+    let mut said = around.filter_map(rules).map(|rules| rules.matched(path, true));
+    said.find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())
+}

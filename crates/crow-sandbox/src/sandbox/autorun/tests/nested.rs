@@ -1,0 +1,100 @@
+//! Repositories below the root that its index does not name yet.
+
+use crow_core::capability::Original;
+
+use super::guard::Project;
+use crate::sandbox::CommandKind;
+
+const NESTED: &str = "mkdir -p DIR && git init -q DIR && git -C DIR commit -q --allow-empty -m x";
+const EVIL: &str = "git -C DIR config core.fsmonitor 'touch {home}/canary; false'";
+
+fn make(line: &str, folder: &str) -> String {
+    line.replace("DIR", folder)
+}
+
+#[test]
+fn a_new_repository_below_the_root_starts_nothing_when_the_user_adds_it() {
+    for (folder, before, plant, moved) in [
+        ("vend", "", "NESTED; EVIL", "vend/.git"),
+        ("a/b/c/vend", "mkdir -p a/b", "NESTED; EVIL", "a/b/c/vend/.git"),
+        ("vend", "", "NESTED; EVIL; mv vend/.git g; echo 'gitdir: ../g' > vend/.git", "vend/.git"),
+        ("vend", "", "NESTED; EVIL; echo vend > .gitignore", "vend/.git"),
+        ("vend", "echo vend > .gitignore; NESTED; EVIL", "rm .gitignore", "vend/.git"),
+        ("a/vend", "", "mkdir a; git init -q a; NESTED; EVIL; rm -rf a/.git/HEAD", "a/vend/.git"),
+        ("vend", "NESTED", "EVIL", "vend/.git/config"),
+        (
+            "vend",
+            "NESTED",
+            "printf '#!/bin/sh\\n' > vend/.git/hooks/post-commit",
+            "vend/.git/hooks/post-commit",
+        ),
+    ] {
+        let project = Project::with_repository();
+        let fill = |line: &str| make(&line.replace("NESTED", NESTED).replace("EVIL", EVIL), folder);
+        project.shell(&fill(before));
+        let found = project.run(|project| drop(project.shell(&fill(plant))));
+        assert_eq!(
+            found.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+            [moved],
+            "{plant}"
+        );
+        project.shell("git add -A; git status; git commit -qm y; git status; git stash");
+        assert!(!project.base.join("home/canary").exists(), "{plant}");
+    }
+}
+
+#[test]
+fn that_door_is_real() {
+    let project = Project::with_repository();
+    project.shell(&make(
+        &format!("{NESTED}; {EVIL}; rm -f {{home}}/canary; git add -A; git status"),
+        "vend",
+    ));
+    assert!(project.base.join("home/canary").exists());
+}
+
+#[test]
+fn repositories_as_git_makes_them_and_those_in_ignored_folders_pass() {
+    for (before, script) in [
+        (
+            "",
+            "git init -q vend && git -C vend commit -q --allow-empty -m x && git -C vend remote add o https://a.invalid && git -C vend config user.name x",
+        ),
+        ("", "git clone -q . copy && git -C copy checkout -q -b t"),
+        ("git clone -q . copy", "git -C copy config branch.main.rebase true; rm -rf copy"),
+        (
+            "git clone -q . copy; git -C copy config core.pager less",
+            "git -C copy commit -q --allow-empty -m y; git -C copy branch -m other; rm -rf copy/.git",
+        ),
+        (
+            "echo target > .gitignore",
+            "mkdir -p target/t && git init -q target/t && git -C target/t config core.hooksPath x",
+        ),
+    ] {
+        let project = Project::with_repository();
+        project.shell(before);
+        assert_eq!(project.run(|project| drop(project.shell(script))), [], "{script}");
+    }
+}
+
+#[test]
+fn repositories_that_no_index_names_are_not_sealed() {
+    let project = Project::with_repository();
+    project.shell(&make(NESTED, "vend"));
+    let (run, mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    let vend = project.root.join("vend");
+    let held = [&mounts.read_only, &mounts.pinned];
+    assert!(!held.into_iter().flatten().any(|path| path.starts_with(&vend)), "{mounts:?}");
+    project.guard.end(run);
+}
+
+#[test]
+fn a_new_repository_is_found_while_the_command_runs() {
+    let project = Project::with_repository();
+    let (run, _mounts) = project.guard.begin("job", CommandKind::Background);
+    project.shell(&make(&format!("{NESTED}; {EVIL}"), "vend"));
+    let found = std::iter::repeat_with(|| project.told(&project.guard.check()));
+    let found = found.take(100_000).find(|found| !found.is_empty());
+    assert_eq!(found, Some(vec![("vend/.git".to_owned(), Original::Absent)]));
+    project.guard.end(run);
+}
