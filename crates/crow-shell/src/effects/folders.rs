@@ -54,7 +54,7 @@ impl Folders {
 
     /// Goes to a folder, and returns which that may be. Unless it surely comes first and succeeds, the next command may
     /// run in the folders before, too.
-    pub(super) fn go(&mut self, at: usize, target: &str) -> Option<Vec<PathBuf>> {
+    pub(super) fn go(&mut self, at: usize, target: &str, is_sure: bool) -> Option<Vec<PathBuf>> {
         let from = self.known.take()?;
         let mut known: Vec<Stand> = Vec::new();
         for stand in &from {
@@ -65,7 +65,9 @@ impl Folders {
             }
         }
         let reached = distinct(&known);
-        if self.lead != Some(at) || !reached.iter().all(|path| path.is_dir()) {
+        // Looking at its own entry takes the permission to enter it.
+        let can_enter = |path: &PathBuf| path.join(".").is_dir();
+        if !is_sure || self.lead != Some(at) || !reached.iter().all(can_enter) {
             known.extend(from);
         }
         self.known = (known.len() <= MAX_FOLDERS).then_some(known);

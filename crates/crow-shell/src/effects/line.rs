@@ -84,7 +84,8 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             Some(Word::Literal(program)) => {
                 let program = program.clone();
                 let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
-                folder_change(&program, &arguments, &mut folders, at)
+                let is_sure = is_started_by_the_shell(command);
+                folder_change(&program, &arguments, &mut folders, at, is_sure)
                     .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
             }
         };
@@ -117,12 +118,22 @@ fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> 
     (Path::new(program).file_name()?.to_str()? != name).then(|| name.to_owned())
 }
 
-/// What a command does that changes the folder.
+/// Whether the shell itself executes a command, and not another program, which would change its own folder or find none
+/// of that name.
+fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
+    const OF_THE_SHELL: [&str; 5] = ["time", "command", "builtin", "-p", "--"];
+    let is_of_the_shell =
+        |word: &Word| word.as_literal().is_some_and(|word| OF_THE_SHELL.contains(&word));
+    command.wrappers.iter().all(is_of_the_shell)
+}
+
+/// What a command does that changes the folder. `is_sure` says whether it can do so at all.
 fn folder_change(
     program: &str,
     arguments: &[Argument],
     folders: &mut Folders,
     at: usize,
+    is_sure: bool,
 ) -> Option<Known> {
     if !matches!(program, "cd" | "pushd" | "popd") {
         return None;
@@ -136,7 +147,7 @@ fn folder_change(
         return Some(Known::hidden());
     };
     let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
-    let reached = if is_plain { folders.go(at, target) } else { None };
+    let reached = if is_plain { folders.go(at, target, is_sure) } else { None };
     let Some(reached) = reached else {
         folders.lose();
         return Some(Known::hidden());

@@ -33,6 +33,25 @@ pub(super) fn read(node: Node<'_>, text: &str) -> Result<(Option<Redirect>, Vec<
     Ok((Some(Redirect { access, target, path: None }), more))
 }
 
+/// Whether a redirection cannot fail: those of the three descriptors that every line has open.
+pub(super) fn is_sure(text: &str) -> bool {
+    const SURE: [&str; 11] = [
+        "</dev/null",
+        ">/dev/null",
+        "1>/dev/null",
+        "2>/dev/null",
+        "&>/dev/null",
+        ">>/dev/null",
+        "2>>/dev/null",
+        "2>&1",
+        "1>&2",
+        ">&1",
+        ">&2",
+    ];
+    let text: String = text.chars().filter(|char| *char != ' ').collect();
+    SURE.contains(&text.as_str())
+}
+
 /// `2>&1` copies a descriptor; `>&file` writes to a file.
 fn copy(operator: &str, words: Vec<Word>) -> Result<(Option<Redirect>, Vec<Word>), Unclear> {
     let (target, more) = first(words)?;

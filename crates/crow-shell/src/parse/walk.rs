@@ -257,10 +257,23 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             command.redirects.extend(attached.redirects);
             command.words.extend(attached.words);
         }
-        if self.reading.may_lead() && is_lead(node) {
+        if self.reading.may_lead() && is_lead(node) && self.surely_begins(node) {
             self.reading.lead();
         }
         wrappers::unwrap(command, self.reading)
+    }
+
+    /// Whether nothing that the shell does before it begins with a command can fail or run others. Where a file cannot be
+    /// opened, a descriptor is closed or a variable cannot be set, the command is left out and the line goes on; and what
+    /// the words of redirections and variables run, runs in the folder before.
+    fn surely_begins(&self, node: Node<'_>) -> bool {
+        let around = node.parent().filter(|outer| outer.kind() == "redirected_statement");
+        let attached = around.into_iter().flat_map(children).filter(|part| part.id() != node.id());
+        children(node).into_iter().chain(attached).all(|part| match part.kind() {
+            "variable_assignment" => false,
+            kind if kind.ends_with("_redirect") => redirects::is_sure(self.text_of(part)),
+            _ => true,
+        })
     }
 
     fn name(&self, node: Node<'_>) -> Result<Word, Unclear> {
