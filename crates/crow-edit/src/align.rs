@@ -1,4 +1,11 @@
 //! The longest common subsequence of two sequences, and where it is not the only one.
+//!
+//! The merge needs more than one alignment: it has to know which of its pairs are certain. Two tables of the classic dynamic
+//! programme give both. `before[i][j]` is the length of the longest common subsequence (LCS) of the first `i` old and the first
+//! `j` new entries, `after[i][j]` that of the entries from `i` and `j` on. An equal pair `(i, j)` is in some LCS exactly if
+//! `before[i][j] + 1 + after[i + 1][j + 1]` is the length of the whole, and then it is number `before[i][j]` in it. So the
+//! pairs of all LCSs fall into ranks, and each LCS takes one pair of each rank: a rank with a single pair is certain, the old
+//! entries of all other ranks are *contested*. Time and memory grow with the product of the lengths, which is bounded.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -16,7 +23,7 @@ pub(crate) struct Alignment {
 
 /// One step through two aligned sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum AlignmentStep {
     Keep {
         old: usize,
         new: usize,
@@ -29,16 +36,17 @@ pub(crate) enum Step {
 }
 
 impl Alignment {
-    /// The steps that turn `old_len` entries into `new_len`.
-    pub(crate) fn steps(&self, old_len: usize, new_len: usize) -> Vec<Step> {
+    /// Returns the steps that turn `old_len` entries into `new_len`: both sequences are covered without gaps.
+    pub(crate) fn steps(&self, old_len: usize, new_len: usize) -> Vec<AlignmentStep> {
         let mut steps = Vec::new();
         let (mut old_at, mut new_at) = (0, 0);
+        // A pair behind the ends closes the last change.
         for &(old, new) in self.pairs.iter().chain(std::iter::once(&(old_len, new_len))) {
             if old_at < old || new_at < new {
-                steps.push(Step::Change { old: old_at..old, new: new_at..new });
+                steps.push(AlignmentStep::Change { old: old_at..old, new: new_at..new });
             }
             if old < old_len {
-                steps.push(Step::Keep { old, new });
+                steps.push(AlignmentStep::Keep { old, new });
             }
             (old_at, new_at) = (old + 1, new + 1);
         }
@@ -51,9 +59,11 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
     if old.len().saturating_mul(new.len()) > MAX_CELLS {
         return None;
     }
+    // Numbers are compared faster than lines.
     let (old, new) = intern(old, new);
-    let before = Table::prefixes(&old, &new);
-    let after = Table::suffixes(&old, &new);
+    // Both tables are needed: one alignment follows from `after` alone, the certainty of its pairs from both.
+    let before = SubsequenceLengths::prefixes(&old, &new);
+    let after = SubsequenceLengths::suffixes(&old, &new);
     Some(Alignment {
         pairs: choose(&old, &new, &after),
         contested: contested(&old, &new, &before, &after),
@@ -63,6 +73,7 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
 /// Aligns two sequences of which equal entries are interchangeable: equal ends are paired first, and where
 /// the rest is too long it counts as changed.
 pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
+    // 1) Equal beginnings and ends need no table, however long they are.
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let (old_rest, new_rest) =
         (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
@@ -73,6 +84,7 @@ pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
         .take_while(|(one, other)| one == other)
         .count();
     let (old_end, new_end) = (old.len() - tail, new.len() - tail);
+    // 2) The rest is aligned if it is short enough; otherwise nothing of it is paired.
     let middle = align(
         old.get(head..old_end).unwrap_or_default(),
         new.get(head..new_end).unwrap_or_default(),
@@ -86,6 +98,7 @@ pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
     Alignment { pairs: pairs.collect(), contested: Vec::new() }
 }
 
+/// Replaces entries by numbers that are equal where the entries are.
 fn intern<'a, T: Eq + Hash>(old: &'a [T], new: &'a [T]) -> (Vec<usize>, Vec<usize>) {
     let mut ids: HashMap<&'a T, usize> = HashMap::new();
     let mut numbers = Vec::with_capacity(old.len() + new.len());
@@ -93,17 +106,18 @@ fn intern<'a, T: Eq + Hash>(old: &'a [T], new: &'a [T]) -> (Vec<usize>, Vec<usiz
         let next = ids.len();
         numbers.push(*ids.entry(entry).or_insert(next));
     }
+    // Both were numbered in one pass, so that they share the numbers.
     let new_numbers = numbers.split_off(old.len());
     (numbers, new_numbers)
 }
 
-/// Lengths of longest common subsequences for every pair of prefixes or suffixes.
-struct Table {
+/// The lengths of the longest common subsequences for every pair of prefixes or suffixes, row by row.
+struct SubsequenceLengths {
     width: usize,
     cells: Vec<u32>,
 }
 
-impl Table {
+impl SubsequenceLengths {
     fn empty(old: &[usize], new: &[usize]) -> Self {
         let width = new.len() + 1;
         Self { width, cells: vec![0; width * (old.len() + 1)] }
@@ -124,6 +138,7 @@ impl Table {
         let mut table = Self::empty(old, new);
         for (i, one) in old.iter().enumerate() {
             for (j, other) in new.iter().enumerate() {
+                // Pairing two equal entries is never worse than leaving one of them out.
                 let best = if one == other {
                     table.at(i, j) + 1
                 } else {
@@ -138,6 +153,7 @@ impl Table {
     /// `at(i, j)`: for the entries from `i` and `j` on.
     fn suffixes(old: &[usize], new: &[usize]) -> Self {
         let mut table = Self::empty(old, new);
+        // Backwards: a cell needs those behind it.
         for (i, one) in old.iter().enumerate().rev() {
             for (j, other) in new.iter().enumerate().rev() {
                 let best = if one == other {
@@ -152,15 +168,17 @@ impl Table {
     }
 }
 
-/// One longest common subsequence, the one that pairs early.
-fn choose(old: &[usize], new: &[usize], after: &Table) -> Vec<(usize, usize)> {
+/// Walks along one longest common subsequence, the one that pairs early.
+fn choose(old: &[usize], new: &[usize], after: &SubsequenceLengths) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     let (mut i, mut j) = (0, 0);
     while let (Some(one), Some(other)) = (old.get(i), new.get(j)) {
         if one == other {
+            // Equal heads are always in a longest one.
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
         } else if after.at(i + 1, j) >= after.at(i, j + 1) {
+            // Without the old entry as much can still be paired as without the new one.
             i += 1;
         } else {
             j += 1;
@@ -169,12 +187,19 @@ fn choose(old: &[usize], new: &[usize], after: &Table) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The k-th pair of a longest common subsequence is fixed when only one pair of entries can be the k-th.
-fn contested(old: &[usize], new: &[usize], before: &Table, after: &Table) -> Vec<usize> {
+/// Returns the old entries that are not certain: the k-th pair of a longest common subsequence is fixed when only one pair of
+/// entries can be the k-th.
+fn contested(
+    old: &[usize],
+    new: &[usize],
+    before: &SubsequenceLengths,
+    after: &SubsequenceLengths,
+) -> Vec<usize> {
     let longest = after.at(0, 0);
     let mut by_rank: Vec<Vec<usize>> = vec![Vec::new(); usize::try_from(longest).unwrap_or(0)];
     for (i, one) in old.iter().enumerate() {
         for (j, other) in new.iter().enumerate() {
+            // The pair is in a longest common subsequence if what is before and behind it adds up to the whole.
             let rank = before.at(i, j);
             if one == other
                 && rank + 1 + after.at(i + 1, j + 1) == longest
@@ -185,6 +210,7 @@ fn contested(old: &[usize], new: &[usize], before: &Table, after: &Table) -> Vec
             }
         }
     }
+    // One entry may be in several ranks, or several times in one (paired with different new entries).
     let mut contested: Vec<usize> =
         by_rank.into_iter().filter(|members| members.len() > 1).flatten().collect();
     contested.sort_unstable();
@@ -224,10 +250,10 @@ mod tests {
         assert_eq!(
             steps,
             [
-                Step::Change { old: 0..1, new: 0..1 },
-                Step::Keep { old: 1, new: 1 },
-                Step::Keep { old: 2, new: 2 },
-                Step::Change { old: 3..3, new: 3..4 },
+                AlignmentStep::Change { old: 0..1, new: 0..1 },
+                AlignmentStep::Keep { old: 1, new: 1 },
+                AlignmentStep::Keep { old: 2, new: 2 },
+                AlignmentStep::Change { old: 3..3, new: 3..4 },
             ]
         );
     }

@@ -4,30 +4,30 @@ use std::{fmt::Write as _, ops::Range};
 
 use super::{
     error::{EditError, shown},
-    ladder::{Found, Level, locate},
+    file_text::FileText,
     lines::lines,
-    merge::{Chunk, Fit, merge},
-    omission::new_placeholder,
+    locate::{LocatedEdit, MatchLevel, locate},
+    merge::{MatchFit, ReplacementPart, merge},
+    placeholders::new_placeholder,
     readings::first_number,
-    text::Document,
 };
 
-/// How many lines around an inexact change are shown.
+/// The number of lines that are shown around an inexact change.
 const CONTEXT_LINES: usize = 3;
-/// How many lines are shown at most.
+/// The most lines that are shown of a change.
 const MAX_CONTEXT: usize = 20;
-/// How many inexact changes are shown.
+/// The most inexact changes that are shown.
 const MAX_NOTES: usize = 5;
 
 /// One replacement that the model asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub struct TextEdit {
     pub old: String,
     pub new: String,
     pub replace_all: bool,
 }
 
-/// How the old text was found, from strict to loose.
+/// The kind of match by which the old text was found, from strict to loose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchType {
     Exact,
@@ -63,29 +63,29 @@ impl MatchType {
 
 /// The edited file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct EditedFile {
     pub content: Vec<u8>,
     /// The loosest of all edits.
     pub match_type: MatchType,
     pub replacements: usize,
     /// Counted from 1, in the new text.
     pub first_changed_line: usize,
-    /// What the model should look at again, in file order, at most a few.
-    pub notes: Vec<Note>,
+    /// Excerpts that the model should look at again, in file order, at most a few.
+    pub notes: Vec<ChangeNote>,
 }
 
 /// The surroundings of a change that may not be what the model expects, so that it can correct its
 /// picture of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    pub cause: Cause,
+pub struct ChangeNote {
+    pub cause: NoteCause,
     /// Lines of the new text as `read_file` prints them.
     pub excerpt: String,
 }
 
-/// Why a change is shown.
+/// The reason for showing a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum NoteCause {
     /// The old text was found only inexactly.
     Inexact(MatchType),
     /// The old text ended with a line break and the new text does not, so the next line was joined to it.
@@ -96,8 +96,8 @@ pub enum Cause {
 struct Splice {
     bytes: Range<usize>,
     content: Vec<u8>,
-    level: Level,
-    cause: Option<Cause>,
+    level: MatchLevel,
+    cause: Option<NoteCause>,
     /// Which edit it belongs to, counted from 1.
     edit: usize,
     /// The line of the match, counted from 1.
@@ -105,8 +105,8 @@ struct Splice {
 }
 
 /// Applies all edits to a file, or none.
-pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Applied, EditError> {
-    let document = Document::decode(original)?;
+pub fn apply_edits(original: &[u8], edits: &[TextEdit]) -> Result<EditedFile, EditError> {
+    let document = FileText::decode(original)?;
     if let [edit] = edits
         && edit.old.is_empty()
         && document.is_empty()
@@ -125,10 +125,10 @@ pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Applied, EditError
     if content == original {
         return Err(EditError::AlreadyApplied);
     }
-    let edited = Document::decode(&content)?;
+    let edited = FileText::decode(&content)?;
     let first_changed_line = edited.first_difference(&document);
     let notes = notes(&edited, &splices, &starts);
-    Ok(Applied {
+    Ok(EditedFile {
         match_type: loosest.match_type(),
         replacements: splices.len(),
         first_changed_line,
@@ -137,14 +137,14 @@ pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Applied, EditError
     })
 }
 
-fn create(original: &[u8], document: &Document<'_>, new: &str) -> Result<Applied, EditError> {
+fn create(original: &[u8], document: &FileText<'_>, new: &str) -> Result<EditedFile, EditError> {
     if new.is_empty() {
         return Err(EditError::NoChange);
     }
     let new = if original.is_empty() { new } else { new.strip_prefix('\u{feff}').unwrap_or(new) };
     let mut content = original.to_vec();
     content.extend(document.encode(new, "").map_err(|char| not_utf8(document, &char.to_string()))?);
-    Ok(Applied {
+    Ok(EditedFile {
         content,
         match_type: MatchType::Create,
         replacements: 1,
@@ -154,9 +154,16 @@ fn create(original: &[u8], document: &Document<'_>, new: &str) -> Result<Applied
 }
 
 /// The replacements of one edit.
-fn splice(document: &Document<'_>, edit: &Edit, number: usize) -> Result<Vec<Splice>, EditError> {
-    let edit =
-        Edit { old: document.to_view(&edit.old), new: document.to_view(&edit.new), ..edit.clone() };
+fn splice(
+    document: &FileText<'_>,
+    edit: &TextEdit,
+    number: usize,
+) -> Result<Vec<Splice>, EditError> {
+    let edit = TextEdit {
+        old: document.to_view(&edit.old),
+        new: document.to_view(&edit.new),
+        ..edit.clone()
+    };
     if edit.old == edit.new {
         return Err(EditError::NoChange);
     }
@@ -174,13 +181,14 @@ fn splice(document: &Document<'_>, edit: &Edit, number: usize) -> Result<Vec<Spl
 
 /// Refuses new text that was copied from `read_file` with its line numbers.
 fn refuse_line_numbers(
-    document: &Document<'_>,
-    edit: &Edit,
-    found: &Found,
+    document: &FileText<'_>,
+    edit: &TextEdit,
+    found: &LocatedEdit,
 ) -> Result<(), EditError> {
     let first = found.places.first().map(|place| document.line_at(place.start) + 1);
-    let copied =
-        found.fit == Fit::Exact && lines(&found.new).len() > 1 && first_number(&found.new) == first;
+    let copied = found.fit == MatchFit::Exact
+        && lines(&found.new).len() > 1
+        && first_number(&found.new) == first;
     if copied && first_number(&edit.old).is_none() {
         let line = lines(&found.new).first().map(|line| (*line).to_owned()).unwrap_or_default();
         return Err(EditError::LineNumbersInNew { line });
@@ -189,8 +197,8 @@ fn refuse_line_numbers(
 }
 
 fn replace(
-    document: &Document<'_>,
-    found: &Found,
+    document: &FileText<'_>,
+    found: &LocatedEdit,
     place: &Range<usize>,
     edit: usize,
 ) -> Result<Splice, EditError> {
@@ -199,9 +207,9 @@ fn replace(
     let mut content = Vec::new();
     for chunk in merge(document, place, found.fit, &found.old, &found.new)? {
         let encoded = match chunk {
-            Chunk::Kept(range) => Ok(document.bytes(&range).to_vec()),
-            Chunk::Text(text) => document.encode(&text, known),
-            Chunk::End(end) => document.encode(end.as_str(), known),
+            ReplacementPart::Kept(range) => Ok(document.bytes(&range).to_vec()),
+            ReplacementPart::Text(text) => document.encode(&text, known),
+            ReplacementPart::End(end) => document.encode(end.as_str(), known),
         };
         content.extend(encoded.map_err(|char| not_utf8(document, &char.to_string()))?);
     }
@@ -211,7 +219,7 @@ fn replace(
 }
 
 /// In a file of unknown encoding an ASCII byte behind another byte may be the second half of a character.
-fn refuse_split_character(document: &Document<'_>, place: &Range<usize>) -> Result<(), EditError> {
+fn refuse_split_character(document: &FileText<'_>, place: &Range<usize>) -> Result<(), EditError> {
     if !document.is_guessed() {
         return Ok(());
     }
@@ -226,7 +234,7 @@ fn refuse_split_character(document: &Document<'_>, place: &Range<usize>) -> Resu
     }
 }
 
-fn not_utf8(document: &Document<'_>, text: &str) -> EditError {
+fn not_utf8(document: &FileText<'_>, text: &str) -> EditError {
     EditError::NotUtf8 { line: document.first_foreign_line(), text: shown(text) }
 }
 
@@ -260,30 +268,32 @@ fn assemble(original: &[u8], splices: &[Splice]) -> (Vec<u8>, Vec<usize>) {
     (content, starts)
 }
 
-/// Why the model should look at a change again.
-fn cause(document: &Document<'_>, found: &Found, place: &Range<usize>) -> Option<Cause> {
+/// Returns the reason for which the model should look at a change again, if there is one.
+fn cause(document: &FileText<'_>, found: &LocatedEdit, place: &Range<usize>) -> Option<NoteCause> {
     let joined = found.old.ends_with('\n')
         && !found.new.is_empty()
         && !found.new.ends_with('\n')
         && place.end < document.view().len();
-    if found.level == Level::Exact {
-        joined.then_some(Cause::JoinedLines)
+    if found.level == MatchLevel::Exact {
+        joined.then_some(NoteCause::JoinedLines)
     } else {
-        Some(Cause::Inexact(found.level.match_type()))
+        Some(NoteCause::Inexact(found.level.match_type()))
     }
 }
 
-fn notes(edited: &Document<'_>, splices: &[Splice], starts: &[usize]) -> Vec<Note> {
+fn notes(edited: &FileText<'_>, splices: &[Splice], starts: &[usize]) -> Vec<ChangeNote> {
     let noted = splices.iter().zip(starts).filter_map(|(splice, start)| {
-        let excerpt =
-            |cause| Note { cause, excerpt: excerpt(edited, *start..start + splice.content.len()) };
+        let excerpt = |cause| ChangeNote {
+            cause,
+            excerpt: excerpt(edited, *start..start + splice.content.len()),
+        };
         splice.cause.map(excerpt)
     });
     noted.take(MAX_NOTES).collect()
 }
 
 /// The lines of a byte range and those around it, as `read_file` prints them.
-fn excerpt(edited: &Document<'_>, bytes: Range<usize>) -> String {
+fn excerpt(edited: &FileText<'_>, bytes: Range<usize>) -> String {
     let first = edited.line_at_byte(bytes.start).saturating_sub(CONTEXT_LINES);
     let last = edited.line_at_byte(bytes.end.saturating_sub(1).max(bytes.start)) + CONTEXT_LINES;
     let mut excerpt = String::new();

@@ -1,12 +1,12 @@
-//! Why an edit is refused. Every text is read by the model: what is true, and what to do next.
+//! The reasons for refusing an edit. The model reads every text: it says what is true, and what to do next.
 
 use std::fmt;
 
-use super::hint::Miss;
+use super::missing_text::MissingTextReport;
 
-/// How many line numbers an error lists.
+/// The most line numbers that an error lists.
 const LISTED_LINES: usize = 10;
-/// How many characters of a line an error shows.
+/// The most characters of a line that an error shows.
 const SHOWN_CHARS: usize = 200;
 
 /// A refused edit; the file is unchanged.
@@ -41,13 +41,13 @@ pub enum EditError {
     )]
     FinalNewline,
     #[error("old text not found{0}")]
-    NotFound(Box<Miss>),
+    NotFound(Box<MissingTextReport>),
     #[error("the old text fits {places}{likeness}; add neighbouring lines that are in only one of them{}", advice(*.likeness))]
-    Ambiguous { places: Places, likeness: Likeness },
+    Ambiguous { places: MatchingLines, likeness: AmbiguityKind },
     #[error("line {line} of the file is not what the edit wants to change:\n  file:     {}\n  old text: {}\nread the file again and copy the line exactly", shown(.actual), shown(.expected))]
     Conflict { line: usize, expected: String, actual: String },
     #[error("the old text fits only inexactly near line {line}, and {reason}; the file reads `{}`: copy the old text exactly from the file", shown(.actual))]
-    NeedsExact { line: usize, actual: String, reason: Reason },
+    NeedsExact { line: usize, actual: String, reason: InexactMatchProblem },
     #[error("the old text begins behind the indentation of line {line}, so the new lines might be indented wrongly; the file reads `{}`: begin both texts with the whole indentation of that line", shown(.actual))]
     HalfIndented { line: usize, actual: String },
     #[error("the old text begins with a blank line, but in the file it begins within line {line}, which reads `{}`; begin both texts at the start of a line", shown(.actual))]
@@ -77,9 +77,9 @@ impl EditError {
     }
 }
 
-/// Why a loose match is not enough for this change.
+/// The problem of an inexact match with the change that the edit makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum InexactMatchProblem {
     #[error("the edit changes only blanks, quotes or dashes, which differ there from the old text")]
     OnlyTolerated,
     #[error("it is unclear which of several equal parts the edit keeps")]
@@ -98,13 +98,13 @@ pub enum Reason {
 
 /// The lines (counted from 1) where an old text fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct MatchingLines {
     pub(crate) lines: Vec<usize>,
-    /// Whether there may be more than listed.
+    /// True if there may be more than listed.
     pub(crate) more: bool,
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for MatchingLines {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed: Vec<String> =
             self.lines.iter().take(LISTED_LINES).map(ToString::to_string).collect();
@@ -114,16 +114,16 @@ impl fmt::Display for Places {
     }
 }
 
-/// How the old text is at several places.
+/// The way in which the old text fits several places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Likeness {
+pub enum AmbiguityKind {
     Exact,
     Inexact,
     /// Exactly, but within a line, at one of them, and inexactly at the others.
     Mixed,
 }
 
-impl fmt::Display for Likeness {
+impl fmt::Display for AmbiguityKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Exact => "",
@@ -133,10 +133,10 @@ impl fmt::Display for Likeness {
     }
 }
 
-fn advice(likeness: Likeness) -> &'static str {
+fn advice(likeness: AmbiguityKind) -> &'static str {
     match likeness {
-        Likeness::Exact => ", or set replace_all to change every one",
-        Likeness::Inexact | Likeness::Mixed => ", copied exactly from the file",
+        AmbiguityKind::Exact => ", or set replace_all to change every one",
+        AmbiguityKind::Inexact | AmbiguityKind::Mixed => ", copied exactly from the file",
     }
 }
 

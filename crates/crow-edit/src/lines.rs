@@ -1,8 +1,8 @@
-//! Lines and what may differ in them: blanks at the ends, indentation, quotes and dashes, inner blank runs.
+//! Lines and their tolerated differences: blanks at the ends, indentation, quotes and dashes, inner blank runs.
 
 use std::borrow::Cow;
 
-/// Which differences between two lines are ignored, from strict to loose; each includes those before.
+/// The differences between two lines that are ignored, from strict to loose; each includes those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tolerance {
     TrailingBlanks,
@@ -22,34 +22,34 @@ impl Tolerance {
         }
     }
 
-    /// Whether two lines differ only tolerably.
+    /// Returns true if two lines differ only tolerably.
     pub(crate) fn accepts(self, one: &str, other: &str) -> bool {
         self.key(one) == self.key(other)
     }
 }
 
-/// Whether a piece of text borders on a line break or lies within a line.
+/// The position of an end of a text: at a line break or within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Edge {
+pub(crate) enum TextEdge {
     Line,
     Inside,
 }
 
 /// A line (or the part of one that a text covers) in three parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Row<'a> {
+pub(crate) struct LineParts<'a> {
     pub(crate) indent: &'a str,
     pub(crate) body: &'a str,
     pub(crate) tail: &'a str,
-    /// Whether a line break follows in the text.
+    /// True if a line break follows in the text.
     pub(crate) terminated: bool,
 }
 
-impl<'a> Row<'a> {
-    fn new(text: &'a str, terminated: bool, start: Edge, end: Edge) -> Self {
-        let lead = if start == Edge::Line { text.len() - text.trim_start().len() } else { 0 };
+impl<'a> LineParts<'a> {
+    fn new(text: &'a str, terminated: bool, start: TextEdge, end: TextEdge) -> Self {
+        let lead = if start == TextEdge::Line { text.len() - text.trim_start().len() } else { 0 };
         let (indent, rest) = text.split_at_checked(lead).unwrap_or(("", text));
-        let kept = if end == Edge::Line { rest.trim_end().len() } else { rest.len() };
+        let kept = if end == TextEdge::Line { rest.trim_end().len() } else { rest.len() };
         let (body, tail) = rest.split_at_checked(kept).unwrap_or((rest, ""));
         if body.is_empty() {
             Self { indent: "", body, tail: text, terminated }
@@ -62,23 +62,23 @@ impl<'a> Row<'a> {
         self.body.is_empty()
     }
 
-    /// Whether `next`, the line below, must be deeper than this one.
-    pub(crate) fn opens(&self, next: &Row<'_>) -> bool {
+    /// Returns true if `next`, the line below, must be deeper than this one.
+    pub(crate) fn opens(&self, next: &LineParts<'_>) -> bool {
         self.body.ends_with([':', '{', '(', '[']) && !next.body.starts_with(['}', ')', ']'])
     }
 }
 
 /// Splits text into rows; `start` and `end` say where the text lies in its lines.
-pub(crate) fn rows(text: &str, start: Edge, end: Edge) -> Vec<Row<'_>> {
+pub(crate) fn rows(text: &str, start: TextEdge, end: TextEdge) -> Vec<LineParts<'_>> {
     let mut rows = Vec::new();
     let mut edge = start;
     for piece in text.split_inclusive('\n') {
         let row = match piece.strip_suffix('\n') {
-            Some(line) => Row::new(line, true, edge, Edge::Line),
-            None => Row::new(piece, false, edge, end),
+            Some(line) => LineParts::new(line, true, edge, TextEdge::Line),
+            None => LineParts::new(piece, false, edge, end),
         };
         rows.push(row);
-        edge = Edge::Line;
+        edge = TextEdge::Line;
     }
     rows
 }
@@ -127,7 +127,7 @@ fn collapse(text: &str) -> Cow<'_, str> {
     Cow::Owned(collapsed)
 }
 
-/// Whether text carries at least one letter or digit.
+/// Returns true if the text has at least one letter or digit.
 pub(crate) fn has_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }

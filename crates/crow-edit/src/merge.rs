@@ -1,56 +1,68 @@
 //! Puts new text in the place of matched text as a three-way merge: base is the old text, one side the
 //! file, the other the new text.
 //!
+//! The model quotes the file inexactly, so its new text repeats its misquotations: writing the new text as it is would change
+//! lines that the model does not want to change. Therefore old and new text are aligned line by line. A line that both share
+//! is kept: the bytes of the file are copied. A line that only the new text has is written, and each of its three parts is
+//! carried over to the writing of the file by itself:
+//!
+//! - the indentation by [`IndentMap`], which learned from the matched lines how the file writes the model's indentation;
+//! - the body by the old line with the same body, wherever that is in the match, else by a merge of tokens ([`merge_bodies`]),
+//!   so that quotes, dashes and blanks of the file stay;
+//! - the trailing blanks from the replaced line.
+//!
 //! Invariant: a line that old and new text share keeps the bytes of the file, and a line that the edit
 //! changes equals the old text up to tolerated differences. A loose match can thus never overwrite text
-//! that the model has not seen.
+//! that the model has not seen. Where one of the three parts has no single answer, the edit is refused.
 
 use std::ops::Range;
 
 use super::{
-    align::{Alignment, Step, align, align_plain},
-    error::{EditError, Reason},
-    indent::{IndentMap, Unit},
-    lines::{Edge, Row, Tolerance, rows},
-    text::{Document, LineEnd},
-    tokens::merge_bodies,
+    align::{Alignment, AlignmentStep, align, align_plain},
+    error::{EditError, InexactMatchProblem},
+    file_text::{FileText, LineEnding},
+    indent_map::{IndentMap, IndentUnit},
+    lines::{LineParts, TextEdge, Tolerance, rows},
+    token_merge::merge_bodies,
 };
 
-/// How closely the old text fits the file.
+/// The closeness of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum MatchFit {
     /// Character by character.
     Exact,
     /// Line by line, up to tolerated differences; with the step of indentation that the file has.
-    Loose(Option<Unit>),
+    Loose(Option<IndentUnit>),
 }
 
 /// A part of the replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Chunk {
+pub(crate) enum ReplacementPart {
     /// A range of the view, to be copied byte for byte.
     Kept(Range<usize>),
     Text(String),
-    End(LineEnd),
+    End(LineEnding),
 }
 
-/// What replaces `place` (a range of the view) when `old`, which was found there, gives way to `new`.
+/// Returns the parts that replace `place` (a range of the view) when `old`, which was found there, gives way to `new`.
 pub(crate) fn merge(
-    document: &Document<'_>,
+    document: &FileText<'_>,
     place: &Range<usize>,
-    fit: Fit,
+    fit: MatchFit,
     old: &str,
     new: &str,
-) -> Result<Vec<Chunk>, EditError> {
-    if fit == Fit::Exact
+) -> Result<Vec<ReplacementPart>, EditError> {
+    if fit == MatchFit::Exact
         && !document.is_lossy()
         && let Some(end) = document.uniform_line_end()
     {
+        // Nothing was tolerated and all line ends are alike: the new text can be written as it is.
         return Ok(plain(new, end));
     }
+    // The match ends with the file, which has no final newline: neither side has one then.
     let loose_end = !document.slice(place).ends_with('\n') && old.ends_with('\n');
     let trimmed = |text| if loose_end { without_final_newline(text) } else { text };
-    let merge = Merge::new(document, place, fit, trimmed(old), trimmed(new));
+    let merge = LineMerge::new(document, place, fit, trimmed(old), trimmed(new));
     merge.run()
 }
 
@@ -58,70 +70,74 @@ fn without_final_newline(text: &str) -> &str {
     text.strip_suffix('\n').unwrap_or(text)
 }
 
-fn plain(text: &str, end: LineEnd) -> Vec<Chunk> {
+fn plain(text: &str, end: LineEnding) -> Vec<ReplacementPart> {
     let mut chunks = Vec::new();
-    for row in rows(text, Edge::Inside, Edge::Inside) {
+    for row in rows(text, TextEdge::Inside, TextEdge::Inside) {
         push_row(&mut chunks, &row, end);
     }
     chunks
 }
 
-fn push_row(chunks: &mut Vec<Chunk>, row: &Row<'_>, end: LineEnd) {
-    chunks.push(Chunk::Text([row.indent, row.body, row.tail].concat()));
+fn push_row(chunks: &mut Vec<ReplacementPart>, row: &LineParts<'_>, end: LineEnding) {
+    chunks.push(ReplacementPart::Text([row.indent, row.body, row.tail].concat()));
     if row.terminated {
-        chunks.push(Chunk::End(end));
+        chunks.push(ReplacementPart::End(end));
     }
 }
 
 /// One matched line of the file.
-struct Matched<'a> {
+struct MatchedLine<'a> {
     range: Range<usize>,
     text: &'a str,
-    row: Row<'a>,
+    row: LineParts<'a>,
 }
 
-/// What becomes of the new lines.
+/// The result of the merge, as far as it has come.
 #[derive(Default)]
-struct Merged {
-    chunks: Vec<Chunk>,
+struct MergedLines {
+    chunks: Vec<ReplacementPart>,
     /// One for each new line.
-    indents: Vec<Placed>,
+    indents: Vec<NewLineIndent>,
 }
 
-struct Placed {
+struct NewLineIndent {
     indent: String,
     is_changed: bool,
 }
 
-struct Merge<'a> {
-    document: &'a Document<'a>,
-    fit: Fit,
+struct LineMerge<'a> {
+    document: &'a FileText<'a>,
+    fit: MatchFit,
     /// The line of the file (from 0) where the match begins.
     first_line: usize,
-    old: Vec<Row<'a>>,
-    file: Vec<Matched<'a>>,
-    new: Vec<Row<'a>>,
+    old: Vec<LineParts<'a>>,
+    file: Vec<MatchedLine<'a>>,
+    new: Vec<LineParts<'a>>,
     indents: IndentMap,
 }
 
-impl<'a> Merge<'a> {
+impl<'a> LineMerge<'a> {
     fn new(
-        document: &'a Document<'a>,
+        document: &'a FileText<'a>,
         place: &Range<usize>,
-        fit: Fit,
+        fit: MatchFit,
         old: &'a str,
         new: &'a str,
     ) -> Self {
+        // 1) Split the three texts into lines. A match that begins or ends within a line has no indentation or trailing blanks
+        //    there: what is before and behind it stays in the file.
         let first_line = document.line_at(place.start);
         let start = if document.line_range(first_line).start == place.start {
-            Edge::Line
+            TextEdge::Line
         } else {
-            Edge::Inside
+            TextEdge::Inside
         };
         let last_line = document.line_range(document.line_at(place.end));
-        let end = if last_line.end == place.end { Edge::Line } else { Edge::Inside };
+        let end = if last_line.end == place.end { TextEdge::Line } else { TextEdge::Inside };
         let (old, new) = (rows(old, start, end), rows(new, start, end));
-        let file = matched(document, place, start, end);
+        let file = matched_lines(document, place, start, end);
+        // 2) Learn the indentation from the pairs of matched lines. The first line is no proof where it begins behind its
+        //    indentation, and blank lines never are.
         let pairs = || old.iter().zip(&file).map(|(row, line)| (row, &line.row));
         let bare =
             pairs().next().filter(|(row, line)| row.indent.is_empty() && !line.indent.is_empty());
@@ -130,53 +146,58 @@ impl<'a> Merge<'a> {
             bare.map(|(_, line)| line.indent),
             proven.map(|(row, line)| (row.indent, line.indent)),
             old.iter().chain(&new).filter(|row| !row.is_blank()).map(|row| row.indent),
-            if let Fit::Loose(unit) = fit { unit } else { None },
+            if let MatchFit::Loose(unit) = fit { unit } else { None },
         );
         Self { document, fit, first_line, old, file, new, indents }
     }
 
-    fn run(&self) -> Result<Vec<Chunk>, EditError> {
+    fn run(&self) -> Result<Vec<ReplacementPart>, EditError> {
+        // 1) Pair the lines that old and new text share; 2) copy those, and write the others.
         let aligned = self.align()?;
-        let mut merged = Merged::default();
+        let mut merged = MergedLines::default();
         for step in aligned.steps(self.old.len(), self.new.len()) {
             match step {
-                Step::Keep { old, new } => self.keep(&mut merged, old, new),
-                Step::Change { old, new } => self.change(&mut merged, &old, &new)?,
+                AlignmentStep::Keep { old, new } => self.keep(&mut merged, old, new),
+                AlignmentStep::Change { old, new } => self.change(&mut merged, &old, &new)?,
             }
         }
-        if self.fit != Fit::Exact && !self.indents.is_identity() {
+        // 3) Look at the result as a whole: a mapped indentation may be wrong although each line had an answer.
+        if self.fit != MatchFit::Exact && !self.indents.is_identity() {
             self.refuse_unopened(&merged)?;
         }
         Ok(merged.chunks)
     }
 
     /// Refuses a new line that opens a block with the next line beside it: the model left out the indentation.
-    fn refuse_unopened(&self, merged: &Merged) -> Result<(), EditError> {
+    fn refuse_unopened(&self, merged: &MergedLines) -> Result<(), EditError> {
         let filled = || merged.indents.iter().zip(&self.new).filter(|(_, row)| !row.is_blank());
         let unopened = filled().zip(filled().skip(1)).any(|((placed, row), (next, next_row))| {
             placed.is_changed && row.opens(next_row) && next.indent.len() <= placed.indent.len()
         });
-        if unopened { Err(self.needs_exact(0, Reason::Indentation)) } else { Ok(()) }
+        if unopened { Err(self.needs_exact(0, InexactMatchProblem::Indentation)) } else { Ok(()) }
     }
 
     /// Pairs the lines that old and new text share, judged by the model's own writing.
     fn align(&self) -> Result<Alignment, EditError> {
-        let texts = |rows: &[Row<'_>]| {
+        let texts = |rows: &[LineParts<'_>]| {
             rows.iter().map(|row| [row.indent, row.body, row.tail].concat()).collect::<Vec<_>>()
         };
         let (old, new) = (texts(&self.old), texts(&self.new));
-        if self.fit == Fit::Exact {
+        if self.fit == MatchFit::Exact {
+            // Equal lines have equal bytes, so it does not matter which of them is paired.
             return Ok(align_plain(&old, &new));
         }
         let aligned = align(&old, &new).ok_or(EditError::TooLarge { lines: old.len() })?;
-        match aligned.contested.iter().find(|index| self.is_foreign(**index)) {
-            Some(index) => Err(self.needs_exact(*index, Reason::Contested)),
+        // A line that could be paired differently must be written in the file as in the old text: otherwise the choice of the
+        // pair would decide which writing of the file survives.
+        match aligned.contested.iter().find(|index| self.differs_in_file(**index)) {
+            Some(index) => Err(self.needs_exact(*index, InexactMatchProblem::Contested)),
             None => Ok(aligned),
         }
     }
 
-    /// Whether the file's line is not what the old line would become by indentation alone.
-    fn is_foreign(&self, index: usize) -> bool {
+    /// Returns true if the file's line is not what the old line would become by indentation alone.
+    fn differs_in_file(&self, index: usize) -> bool {
         let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
             return true;
         };
@@ -187,8 +208,8 @@ impl<'a> Merge<'a> {
             || self.indents.to_file(old.indent).as_deref() != Some(line.row.indent)
     }
 
-    /// Whether the file's line differs from the old one by more than is tolerated.
-    fn is_beyond(&self, index: usize) -> bool {
+    /// Returns true if the file's line differs from the old one by more than is tolerated.
+    fn exceeds_tolerance(&self, index: usize) -> bool {
         let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
             return true;
         };
@@ -196,43 +217,51 @@ impl<'a> Merge<'a> {
             || !Tolerance::InnerBlanks.accepts(old.body, line.row.body)
     }
 
-    fn keep(&self, merged: &mut Merged, old: usize, new: usize) {
+    /// Copies a line of the file that old and new text share.
+    fn keep(&self, merged: &mut MergedLines, old: usize, new: usize) {
         let Some(line) = self.file.get(old) else { return };
-        merged.indents.push(Placed { indent: line.row.indent.to_owned(), is_changed: false });
+        merged
+            .indents
+            .push(NewLineIndent { indent: line.row.indent.to_owned(), is_changed: false });
         let chunks = &mut merged.chunks;
-        chunks.push(Chunk::Kept(line.range.clone()));
+        // The line end is not part of the copy: only the new text says whether there is one.
+        chunks.push(ReplacementPart::Kept(line.range.clone()));
         if self.new.get(new).is_some_and(|row| row.terminated) {
-            chunks.push(Chunk::End(self.document.line_end(self.first_line + old)));
+            chunks.push(ReplacementPart::End(self.document.line_end(self.first_line + old)));
         }
     }
 
+    /// Writes the new lines in the place of the old ones; either may be none.
     fn change(
         &self,
-        merged: &mut Merged,
+        merged: &mut MergedLines,
         old: &Range<usize>,
         new: &Range<usize>,
     ) -> Result<(), EditError> {
-        if self.fit != Fit::Exact {
+        // 1) What is removed must be what the model has seen, and the change must be about more than a misquotation.
+        if self.fit != MatchFit::Exact {
             self.refuse_conflict(old)?;
             self.refuse_tolerated_only(old, new)?;
             self.refuse_lone_insertion(old)?;
         }
+        // 2) Each new line gets body, indentation and trailing blanks in the writing of the file.
         let bodies = self.bodies(old, new)?;
         for (index, body) in new.clone().zip(bodies) {
             let Some(row) = self.new.get(index) else { continue };
+            // The old line at the same place of the change, or its last one: line end and trailing blanks come from there.
             let beside = (old.start + index - new.start).min(old.end.saturating_sub(1));
             let indent = self.indent(row, index, old, new)?;
             let tail = self.tail(row, beside, old, new);
-            let row = Row { indent: &indent, body: &body, tail, terminated: row.terminated };
+            let row = LineParts { indent: &indent, body: &body, tail, terminated: row.terminated };
             push_row(&mut merged.chunks, &row, self.document.line_end(self.first_line + beside));
-            merged.indents.push(Placed { indent, is_changed: true });
+            merged.indents.push(NewLineIndent { indent, is_changed: true });
         }
         Ok(())
     }
 
     /// Refuses to remove a line that the model has not seen as it is.
     fn refuse_conflict(&self, old: &Range<usize>) -> Result<(), EditError> {
-        match old.clone().find(|index| self.is_beyond(*index)) {
+        match old.clone().find(|index| self.exceeds_tolerance(*index)) {
             Some(index) => Err(EditError::Conflict {
                 line: self.first_line + index + 1,
                 expected: self
@@ -245,7 +274,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// What is tolerated cannot at the same time be what the edit is about.
+    /// Refuses a change of nothing but tolerated differences: they cannot at the same time be what the edit is about.
     fn refuse_tolerated_only(
         &self,
         old: &Range<usize>,
@@ -253,47 +282,53 @@ impl<'a> Merge<'a> {
     ) -> Result<(), EditError> {
         let olds = self.old.get(old.clone()).unwrap_or_default();
         let news = self.new.get(new.clone()).unwrap_or_default();
+        // The old and the new lines are equal but for tolerated differences ...
         let same = olds.len() == news.len()
             && olds
                 .iter()
                 .zip(news)
                 .all(|(one, other)| Tolerance::InnerBlanks.accepts(one.body, other.body));
+        // ... and the file writes one of the old lines differently: then it is unknown which of the writings is wanted.
         let differs = |index: &usize| match (self.old.get(*index), self.file.get(*index)) {
             (Some(old), Some(line)) => (old.indent, old.body) != (line.row.indent, line.row.body),
             _ => true,
         };
         match old.clone().find(differs) {
-            Some(index) if same => Err(self.needs_exact(index, Reason::OnlyTolerated)),
+            Some(index) if same => Err(self.needs_exact(index, InexactMatchProblem::OnlyTolerated)),
             _ => Ok(()),
         }
     }
 
     /// Refuses to put lines between two lines that are both not as the model believes.
     fn refuse_lone_insertion(&self, old: &Range<usize>) -> Result<(), EditError> {
-        let seen = |index: usize| index < self.old.len() && !self.is_beyond(index);
+        // One neighbour that is as the model believes is enough to hold on to.
+        let seen = |index: usize| index < self.old.len() && !self.exceeds_tolerance(index);
         let anchored = old.start.checked_sub(1).is_some_and(seen) || seen(old.start);
         if old.is_empty() && !anchored {
-            Err(self.needs_exact(old.start, Reason::Neighbours))
+            Err(self.needs_exact(old.start, InexactMatchProblem::Neighbours))
         } else {
             Ok(())
         }
     }
 
-    /// The new lines without indentation, with the file's writing wherever the old text had the same.
+    /// Returns the bodies of the new lines, in the file's writing wherever the old text had the same.
     fn bodies(&self, old: &Range<usize>, new: &Range<usize>) -> Result<Vec<String>, EditError> {
         let news = self.new.get(new.clone()).unwrap_or_default();
         if self.old.iter().zip(&self.file).all(|(row, line)| row.body == line.row.body) {
+            // The model quotes every body exactly, so it writes the new ones as the file would.
             return Ok(news.iter().map(|row| row.body.to_owned()).collect());
         }
+        // 1) A new line that repeats an old one, wherever that was, takes its writing from the file.
         let mut used = Vec::new();
         let mut bodies = Vec::with_capacity(news.len());
         for row in news {
-            let moved = self.moved(row, &used)?;
+            let moved = self.repeated_line(row, &used)?;
             used.extend(moved);
             bodies.push(
                 moved.and_then(|index| self.file.get(index)).map(|line| line.row.body.to_owned()),
             );
         }
+        // 2) The other new lines are merged token by token with those old lines of the change that are left.
         let rest: Vec<usize> = old.clone().filter(|index| !used.contains(index)).collect();
         let mut merged = self.merge_rest(&rest, news, &bodies)?.into_iter();
         Ok(bodies
@@ -302,23 +337,28 @@ impl<'a> Merge<'a> {
             .collect())
     }
 
-    /// The old line that a new one repeats.
-    fn moved(&self, row: &Row<'_>, used: &[usize]) -> Result<Option<usize>, EditError> {
+    /// Returns the old line that a new one repeats: one that is not used yet, else the first.
+    fn repeated_line(
+        &self,
+        row: &LineParts<'_>,
+        used: &[usize],
+    ) -> Result<Option<usize>, EditError> {
         if row.is_blank() {
             return Ok(None);
         }
         let same: Vec<usize> = (0..self.old.len())
             .filter(|index| self.old.get(*index).is_some_and(|old| old.body == row.body))
             .collect();
-        if let Some(index) = same.iter().find(|index| self.is_beyond(**index)) {
-            return Err(self.needs_exact(*index, Reason::Repeated));
+        if let Some(index) = same.iter().find(|index| self.exceeds_tolerance(**index)) {
+            return Err(self.needs_exact(*index, InexactMatchProblem::Repeated));
         }
+        // Several such lines are as good as one if the file writes them alike.
         let mut writings =
             same.iter().filter_map(|index| self.file.get(*index)).map(|line| line.row.body);
         let first = writings.next();
         match (first, same.first()) {
             (Some(first), Some(index)) if writings.any(|other| other != first) => {
-                Err(self.needs_exact(*index, Reason::Contested))
+                Err(self.needs_exact(*index, InexactMatchProblem::Contested))
             }
             _ => Ok(same.iter().find(|index| !used.contains(index)).or(same.first()).copied()),
         }
@@ -328,7 +368,7 @@ impl<'a> Merge<'a> {
     fn merge_rest(
         &self,
         old: &[usize],
-        news: &[Row<'_>],
+        news: &[LineParts<'_>],
         bodies: &[Option<String>],
     ) -> Result<Vec<String>, EditError> {
         let olds: Vec<&str> =
@@ -340,6 +380,7 @@ impl<'a> Merge<'a> {
             .collect();
         let open = news.iter().zip(bodies).filter(|(_, body)| body.is_none());
         let open: Vec<&str> = open.map(|(row, _)| row.body).collect();
+        // Nothing of the file's own writing can get lost.
         if olds == files {
             return Ok(open.into_iter().map(str::to_owned).collect());
         }
@@ -347,9 +388,10 @@ impl<'a> Merge<'a> {
         merge_bodies(&olds, &files, &open).map_err(|reason| self.needs_exact(line, reason))
     }
 
+    /// Returns the indentation in the file for a new line that is written.
     fn indent(
         &self,
-        row: &Row<'_>,
+        row: &LineParts<'_>,
         index: usize,
         old: &Range<usize>,
         new: &Range<usize>,
@@ -357,17 +399,19 @@ impl<'a> Merge<'a> {
         if row.is_blank() {
             return Ok(String::new());
         }
+        // Behind a first line that the model quoted without its indentation, unindented lines may mean anything.
         let follows_first = index > 0 && old.start <= 1 && self.indents.is_flattened(row.indent);
+        // One line for one line: an edited line stays where it was.
         let replaced = (old.len() == 1 && new.len() == 1)
             .then(|| self.replaced_indent(row, old.start))
             .flatten();
         let mapped = || if follows_first { None } else { self.file_indent(row, index) };
         let indent = replaced.map(str::to_owned).or_else(mapped);
-        indent.ok_or_else(|| self.needs_exact(old.start, Reason::Indentation))
+        indent.ok_or_else(|| self.needs_exact(old.start, InexactMatchProblem::Indentation))
     }
 
     /// The indentation in the file for a line of old or new text.
-    fn file_indent(&self, row: &Row<'_>, index: usize) -> Option<String> {
+    fn file_indent(&self, row: &LineParts<'_>, index: usize) -> Option<String> {
         if index == 0 {
             self.indents.first_to_file(row.indent)
         } else {
@@ -376,10 +420,11 @@ impl<'a> Merge<'a> {
     }
 
     /// The indentation of the one line that this one replaces, if both begin alike.
-    fn replaced_indent(&self, row: &Row<'_>, index: usize) -> Option<&'a str> {
+    fn replaced_indent(&self, row: &LineParts<'_>, index: usize) -> Option<&'a str> {
         let old = self.old.get(index)?;
         let first =
             |body: &'a str| body.split(|char: char| !char.is_alphanumeric() && char != '_').next();
+        // The same first word (`let`, `return`, a name) says that it is the same statement.
         let word = first(old.body).filter(|word| !word.is_empty())?;
         let alike = row.indent == old.indent
             && row.body.strip_prefix(word).is_some_and(|rest| {
@@ -388,10 +433,10 @@ impl<'a> Merge<'a> {
         if alike { self.file.get(index).map(|line| line.row.indent) } else { None }
     }
 
-    /// Trailing blanks: those of the file where lines are replaced one by one and the edit does not touch them.
+    /// Returns the trailing blanks: those of the file where lines are replaced one by one and the edit does not touch them.
     fn tail<'b>(
         &'b self,
-        row: &Row<'b>,
+        row: &LineParts<'b>,
         beside: usize,
         old: &Range<usize>,
         new: &Range<usize>,
@@ -407,11 +452,12 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Returns a matched line as it is in the file, for errors.
     fn file_text(&self, index: usize) -> String {
         self.file.get(index).map_or_else(String::new, |line| line.text.to_owned())
     }
 
-    fn needs_exact(&self, index: usize, reason: Reason) -> EditError {
+    fn needs_exact(&self, index: usize, reason: InexactMatchProblem) -> EditError {
         let index = index.min(self.file.len().saturating_sub(1));
         EditError::NeedsExact {
             line: self.first_line + index + 1,
@@ -421,12 +467,13 @@ impl<'a> Merge<'a> {
     }
 }
 
-fn matched<'a>(
-    document: &'a Document<'a>,
+/// Splits the matched range of the view into its lines.
+fn matched_lines<'a>(
+    document: &'a FileText<'a>,
     place: &Range<usize>,
-    start: Edge,
-    end: Edge,
-) -> Vec<Matched<'a>> {
+    start: TextEdge,
+    end: TextEdge,
+) -> Vec<MatchedLine<'a>> {
     let text = document.slice(place);
     let mut at = place.start;
     let pieces = text.split_inclusive('\n').zip(rows(text, start, end));
@@ -435,7 +482,7 @@ fn matched<'a>(
             let text = without_final_newline(piece);
             let range = at..at + text.len();
             at += piece.len();
-            Matched { range, text, row }
+            MatchedLine { range, text, row }
         })
         .collect()
 }

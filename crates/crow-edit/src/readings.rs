@@ -3,40 +3,45 @@
 //!
 //! A reading of the old text is only a proposal; the new text is then read in the same way or refused.
 
-use super::{apply::Edit, error::EditError, ladder::Level, lines::lines};
+use super::{apply::TextEdit, error::EditError, lines::lines, locate::MatchLevel};
 
 /// Old and new text as they may have been meant.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reading {
-    pub(crate) level: Level,
-    pub(crate) scope: Scope,
+pub(crate) struct EditReading {
+    pub(crate) level: MatchLevel,
+    pub(crate) scope: ReadingScope,
     pub old: String,
     /// An error when the new text cannot be read in the same way.
     pub new: Result<String, EditError>,
 }
 
-/// Where a reading may fit.
+/// The parts of the file that a reading may fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ReadingScope {
     Anywhere,
-    /// What surrounds the text says that it is made of whole lines.
+    /// Only whole lines: line numbers, or blank lines around the text, say so.
     WholeLines,
 }
 
-impl Reading {
+impl EditReading {
     /// The texts as they are.
-    pub(crate) fn plain(edit: &Edit, level: Level) -> Self {
-        Self { level, scope: Scope::Anywhere, old: edit.old.clone(), new: Ok(edit.new.clone()) }
+    pub(crate) fn plain(edit: &TextEdit, level: MatchLevel) -> Self {
+        Self {
+            level,
+            scope: ReadingScope::Anywhere,
+            old: edit.old.clone(),
+            new: Ok(edit.new.clone()),
+        }
     }
 }
 
 /// The texts without the line numbers that `read_file` puts before each line.
-pub(crate) fn gutter(edit: &Edit) -> Option<Reading> {
+pub(crate) fn without_line_numbers(edit: &TextEdit) -> Option<EditReading> {
     first_number(&edit.old)?;
-    let old = stripped(&edit.old);
-    Some(Reading {
-        level: Level::Gutter,
-        scope: Scope::WholeLines,
+    let old = strip_line_numbers(&edit.old);
+    Some(EditReading {
+        level: MatchLevel::Gutter,
+        scope: ReadingScope::WholeLines,
         old,
         new: new_without_gutter(&edit.new),
     })
@@ -62,7 +67,7 @@ fn numbered(line: &str) -> Option<(usize, &str)> {
     if digits { Some((number.parse().ok()?, text)) } else { None }
 }
 
-fn stripped(text: &str) -> String {
+fn strip_line_numbers(text: &str) -> String {
     let strip = |line| numbered(line).map_or(line, |(_, text)| text);
     text.split_inclusive('\n').map(strip).collect()
 }
@@ -74,32 +79,37 @@ fn new_without_gutter(new: &str) -> Result<String, EditError> {
         return Ok(new.to_owned());
     };
     if filled().all(|line| numbered(line).is_some()) {
-        Ok(stripped(new))
+        Ok(strip_line_numbers(new))
     } else {
         Err(EditError::LineNumbersInNew { line: line.to_owned() })
     }
 }
 
 /// The texts with one level of backslash escapes resolved.
-pub(crate) fn unescaped(edit: &Edit) -> Option<Reading> {
-    let old = Escaped::read(&edit.old)
+pub(crate) fn with_escapes_resolved(edit: &TextEdit) -> Option<EditReading> {
+    let old = UnescapedText::read(&edit.old)
         .filter(|old| !old.text.trim().is_empty())
         .filter(|old| !old.kinds.is_empty() && old.is_uniform(&edit.old))?;
-    let new = Escaped::read(&edit.new)
+    let new = UnescapedText::read(&edit.new)
         .filter(|new| old.covers(new) && old.is_uniform(&edit.new))
         .filter(|new| !new.kinds.contains(&'\n') || has_even_quotes(&new.text))
         .map(|new| new.text)
         .ok_or(EditError::MixedEscapes);
-    Some(Reading { level: Level::Escapes, scope: Scope::Anywhere, old: old.text, new })
+    Some(EditReading {
+        level: MatchLevel::Escapes,
+        scope: ReadingScope::Anywhere,
+        old: old.text,
+        new,
+    })
 }
 
 /// Text with its escapes resolved, and which characters were escaped.
-struct Escaped {
+struct UnescapedText {
     text: String,
     kinds: Vec<char>,
 }
 
-impl Escaped {
+impl UnescapedText {
     /// `None` when a backslash begins no known escape.
     fn read(text: &str) -> Option<Self> {
         let mut read = Self { text: String::with_capacity(text.len()), kinds: Vec::new() };
@@ -118,7 +128,7 @@ impl Escaped {
         other.kinds.iter().all(|kind| self.kinds.contains(kind))
     }
 
-    /// Whether the characters that are escaped here never stand unescaped in `raw`.
+    /// Returns true if the characters that are escaped here never stand unescaped in `raw`.
     fn is_uniform(&self, raw: &str) -> bool {
         let mut escaped = false;
         raw.chars().all(|char| {
@@ -147,27 +157,32 @@ fn has_even_quotes(text: &str) -> bool {
 }
 
 /// The texts without the blank lines at their ends.
-pub(crate) fn boundary(edit: &Edit) -> Option<Reading> {
-    let old = Bounded::read(&edit.old)?;
+pub(crate) fn without_outer_blank_lines(edit: &TextEdit) -> Option<EditReading> {
+    let old = TrimmedText::read(&edit.old)?;
     if old.before + old.after == 0 {
         return None;
     }
-    let new = Bounded::read(&edit.new)
+    let new = TrimmedText::read(&edit.new)
         .filter(|new| (new.before, new.after) == (old.before, old.after))
         .filter(|_| edit.old.ends_with('\n') == edit.new.ends_with('\n'))
         .map(|new| new.core)
         .ok_or(EditError::BlankLines);
-    Some(Reading { level: Level::Boundary, scope: Scope::WholeLines, old: old.core, new })
+    Some(EditReading {
+        level: MatchLevel::Boundary,
+        scope: ReadingScope::WholeLines,
+        old: old.core,
+        new,
+    })
 }
 
 /// Text without its outer blank lines and without a final newline.
-struct Bounded {
+struct TrimmedText {
     before: usize,
     after: usize,
     core: String,
 }
 
-impl Bounded {
+impl TrimmedText {
     fn read(text: &str) -> Option<Self> {
         let lines = lines(text);
         let filled = |line: &&str| !line.trim().is_empty();

@@ -3,18 +3,18 @@
 use std::{borrow::Cow, collections::HashMap, ops::Range};
 
 use super::{
+    file_text::FileText,
     lines::{Tolerance, fold},
-    text::Document,
 };
 
-/// How many places are collected where one is wanted: enough to list them.
+/// The most places that are collected where one is wanted: enough to list them.
 pub(crate) const MANY: usize = 50;
 
 /// An identifier that no line of the pattern has.
 const FOREIGN: u32 = u32::MAX;
 
 /// Every place of `needle`, overlapping ones too, at most [`MANY`].
-pub(crate) fn overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
+pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
     let Some(step) = needle.chars().next().map(char::len_utf8) else { return Vec::new() };
     let mut found = Vec::new();
     let mut from = 0;
@@ -27,18 +27,18 @@ pub(crate) fn overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
 }
 
 /// Every place of `needle` as `str::replace` finds them.
-pub(crate) fn successive(haystack: &str, needle: &str) -> Vec<Range<usize>> {
+pub(crate) fn find_successive(haystack: &str, needle: &str) -> Vec<Range<usize>> {
     haystack.match_indices(needle).map(|(at, text)| at..at + text.len()).collect()
 }
 
 /// The places of `needle` in the view when typographic characters count as their ASCII forms.
-pub(crate) fn folded(document: &Document<'_>, needle: &str) -> Vec<Range<usize>> {
+pub(crate) fn find_folded(document: &FileText<'_>, needle: &str) -> Vec<Range<usize>> {
     let view = document.view();
     if view.is_ascii() && needle.is_ascii() {
         return Vec::new();
     }
     let haystack = fold(view);
-    let places = overlapping(&haystack, &fold(needle));
+    let places = find_overlapping(&haystack, &fold(needle));
     let mut offsets: Vec<usize> =
         places.iter().flat_map(|place| [place.start, place.end]).collect();
     offsets.sort_unstable();
@@ -65,8 +65,8 @@ fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
 }
 
 /// The first lines of every window of the file whose lines equal `wanted` within the tolerance.
-pub(crate) fn windows(
-    document: &Document<'_>,
+pub(crate) fn find_line_windows(
+    document: &FileText<'_>,
     wanted: &[&str],
     tolerance: Tolerance,
 ) -> Vec<usize> {
@@ -77,11 +77,11 @@ pub(crate) fn windows(
         pattern.push(*ids.entry(tolerance.key(line)).or_insert(next));
     }
     let id = |line| ids.get(&tolerance.key(line)).copied().unwrap_or(FOREIGN);
-    runs(document.line_texts().map(id), &pattern)
+    find_runs(document.line_texts().map(id), &pattern)
 }
 
 /// Knuth, Morris and Pratt: the starts of every run of `pattern`, overlapping ones too.
-fn runs(ids: impl Iterator<Item = u32>, pattern: &[u32]) -> Vec<usize> {
+fn find_runs(ids: impl Iterator<Item = u32>, pattern: &[u32]) -> Vec<usize> {
     let borders = borders(pattern);
     let mut found = Vec::new();
     let mut matched = 0;
@@ -125,16 +125,16 @@ mod tests {
 
     #[test]
     fn overlapping_runs_are_all_found() {
-        assert_eq!(runs([1, 1, 1, 2, 1, 1].into_iter(), &[1, 1]), [0, 1, 4]);
-        assert_eq!(runs([1, 2, 1, 2, 1].into_iter(), &[1, 2, 1]), [0, 2]);
-        assert_eq!(runs([1, 1, 2, 1, 1, 1, 2].into_iter(), &[1, 1, 1, 2]), [3]);
-        assert_eq!(runs([1, 2].into_iter(), &[3]), Vec::<usize>::new());
+        assert_eq!(find_runs([1, 1, 1, 2, 1, 1].into_iter(), &[1, 1]), [0, 1, 4]);
+        assert_eq!(find_runs([1, 2, 1, 2, 1].into_iter(), &[1, 2, 1]), [0, 2]);
+        assert_eq!(find_runs([1, 1, 2, 1, 1, 1, 2].into_iter(), &[1, 1, 1, 2]), [3]);
+        assert_eq!(find_runs([1, 2].into_iter(), &[3]), Vec::<usize>::new());
     }
 
     #[test]
     fn folded_places_are_given_in_the_text_of_the_file() {
-        let document = Document::decode("a \u{201c}b\u{201d} \u{2014} c".as_bytes()).unwrap();
-        let places = folded(&document, "\"b\" -");
+        let document = FileText::decode("a \u{201c}b\u{201d} \u{2014} c".as_bytes()).unwrap();
+        let places = find_folded(&document, "\"b\" -");
         assert_eq!(places.len(), 1);
         assert_eq!(document.slice(&places[0]), "\u{201c}b\u{201d} \u{2014}");
     }

@@ -15,7 +15,7 @@ use crate::{
     file::{Change, Current, Seen, file_diff, lock, missing, save, unloadable},
     paths::{self, AllowedPath, shown},
 };
-use crow_edit::{Applied, Cause, Edit, MatchType, apply_edits};
+use crow_edit::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits};
 
 /// Replaces quoted text in files.
 #[derive(Debug)]
@@ -79,12 +79,14 @@ struct One {
 }
 
 impl Input {
-    fn edits(&self) -> Result<Vec<Edit>, String> {
+    fn edits(&self) -> Result<Vec<TextEdit>, String> {
         let fail = |message: &str| Err(message.to_owned());
         match (&self.old_string, &self.new_string, self.edits.as_slice()) {
-            (Some(old), Some(new), []) => {
-                Ok(vec![Edit { old: old.clone(), new: new.clone(), replace_all: self.replace_all }])
-            }
+            (Some(old), Some(new), []) => Ok(vec![TextEdit {
+                old: old.clone(),
+                new: new.clone(),
+                replace_all: self.replace_all,
+            }]),
             (None, None, []) => fail("old_string and new_string are missing"),
             (None, Some(_), []) => fail("old_string is missing: the text to replace"),
             (Some(_), None, []) => {
@@ -92,7 +94,7 @@ impl Input {
             }
             (None, None, edits) => Ok(edits
                 .iter()
-                .map(|edit| Edit {
+                .map(|edit| TextEdit {
                     old: edit.old_string.clone(),
                     new: edit.new_string.clone(),
                     replace_all: edit.replace_all || self.replace_all,
@@ -164,10 +166,14 @@ async fn edit_planned(
 struct Draft {
     current: Current,
     seen: Seen,
-    applied: Applied,
+    applied: EditedFile,
 }
 
-fn edit(path: &AllowedPath, edits: &[Edit], ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+fn edit(
+    path: &AllowedPath,
+    edits: &[TextEdit],
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
     if ctx.should_abort() {
         return Err(ToolError::Cancelled);
     }
@@ -187,7 +193,7 @@ fn edit(path: &AllowedPath, edits: &[Edit], ctx: &ToolContext) -> Result<ToolRes
 }
 
 /// Works out the edited content, or says why the edit is refused.
-fn draft(path: &AllowedPath, edits: &[Edit], ctx: &ToolContext) -> Result<Draft, ToolError> {
+fn draft(path: &AllowedPath, edits: &[TextEdit], ctx: &ToolContext) -> Result<Draft, ToolError> {
     let current =
         Current::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
     if !current.is_present() && edits.iter().any(|edit| !edit.old.is_empty()) {
@@ -257,8 +263,8 @@ fn report(draft: &Draft, change: &Change, ctx: &ToolContext) -> String {
     }
     for note in &applied.notes {
         let cause = match note.cause {
-            Cause::Inexact(found) => format!("old_string fitted only inexactly ({})", found.as_str()),
-            Cause::JoinedLines => {
+            NoteCause::Inexact(found) => format!("old_string fitted only inexactly ({})", found.as_str()),
+            NoteCause::JoinedLines => {
                 "old_string ended with a line break and new_string does not, so the next line was joined".to_owned()
             }
         };

@@ -38,7 +38,7 @@ pub(super) fn trust(cwd: &Path, standing: &Standing) -> Finding {
                 "`crow-agent trust` shows it and asks",
             )
         }
-        Standing::Refused { reason } => {
+        Standing::Refused { reason, .. } => {
             Finding::bad(format!("project: the configuration of {root} is not used: {reason}"), "")
         }
     }

@@ -191,7 +191,7 @@ fn deleting_everything_leaves_an_empty_file() {
 fn exact_text_without_its_line_break_joins_lines_as_asked_and_says_so() {
     let applied = try_apply("a\nb\nc\n", "a\n", "a ").unwrap();
     assert_eq!((text(&applied), applied.match_type), ("a b\nc\n", MatchType::Exact));
-    assert_eq!(applied.notes[0].cause, Cause::JoinedLines);
+    assert_eq!(applied.notes[0].cause, NoteCause::JoinedLines);
     assert_eq!(applied.notes[0].excerpt, "1\ta b\n2\tc\n");
 }
 

@@ -9,22 +9,22 @@ mod indentation;
 mod levels;
 mod properties;
 
-use super::{Applied, Cause, Edit, MatchType, apply_edits, error::EditError};
+use super::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits, error::EditError};
 
-fn edit(old: &str, new: &str) -> Edit {
-    Edit { old: old.to_owned(), new: new.to_owned(), replace_all: false }
+fn edit(old: &str, new: &str) -> TextEdit {
+    TextEdit { old: old.to_owned(), new: new.to_owned(), replace_all: false }
 }
 
-fn edit_all(old: &str, new: &str) -> Edit {
-    Edit { replace_all: true, ..edit(old, new) }
+fn edit_all(old: &str, new: &str) -> TextEdit {
+    TextEdit { replace_all: true, ..edit(old, new) }
 }
 
-fn try_apply(file: &str, old: &str, new: &str) -> Result<Applied, EditError> {
+fn try_apply(file: &str, old: &str, new: &str) -> Result<EditedFile, EditError> {
     apply_edits(file.as_bytes(), &[edit(old, new)])
 }
 
 #[track_caller]
-fn text(applied: &Applied) -> &str {
+fn text(applied: &EditedFile) -> &str {
     std::str::from_utf8(&applied.content).unwrap()
 }
 

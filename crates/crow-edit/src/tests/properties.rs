@@ -2,7 +2,7 @@
 
 use proptest::{prelude::*, sample::Index};
 
-use super::{super::error::Likeness, *};
+use super::{super::error::AmbiguityKind, *};
 
 const WORDS: &[&str] = &[
     "alpha",
@@ -302,14 +302,14 @@ proptest! {
         before in "([ab \n]{0,11}[ab\n])?", old in "[a-c][ab\n ]{0,6}[a-c]", after in "[ab \n]{0,12}", new in "[a-d \n\u{e9}]{0,8}",
     ) {
         let file = format!("{before}{old}{after}");
-        prop_assume!(old != new && super::super::search::overlapping(&file, &old).len() == 1);
+        prop_assume!(old != new && super::super::search::find_overlapping(&file, &old).len() == 1);
         match try_apply(&file, &old, &new) {
             Ok(applied) => {
                 prop_assert_eq!(text(&applied), file.replacen(&old, &new, 1));
                 prop_assert_eq!(applied.match_type, MatchType::Exact);
             }
             // Within a line, while whole lines elsewhere fit inexactly.
-            Err(EditError::Ambiguous { likeness: Likeness::Mixed, .. }) => {}
+            Err(EditError::Ambiguous { likeness: AmbiguityKind::Mixed, .. }) => {}
             Err(error) => prop_assert!(false, "{error}"),
         }
     }
@@ -371,14 +371,14 @@ proptest! {
     fn the_order_of_edits_does_not_matter(
         lines in file(), fuzz in prop::sample::select(FUZZES), picks in prop::collection::vec((any::<Index>(), intent()), 2..4),
     ) {
-        let edits: Vec<Edit> = picks.iter().map(|(at, intent)| {
+        let edits: Vec<TextEdit> = picks.iter().map(|(at, intent)| {
             let at = at.index(lines.len());
             let block = &lines[at..=at];
             let (common, first) = (common_indent(block), at + 1);
             let quote = |lines: &[(String, &'static str)]| fuzz.apply(&seen(lines), &common, first);
             edit(&quote(block), &quote(&carry_out(intent, block)))
         }).collect();
-        let reversed: Vec<Edit> = edits.iter().rev().cloned().collect();
+        let reversed: Vec<TextEdit> = edits.iter().rev().cloned().collect();
         let file = joined(&lines);
         match (apply_edits(file.as_bytes(), &edits), apply_edits(file.as_bytes(), &reversed)) {
             (Ok(one), Ok(other)) => prop_assert_eq!(one, other),

@@ -54,7 +54,10 @@ async fn several_edits_apply_together_or_not_at_all() {
         {"old_string": "nowhere to be found", "new_string": "y"},
     ]});
     let output = bench.fails("edit_file", bad).await;
-    assert!(output.starts_with("a.txt was not changed: edit 2 of 2"), "{output}");
+    assert!(
+        output.starts_with("a.txt was not changed: no edit was applied; edit 2 of 2"),
+        "{output}"
+    );
     assert_eq!(bench.content("a.txt"), "1\ntwo\n3\n");
 }
 

@@ -13,9 +13,9 @@ use super::error::EditError;
 /// A NUL in this many leading bytes makes a file binary.
 const BINARY_PROBE: usize = 8 * 1024;
 
-/// How the bytes of a file stand for characters.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum FileEncoding {
     Utf8,
     Utf16Le,
     Utf16Be,
@@ -25,9 +25,9 @@ pub(crate) enum Encoding {
     BrokenUtf8,
 }
 
-/// What ends one line of the file.
+/// The end of a line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LineEnd {
+pub(crate) enum LineEnding {
     /// The last line of a file without a final newline.
     Missing,
     Lf,
@@ -38,23 +38,23 @@ pub(crate) enum LineEnd {
 
 /// One line: where its text is in the view and in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct DocumentLine {
     view: Range<usize>,
     bytes: Range<usize>,
-    end: LineEnd,
+    end: LineEnding,
 }
 
 /// A decoded file.
 #[derive(Debug)]
-pub(crate) struct Document<'a> {
+pub(crate) struct FileText<'a> {
     bytes: &'a [u8],
     body_start: usize,
-    encoding: Encoding,
+    encoding: FileEncoding,
     view: String,
-    lines: Vec<Line>,
+    lines: Vec<DocumentLine>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> FileText<'a> {
     /// Decodes a file; refuses what cannot be written back byte for byte.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, EditError> {
         let (encoding, body_start) = detect(bytes)?;
@@ -96,11 +96,11 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    fn push_line(&mut self, text: &str, bytes: Range<usize>, end: LineEnd) {
+    fn push_line(&mut self, text: &str, bytes: Range<usize>, end: LineEnding) {
         let start = self.view.len();
         self.view.push_str(text);
-        self.lines.push(Line { view: start..self.view.len(), bytes, end });
-        if end != LineEnd::Missing {
+        self.lines.push(DocumentLine { view: start..self.view.len(), bytes, end });
+        if end != LineEnding::Missing {
             self.view.push('\n');
         }
     }
@@ -110,19 +110,19 @@ impl<'a> Document<'a> {
         &self.view
     }
 
-    /// Whether the file holds no text at all.
+    /// Returns true if the file holds no text at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.view.is_empty()
     }
 
-    /// Whether some bytes of the file have no exact character in the view.
+    /// Returns true if some bytes of the file have no exact character in the view.
     pub(crate) fn is_lossy(&self) -> bool {
-        self.encoding == Encoding::BrokenUtf8
+        self.encoding == FileEncoding::BrokenUtf8
     }
 
-    /// Whether the meaning of bytes above ASCII is a guess.
+    /// Returns true if the meaning of bytes above ASCII is a guess.
     pub(crate) fn is_guessed(&self) -> bool {
-        self.encoding == Encoding::SingleByte
+        self.encoding == FileEncoding::SingleByte
     }
 
     pub(crate) fn line_count(&self) -> usize {
@@ -134,7 +134,7 @@ impl<'a> Document<'a> {
         self.lines.iter().map(|line| self.slice(&line.view))
     }
 
-    /// Where the text of a line (counted from 0) is in the view; empty behind the last line.
+    /// Returns the range of a line (counted from 0) in the view; empty behind the last line.
     pub(crate) fn line_range(&self, index: usize) -> Range<usize> {
         self.lines.get(index).map_or(self.view.len()..self.view.len(), |line| line.view.clone())
     }
@@ -160,24 +160,24 @@ impl<'a> Document<'a> {
     }
 
     /// The end that a line, or text put in its place, has: its own, else that of the nearest line above.
-    pub(crate) fn line_end(&self, index: usize) -> LineEnd {
+    pub(crate) fn line_end(&self, index: usize) -> LineEnding {
         let upto = self.lines.get(..=index).unwrap_or(&self.lines);
-        let own = upto.iter().rev().map(|line| line.end).find(|end| *end != LineEnd::Missing);
-        own.unwrap_or(LineEnd::Lf)
+        let own = upto.iter().rev().map(|line| line.end).find(|end| *end != LineEnding::Missing);
+        own.unwrap_or(LineEnding::Lf)
     }
 
     /// The one line end of the whole file, or `None` when it mixes them.
-    pub(crate) fn uniform_line_end(&self) -> Option<LineEnd> {
+    pub(crate) fn uniform_line_end(&self) -> Option<LineEnding> {
         let mut ends =
-            self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnd::Missing);
-        let first = ends.next().unwrap_or(LineEnd::Lf);
+            self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnding::Missing);
+        let first = ends.next().unwrap_or(LineEnding::Lf);
         ends.all(|end| end == first).then_some(first)
     }
 
     /// Brings text of the model to the line ends of the view.
     pub(crate) fn to_view(&self, text: &str) -> String {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-        if self.lines.iter().any(|line| line.end == LineEnd::Cr) {
+        if self.lines.iter().any(|line| line.end == LineEnding::Cr) {
             text.replace('\r', "\n")
         } else {
             text
@@ -189,7 +189,7 @@ impl<'a> Document<'a> {
         self.bytes.get(self.byte_range(range)).unwrap_or_default()
     }
 
-    /// Where in the file a range of the view is.
+    /// Returns the range of the file's bytes that a range of the view shows.
     pub(crate) fn byte_range(&self, range: &Range<usize>) -> Range<usize> {
         self.byte_offset(range.start)..self.byte_offset(range.end)
     }
@@ -203,14 +203,14 @@ impl<'a> Document<'a> {
         line.bytes.start + self.encoded_len(line, inside)
     }
 
-    /// How many bytes of the file the first `inside` bytes of a line's view stand for.
-    fn encoded_len(&self, line: &Line, inside: usize) -> usize {
+    /// Returns the length in the file of the first `inside` bytes of a line's view.
+    fn encoded_len(&self, line: &DocumentLine, inside: usize) -> usize {
         let prefix = self.view.get(line.view.start..line.view.start + inside).unwrap_or_default();
         match self.encoding {
-            Encoding::Utf8 => inside,
-            Encoding::SingleByte => prefix.chars().count(),
-            Encoding::Utf16Le | Encoding::Utf16Be => prefix.encode_utf16().count() * 2,
-            Encoding::BrokenUtf8 => {
+            FileEncoding::Utf8 => inside,
+            FileEncoding::SingleByte => prefix.chars().count(),
+            FileEncoding::Utf16Le | FileEncoding::Utf16Be => prefix.encode_utf16().count() * 2,
+            FileEncoding::BrokenUtf8 => {
                 broken_len(self.bytes.get(line.bytes.clone()).unwrap_or_default(), inside)
             }
         }
@@ -220,14 +220,14 @@ impl<'a> Document<'a> {
     /// the file that the model has quoted) contains can be written; the first other one is the error.
     pub(crate) fn encode(&self, text: &str, known: &str) -> Result<Vec<u8>, char> {
         match self.encoding {
-            Encoding::Utf8 => Ok(text.as_bytes().to_vec()),
-            Encoding::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
-            Encoding::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
-            Encoding::SingleByte => {
+            FileEncoding::Utf8 => Ok(text.as_bytes().to_vec()),
+            FileEncoding::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            FileEncoding::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            FileEncoding::SingleByte => {
                 refuse_unknown(text, known)?;
                 Ok(WINDOWS_1252.encode(text).0.into_owned())
             }
-            Encoding::BrokenUtf8 => {
+            FileEncoding::BrokenUtf8 => {
                 refuse_unknown(text, known)?;
                 if text.contains('\u{fffd}') {
                     Err('\u{fffd}')
@@ -240,7 +240,7 @@ impl<'a> Document<'a> {
 
     /// The first line (counted from 1) whose bytes are not UTF-8.
     pub(crate) fn first_foreign_line(&self) -> usize {
-        let foreign = |line: &Line| {
+        let foreign = |line: &DocumentLine| {
             std::str::from_utf8(self.bytes.get(line.bytes.clone()).unwrap_or_default()).is_err()
         };
         self.lines.iter().position(foreign).map_or(1, |index| index + 1)
@@ -261,7 +261,7 @@ impl<'a> Document<'a> {
     }
 }
 
-impl Encoding {
+impl FileEncoding {
     fn is_wide(self) -> bool {
         matches!(self, Self::Utf16Le | Self::Utf16Be)
     }
@@ -288,7 +288,7 @@ impl Encoding {
     }
 }
 
-impl LineEnd {
+impl LineEnding {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "",
@@ -300,10 +300,10 @@ impl LineEnd {
 }
 
 /// The encoding of a file and the length of its byte order mark.
-fn detect(bytes: &[u8]) -> Result<(Encoding, usize), EditError> {
+fn detect(bytes: &[u8]) -> Result<(FileEncoding, usize), EditError> {
     match bytes {
-        [0xFF, 0xFE, ..] => return Ok((Encoding::Utf16Le, 2)),
-        [0xFE, 0xFF, ..] => return Ok((Encoding::Utf16Be, 2)),
+        [0xFF, 0xFE, ..] => return Ok((FileEncoding::Utf16Le, 2)),
+        [0xFE, 0xFF, ..] => return Ok((FileEncoding::Utf16Be, 2)),
         _ => {}
     }
     if bytes.iter().take(BINARY_PROBE).any(|byte| *byte == 0) {
@@ -312,36 +312,38 @@ fn detect(bytes: &[u8]) -> Result<(Encoding, usize), EditError> {
     let mark = if bytes.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
     let body = bytes.get(mark..).unwrap_or_default();
     if std::str::from_utf8(body).is_ok() {
-        return Ok((Encoding::Utf8, mark));
+        return Ok((FileEncoding::Utf8, mark));
     }
     let has_real_utf8 = body.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
     let encoding =
-        if mark > 0 || has_real_utf8 { Encoding::BrokenUtf8 } else { Encoding::SingleByte };
+        if mark > 0 || has_real_utf8 { FileEncoding::BrokenUtf8 } else { FileEncoding::SingleByte };
     Ok((encoding, mark))
 }
 
 /// Splits at line feeds, or at carriage returns where no line feed exists.
-fn split_lines<Unit: Copy + PartialEq + From<u8>>(units: &[Unit]) -> Vec<(Range<usize>, LineEnd)> {
-    let (feed, carriage) = (Unit::from(b'\n'), Unit::from(b'\r'));
+fn split_lines<CodeUnit: Copy + PartialEq + From<u8>>(
+    units: &[CodeUnit],
+) -> Vec<(Range<usize>, LineEnding)> {
+    let (feed, carriage) = (CodeUnit::from(b'\n'), CodeUnit::from(b'\r'));
     let (stop, end) =
-        if units.contains(&feed) { (feed, LineEnd::Lf) } else { (carriage, LineEnd::Cr) };
+        if units.contains(&feed) { (feed, LineEnding::Lf) } else { (carriage, LineEnding::Cr) };
     let mut lines = Vec::new();
     let mut start = 0;
     for piece in units.split_inclusive(|unit| *unit == stop) {
         let next = start + piece.len();
         lines.push(match piece {
             [.., before, last] if *last == feed && *before == carriage => {
-                (start..next - 2, LineEnd::CrLf)
+                (start..next - 2, LineEnding::CrLf)
             }
             [.., last] if *last == stop => (start..next - 1, end),
-            _ => (start..next, LineEnd::Missing),
+            _ => (start..next, LineEnding::Missing),
         });
         start = next;
     }
     lines
 }
 
-/// How many raw bytes the first `inside` bytes of the lossy text stand for.
+/// Returns the length in the raw bytes of the first `inside` bytes of their lossy text.
 fn broken_len(raw: &[u8], inside: usize) -> usize {
     let (mut shown, mut read) = (0, 0);
     for chunk in raw.utf8_chunks() {

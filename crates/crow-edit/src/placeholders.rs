@@ -6,10 +6,10 @@ use super::lines::lines;
 const SIGNS: &[char] = &[
     '/', '*', '#', '-', '<', '!', '>', ';', '%', '{', '}', '(', ')', '[', ']', '"', '\'', ' ', '\t',
 ];
-/// What a comment begins with.
+/// The beginnings of a comment.
 const COMMENTS: &[&str] =
     &["//", "#", "--", "/*", "<!--", ";", "%", "{/*", "(*", "'''", "\"\"\"", "*"];
-/// What marks a line with dots as a placeholder.
+/// The words that make a placeholder of a line with dots.
 const TOPICS: &[&str] = &[
     "existing",
     "rest of",
@@ -27,7 +27,7 @@ const TOPICS: &[&str] = &[
     "keep",
     "snip",
 ];
-/// How a placeholder without leading dots begins.
+/// The beginnings of a placeholder without leading dots.
 const OPENINGS: &[&str] = &[
     "rest of",
     "the rest of",
@@ -40,7 +40,7 @@ const OPENINGS: &[&str] = &[
     "keep existing",
     "keep the existing",
 ];
-/// How such a placeholder ends.
+/// The endings of such a placeholder.
 const ENDINGS: &[&str] =
     &["...", "unchanged", "same", "here", "before", "as is", "remains", "omitted", "as-is"];
 /// Longer comments are prose.

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::{align::align, error::Reason, lines::Tolerance};
+use super::{align::align, error::InexactMatchProblem, lines::Tolerance};
 
-/// What separates lines in a sequence of tokens.
+/// The token that separates lines.
 const BREAK: &str = "\n";
 
 /// Merges the bodies of lines: `old` and `file` are the same lines up to tolerated differences.
@@ -15,22 +15,22 @@ pub(crate) fn merge_bodies(
     old: &[&str],
     file: &[&str],
     new: &[&str],
-) -> Result<Vec<String>, Reason> {
+) -> Result<Vec<String>, InexactMatchProblem> {
     let (old, file, new) = (tokens(old), tokens(file), tokens(new));
     if old.len() != file.len() {
-        return Err(Reason::Contested);
+        return Err(InexactMatchProblem::Contested);
     }
-    let aligned = align(&old, &new).ok_or(Reason::Contested)?;
+    let aligned = align(&old, &new).ok_or(InexactMatchProblem::Contested)?;
     let foreign: Vec<usize> =
         (0..old.len()).filter(|index| old.get(*index) != file.get(*index)).collect();
     if aligned.contested.iter().any(|index| foreign.contains(index)) {
-        return Err(Reason::Contested);
+        return Err(InexactMatchProblem::Contested);
     }
     let merge = TokenMerge { old, file, new, pairs: aligned.pairs };
     if foreign.into_iter().all(|index| merge.is_sure(index)) {
         Ok(merge.lines())
     } else {
-        Err(Reason::Rewritten)
+        Err(InexactMatchProblem::Rewritten)
     }
 }
 
@@ -42,14 +42,14 @@ struct TokenMerge<'a> {
 }
 
 impl TokenMerge<'_> {
-    /// Whether it is sure what becomes of a token that the file writes differently.
+    /// Returns true if it is sure what becomes of a token that the file writes differently.
     fn is_sure(&self, index: usize) -> bool {
         let token = self.old.get(index).copied().unwrap_or_default();
         let at = self.pairs.partition_point(|pair| pair.0 < index);
         let pair = self.pairs.get(at).copied().filter(|pair| pair.0 == index);
         let stays = pair.is_none_or(|pair| self.is_beside_kept(pair) && self.keeps_line(index));
         // Blanks are everywhere, so only those between the same kept tokens can be meant.
-        let range = if kind_of(token) == Kind::Blank {
+        let range = if kind_of(token) == TokenKind::Blank {
             let before = at.checked_sub(1).and_then(|before| self.pairs.get(before));
             before.map_or(0, |pair| pair.1 + 1)
                 ..self.pairs.get(at).map_or(self.new.len(), |pair| pair.1)
@@ -59,7 +59,7 @@ impl TokenMerge<'_> {
         stays && !self.adds(token, range)
     }
 
-    /// Whether the new text has such a token of its own: the model's writing of what the file writes otherwise.
+    /// Returns true if the new text has such a token of its own: the model's writing of what the file writes otherwise.
     fn adds(&self, token: &str, range: Range<usize>) -> bool {
         range
             .filter(|index| self.pairs.binary_search_by_key(index, |pair| pair.1).is_err())
@@ -67,14 +67,14 @@ impl TokenMerge<'_> {
             .any(|other| Tolerance::InnerBlanks.accepts(&padded(token), &padded(other)))
     }
 
-    /// Whether the token before or behind a kept one is kept with it.
+    /// Returns true if the token before or behind a kept one is kept with it.
     fn is_beside_kept(&self, (old, new): (usize, usize)) -> bool {
         let is_kept = |pair: (usize, usize)| self.pairs.binary_search(&pair).is_ok();
         let before = old.checked_sub(1).zip(new.checked_sub(1));
         (old, new) == (0, 0) || before.is_some_and(is_kept) || is_kept((old + 1, new + 1))
     }
 
-    /// Whether the token's line still begins as it did and keeps a word, so that it is the same line.
+    /// Returns true if the token's line still begins as it did and keeps a word, so that it is the same line.
     fn keeps_line(&self, index: usize) -> bool {
         let is_break =
             |tokens: &[&str], index: usize| tokens.get(index).is_none_or(|token| *token == BREAK);
@@ -85,7 +85,7 @@ impl TokenMerge<'_> {
         let is_first =
             |at: usize| at.checked_sub(1).is_none_or(|before| is_break(&self.new, before));
         let is_word =
-            |at: usize| self.old.get(at).is_some_and(|token| kind_of(token) == Kind::Word);
+            |at: usize| self.old.get(at).is_some_and(|token| kind_of(token) == TokenKind::Word);
         kept().next().is_some_and(|pair| pair.0 == start && is_first(pair.1))
             && kept().any(|pair| is_word(pair.0))
     }
@@ -125,7 +125,7 @@ fn tokens<'a>(lines: &[&'a str]) -> Vec<&'a str> {
             let end = rest
                 .char_indices()
                 .find(|(at, char)| {
-                    *at > 0 && (kind(*char) != kind(first) || kind(first) == Kind::Sign)
+                    *at > 0 && (kind(*char) != kind(first) || kind(first) == TokenKind::Sign)
                 })
                 .map_or(rest.len(), |(at, _)| at);
             let (token, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -138,23 +138,23 @@ fn tokens<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Word,
     Blank,
     Sign,
 }
 
-fn kind_of(token: &str) -> Kind {
-    token.chars().next().map_or(Kind::Blank, kind)
+fn kind_of(token: &str) -> TokenKind {
+    token.chars().next().map_or(TokenKind::Blank, kind)
 }
 
-fn kind(char: char) -> Kind {
+fn kind(char: char) -> TokenKind {
     if char.is_whitespace() {
-        Kind::Blank
+        TokenKind::Blank
     } else if char.is_alphanumeric() || char == '_' {
-        Kind::Word
+        TokenKind::Word
     } else {
-        Kind::Sign
+        TokenKind::Sign
     }
 }
 
@@ -187,25 +187,25 @@ mod tests {
     #[test]
     fn a_quote_that_could_be_either_of_two_is_refused() {
         let merged = merge_bodies(&["\"a\" \"b\""], &["\u{201c}a\" \"b\""], &["\"b\""]);
-        assert_eq!(merged, Err(Reason::Contested));
+        assert_eq!(merged, Err(InexactMatchProblem::Contested));
     }
 
     #[test]
     fn a_quote_is_not_carried_over_to_another_text() {
         assert_eq!(
             merge_bodies(&["it's"], &["it\u{2019}s"], &["say('it')"]),
-            Err(Reason::Rewritten)
+            Err(InexactMatchProblem::Rewritten)
         );
         assert_eq!(
             merge_bodies(&["\"q\""], &["\u{201c}q\u{201d}"], &["print(\"q\")"]),
-            Err(Reason::Rewritten)
+            Err(InexactMatchProblem::Rewritten)
         );
     }
 
     #[test]
     fn a_blank_run_that_the_change_touches_is_refused_when_the_new_text_has_one_there() {
         let merged = merge_bodies(&["f(a, b)"], &["f(a,  b)"], &["f(x y)"]);
-        assert_eq!(merged, Err(Reason::Rewritten));
+        assert_eq!(merged, Err(InexactMatchProblem::Rewritten));
         let merged = merge_bodies(&["a = b # c"], &["a = b    # c"], &["a = d # c"]);
         assert_eq!(merged.unwrap(), ["a = d    # c"]);
     }

@@ -1,4 +1,4 @@
-//! What the model is told when its old text is not in the file: the closest place and the differences.
+//! The report on an old text that is not in the file: the closest place and its differences.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,34 +8,36 @@ use std::{
 
 use similar::{ChangeTag, TextDiff};
 
-use super::{apply::Edit, error::shown, lines::lines, omission::placeholder, text::Document};
+use super::{
+    apply::TextEdit, error::shown, file_text::FileText, lines::lines, placeholders::placeholder,
+};
 
-/// How many places are compared.
+/// The most places that are compared.
 const MAX_PLACES: usize = 25;
-/// How much of each place is compared.
+/// The most characters of each place that are compared.
 const COMPARED_CHARS: usize = 600;
 /// Places less alike than this say nothing.
 const MIN_SIMILARITY: f64 = 0.40;
 /// A line that is more frequent than this is no hint.
 const MAX_REPEATS: usize = 50;
-/// How many lines of differences are shown.
+/// The most lines of differences that are shown.
 const SHOWN_LINES: usize = 16;
 /// New text shorter than this may stand anywhere by chance.
 const MIN_PRESENT_CHARS: usize = 8;
 
-/// What is known about an old text that is not in the file.
+/// The report on an old text that is not in the file. Its text continues the sentence "old text not found".
 #[derive(Debug, Clone, PartialEq)]
-pub struct Miss {
+pub struct MissingTextReport {
     /// The line (counted from 1) where the new text already is.
     pub(crate) present: Option<usize>,
     /// A line of the old text that stands for omitted lines.
     pub(crate) placeholder: Option<String>,
-    pub(crate) closest: Option<Closest>,
+    pub(crate) closest: Option<ClosestPassage>,
 }
 
 /// The place of the file that is most like the old text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Closest {
+pub(crate) struct ClosestPassage {
     /// Its lines, counted from 1, the last included.
     pub(crate) first: usize,
     pub(crate) last: usize,
@@ -44,7 +46,7 @@ pub(crate) struct Closest {
     pub(crate) differences: String,
 }
 
-impl fmt::Display for Miss {
+impl fmt::Display for MissingTextReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.present {
             write!(
@@ -65,7 +67,7 @@ impl fmt::Display for Miss {
                 "; nothing in the file is close to it: read the file again and copy the text exactly"
             );
         };
-        let Closest { first, last, percent, differences } = closest;
+        let ClosestPassage { first, last, percent, differences } = closest;
         let (lines, read_again) = if first == last {
             (format!("line {first}"), "read this line again and copy it exactly")
         } else {
@@ -79,9 +81,9 @@ impl fmt::Display for Miss {
     }
 }
 
-/// Looks for what the model may have meant.
-pub(crate) fn miss(document: &Document<'_>, edit: &Edit) -> Miss {
-    Miss {
+/// Looks for the text that the model may have meant.
+pub(crate) fn report_missing_text(document: &FileText<'_>, edit: &TextEdit) -> MissingTextReport {
+    MissingTextReport {
         present: present(document, edit),
         placeholder: placeholder(&edit.old).map(str::to_owned),
         closest: closest(document, &edit.old),
@@ -89,7 +91,7 @@ pub(crate) fn miss(document: &Document<'_>, edit: &Edit) -> Miss {
 }
 
 /// The line where the new text already is.
-fn present(document: &Document<'_>, edit: &Edit) -> Option<usize> {
+fn present(document: &FileText<'_>, edit: &TextEdit) -> Option<usize> {
     let new = edit.new.trim_matches('\n');
     if new.trim().chars().count() < MIN_PRESENT_CHARS || edit.old.contains(new) {
         return None;
@@ -97,12 +99,12 @@ fn present(document: &Document<'_>, edit: &Edit) -> Option<usize> {
     document.view().find(new).map(|at| document.line_at(at) + 1)
 }
 
-fn closest(document: &Document<'_>, old: &str) -> Option<Closest> {
+fn closest(document: &FileText<'_>, old: &str) -> Option<ClosestPassage> {
     let old_lines = lines(old);
     let clipped = clip(old_lines.iter().copied());
-    let mut starts = by_lines(document, &old_lines);
+    let mut starts = windows_by_lines(document, &old_lines);
     if starts.is_empty() {
-        starts = by_words(document, &old_lines);
+        starts = windows_by_words(document, &old_lines);
     }
     let scored = starts.into_iter().take(MAX_PLACES).map(|start| {
         let range = window(document, start, old_lines.len());
@@ -118,7 +120,7 @@ fn closest(document: &Document<'_>, old: &str) -> Option<Closest> {
         return None;
     }
     let file: Vec<&str> = range.clone().map(|index| document.line_text(index)).collect();
-    Some(Closest {
+    Some(ClosestPassage {
         first: range.start + 1,
         last: range.end,
         percent: percent(similarity),
@@ -132,7 +134,7 @@ fn percent(similarity: f64) -> u8 {
 }
 
 /// The lines of the file from `start` (which may be before its beginning) on.
-fn window(document: &Document<'_>, start: isize, count: usize) -> Range<usize> {
+fn window(document: &FileText<'_>, start: isize, count: usize) -> Range<usize> {
     let end = start.saturating_add_unsigned(count).unsigned_abs().min(document.line_count());
     usize::try_from(start).unwrap_or(0).min(end)..end
 }
@@ -152,7 +154,7 @@ fn clip<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Windows by the number of lines they share with the old text, rare lines only.
-fn by_lines(document: &Document<'_>, old: &[&str]) -> Vec<isize> {
+fn windows_by_lines(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
     let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in old.iter().enumerate().filter(|(_, line)| line.trim().len() > 2) {
         wanted.entry(line.trim()).or_default().push(index);
@@ -181,7 +183,7 @@ fn by_lines(document: &Document<'_>, old: &[&str]) -> Vec<isize> {
 }
 
 /// Windows that share one of the longest words of the old text.
-fn by_words(document: &Document<'_>, old: &[&str]) -> Vec<isize> {
+fn windows_by_words(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
     let mut words: Vec<(&str, usize)> = Vec::new();
     for (index, line) in old.iter().enumerate() {
         let long = line
@@ -213,7 +215,7 @@ fn differences(old: &[&str], file: &[&str]) -> String {
     for (count, change) in changes.enumerate() {
         let sign = if change.tag() == ChangeTag::Delete { '-' } else { '+' };
         if count < SHOWN_LINES {
-            let _ = writeln!(shown_lines, "{sign} {}", visible(change.value()));
+            let _ = writeln!(shown_lines, "{sign} {}", escape_invisible(change.value()));
         } else {
             left_out += 1;
         }
@@ -225,7 +227,7 @@ fn differences(old: &[&str], file: &[&str]) -> String {
 }
 
 /// A line with the characters that cannot be seen, or pass for others, written as escapes.
-fn visible(line: &str) -> String {
+fn escape_invisible(line: &str) -> String {
     let mut visible = String::new();
     for char in shown(line).chars() {
         if char == '\t' || char == ' ' || char.is_alphanumeric() || char.is_ascii_graphic() {

@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use super::{
     error::EditError,
-    ladder::Hits,
-    lines::{Edge, Row, rows},
-    text::Document,
+    file_text::FileText,
+    lines::{LineParts, TextEdge, rows},
+    locate::MatchCandidates,
 };
 
-/// Whether replacing just the matched characters is what the model means.
+/// The doubt that replacing just the matched characters is what the model means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doubt {
+pub(crate) enum IndentationDoubt {
     None,
     /// Whole lines are meant.
     Lines,
@@ -23,46 +23,52 @@ pub(crate) enum Doubt {
 }
 
 /// The indentation before a place that begins behind it.
-fn indentation_before<'a>(document: &'a Document<'_>, place: &Range<usize>) -> Option<&'a str> {
+fn indentation_before<'a>(document: &'a FileText<'_>, place: &Range<usize>) -> Option<&'a str> {
     let line = document.line_range(document.line_at(place.start));
     let before = document.slice(&(line.start..place.start));
     (!before.is_empty() && before.trim().is_empty()).then_some(before)
 }
 
 /// Judges exact matches by the indentation before them.
-pub(crate) struct Judge<'a> {
-    document: &'a Document<'a>,
-    old: Vec<Row<'a>>,
-    new: Vec<Row<'a>>,
+pub(crate) struct IndentationCheck<'a> {
+    document: &'a FileText<'a>,
+    old: Vec<LineParts<'a>>,
+    new: Vec<LineParts<'a>>,
 }
 
-impl<'a> Judge<'a> {
-    pub(crate) fn new(document: &'a Document<'a>, old: &'a str, new: &'a str) -> Self {
-        let rows = |text| rows(text, Edge::Line, Edge::Line);
+impl<'a> IndentationCheck<'a> {
+    pub(crate) fn new(document: &'a FileText<'a>, old: &'a str, new: &'a str) -> Self {
+        let rows = |text| rows(text, TextEdge::Line, TextEdge::Line);
         Self { document, old: rows(old), new: rows(new) }
     }
 
-    pub(crate) fn doubt(&self, place: &Range<usize>) -> Doubt {
+    pub(crate) fn doubt(&self, place: &Range<usize>) -> IndentationDoubt {
         let Some(before) = indentation_before(self.document, place) else {
-            return if self.is_appended(place) { Doubt::Refused } else { Doubt::None };
+            return if self.is_appended(place) {
+                IndentationDoubt::Refused
+            } else {
+                IndentationDoubt::None
+            };
         };
         match (self.old.split_first(), self.new.split_first()) {
-            (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => Doubt::Lines,
-            (None, _) | (_, None) => Doubt::None,
+            (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => {
+                IndentationDoubt::Lines
+            }
+            (None, _) | (_, None) => IndentationDoubt::None,
             (Some((first_old, _)), Some((first_new, _))) if first_old.is_blank() => {
-                if first_new.is_blank() { Doubt::None } else { Doubt::Lines }
+                if first_new.is_blank() { IndentationDoubt::None } else { IndentationDoubt::Lines }
             }
             (Some((first_old, old_rest)), Some((first_new, new_rest))) => {
-                let old = Quote { first: first_old, rest: filled(old_rest) };
-                let new = Quote { first: first_new, rest: filled(new_rest) };
+                let old = HalfIndentedText { first: first_old, rest: filled(old_rest) };
+                let new = HalfIndentedText { first: first_new, rest: filled(new_rest) };
                 doubt_lines(before, &old, &new)
             }
         }
     }
 
-    /// Whether new text would be put behind a line that the model takes for a blank one.
+    /// Returns true if new text would be put behind a line that the model takes for a blank one.
     fn is_appended(&self, place: &Range<usize>) -> bool {
-        let is_blank = |rows: &[Row<'_>]| rows.first().is_none_or(Row::is_blank);
+        let is_blank = |rows: &[LineParts<'_>]| rows.first().is_none_or(LineParts::is_blank);
         let start = self.document.line_range(self.document.line_at(place.start)).start;
         start < place.start
             && self.old.iter().any(|row| row.terminated)
@@ -73,56 +79,66 @@ impl<'a> Judge<'a> {
 }
 
 /// A text whose first line lacks indentation.
-struct Quote<'a> {
-    first: &'a Row<'a>,
+struct HalfIndentedText<'a> {
+    first: &'a LineParts<'a>,
     /// The other lines that are not blank.
-    rest: Vec<&'a Row<'a>>,
+    rest: Vec<&'a LineParts<'a>>,
 }
 
-fn doubt_lines(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> Doubt {
+fn doubt_lines(
+    before: &str,
+    old: &HalfIndentedText<'_>,
+    new: &HalfIndentedText<'_>,
+) -> IndentationDoubt {
     let moves_up = !new.first.is_blank() && old.rest.iter().any(|row| equal(row, new.first));
     let moves_down =
         !equal(old.first, new.first) && new.rest.iter().any(|row| equal(row, old.first));
     if moves_up || moves_down {
         // The indentation before the match belongs to another line than the new first one.
-        return Doubt::Lines;
+        return IndentationDoubt::Lines;
     }
     if !old.first.indent.is_empty() {
         // The model believes in less indentation than there is: clear only when just the first line changes.
-        let is_old = |row: &&Row<'_>| old.rest.iter().any(|other| equal(other, row));
+        let is_old = |row: &&LineParts<'_>| old.rest.iter().any(|other| equal(other, row));
         let is_same = old.first.indent == new.first.indent && new.rest.iter().all(is_old);
-        return if is_same { Doubt::None } else { Doubt::Lines };
+        return if is_same { IndentationDoubt::None } else { IndentationDoubt::Lines };
     }
     let is_doubled = new.first.indent == before && new.first.body != old.first.body;
-    if is_doubled || is_flattened(before, old, new) { Doubt::Refused } else { Doubt::None }
+    if is_doubled || is_flattened(before, old, new) {
+        IndentationDoubt::Refused
+    } else {
+        IndentationDoubt::None
+    }
 }
 
-/// Whether new lines right behind the first are indented as if the first one were not indented at all.
+/// Returns true if new lines right behind the first are indented as if the first one were not indented at all.
 /// Behind a line of the old text, which is known to be indented right, they mean what they say.
-fn is_flattened(before: &str, old: &Quote<'_>, new: &Quote<'_>) -> bool {
-    let is_unopened = |next: &&Row<'_>| new.first.opens(next) && next.indent.len() <= before.len();
+fn is_flattened(before: &str, old: &HalfIndentedText<'_>, new: &HalfIndentedText<'_>) -> bool {
+    let is_unopened =
+        |next: &&LineParts<'_>| new.first.opens(next) && next.indent.len() <= before.len();
     if old.rest.is_empty() && new.rest.first().is_some_and(is_unopened) {
         return true;
     }
-    let count =
-        |rows: &[&Row<'_>], row: &Row<'_>| rows.iter().filter(|other| equal(other, row)).count();
-    let is_old = |row: &Row<'_>| (1..=count(&old.rest, row)).contains(&count(&new.rest, row));
+    let count = |rows: &[&LineParts<'_>], row: &LineParts<'_>| {
+        rows.iter().filter(|other| equal(other, row)).count()
+    };
+    let is_old = |row: &LineParts<'_>| (1..=count(&old.rest, row)).contains(&count(&new.rest, row));
     let unproven = new.rest.iter().take_while(|row| !is_old(row));
     let mut shallow = unproven.filter(|row| !row.indent.starts_with(before));
     shallow.next().is_some()
 }
 
-fn equal(one: &Row<'_>, other: &Row<'_>) -> bool {
+fn equal(one: &LineParts<'_>, other: &LineParts<'_>) -> bool {
     (one.indent, one.body) == (other.indent, other.body)
 }
 
-fn filled<'a>(rows: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
+fn filled<'a>(rows: &'a [LineParts<'a>]) -> Vec<&'a LineParts<'a>> {
     rows.iter().filter(|row| !row.is_blank()).collect()
 }
 
 /// The refusal of such matches.
-pub(crate) fn half_indented(document: &Document<'_>, hits: &Hits) -> EditError {
-    let place = hits.places.first().cloned().unwrap_or_default();
+pub(crate) fn half_indented(document: &FileText<'_>, candidates: &MatchCandidates) -> EditError {
+    let place = candidates.places.first().cloned().unwrap_or_default();
     let index = document.line_at(place.start);
     let (line, actual) = (index + 1, document.line_text(index).to_owned());
     if indentation_before(document, &place).is_some() {

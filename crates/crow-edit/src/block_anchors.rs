@@ -4,9 +4,9 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use super::{
-    ladder::{Hits, Level, line_range},
+    file_text::FileText,
     lines::{Tolerance, lines},
-    text::Document,
+    locate::{MatchCandidates, MatchLevel, line_range},
 };
 
 /// First and last line together carry at least so many word characters.
@@ -17,13 +17,13 @@ const BLOCK_SIMILARITY: f64 = 0.80;
 const RIVAL_SIMILARITY: f64 = 0.50;
 /// More blocks with the same first and last line say nothing.
 const MAX_BLOCKS: usize = 25;
-/// How much of a line is compared.
+/// The most characters of a line that are compared.
 const COMPARED_CHARS: usize = 600;
-/// How many pairs of characters are compared in all.
+/// The most pairs of characters that are compared in all: the time bound of the search.
 const MAX_COST: usize = 8_000_000;
 
 /// The blocks between the first and the last line of the old text.
-pub(crate) fn anchored(document: &Document<'_>, old: &str) -> Option<Hits> {
+pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<MatchCandidates> {
     let wanted: Vec<Cow<'_, str>> = lines(old).into_iter().map(key).collect();
     let ([first, middle @ .., last], 3..) = (wanted.as_slice(), wanted.len()) else { return None };
     let words = |line: &str| line.chars().filter(|char| char.is_alphanumeric()).count();
@@ -44,7 +44,7 @@ pub(crate) fn anchored(document: &Document<'_>, old: &str) -> Option<Hits> {
     let mut scored = Vec::new();
     for start in blocks {
         let inner = file.get(start + 1..start + wanted.len() - 1)?;
-        scored.push((start, Score::of(middle, inner, &mut cost)?));
+        scored.push((start, BlockScore::of(middle, inner, &mut cost)?));
     }
     scored.retain(|(_, score)| score.is_rival());
     let level = scored.iter().filter_map(|(_, score)| score.level()).min()?;
@@ -55,21 +55,21 @@ pub(crate) fn anchored(document: &Document<'_>, old: &str) -> Option<Hits> {
     }
     let places =
         scored.iter().map(|(start, _)| line_range(document, *start, wanted.len(), old)).collect();
-    Some(Hits { level, places })
+    Some(MatchCandidates { level, places })
 }
 
 fn key(line: &str) -> Cow<'_, str> {
     Tolerance::InnerBlanks.key(line)
 }
 
-/// How alike the inner lines of a block are.
-struct Score {
+/// The similarity of the inner lines of a block to those of the old text.
+struct BlockScore {
     similarity: f64,
-    /// Whether at least half of the filled lines are equal.
+    /// True if at least half of the filled lines are equal.
     half_equal: bool,
 }
 
-impl Score {
+impl BlockScore {
     fn of(old: &[Cow<'_, str>], file: &[Cow<'_, str>], cost: &mut usize) -> Option<Self> {
         let mut total = 0.0;
         let (mut equal, mut filled) = (0_usize, 0_usize);
@@ -93,11 +93,11 @@ impl Score {
         self.half_equal || self.similarity >= RIVAL_SIMILARITY
     }
 
-    fn level(&self) -> Option<Level> {
+    fn level(&self) -> Option<MatchLevel> {
         if self.similarity >= BLOCK_SIMILARITY {
-            Some(Level::BlockAnchor)
+            Some(MatchLevel::BlockAnchor)
         } else {
-            self.half_equal.then_some(Level::ContextAware)
+            self.half_equal.then_some(MatchLevel::ContextAware)
         }
     }
 }
@@ -110,7 +110,7 @@ fn similarity(one: &str, other: &str, cost: &mut usize) -> Option<f64> {
     Some(strsim::normalized_levenshtein(&one, &other))
 }
 
-/// Whether the old text has escapes (`\\n`, `&lt;`) that the block lacks: then the new text has them too.
+/// Returns true if the old text has escapes (`\\n`, `&lt;`) that the block lacks: then the new text has them too.
 fn is_escaped(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
     let block = file.get(start..start + wanted.len()).unwrap_or_default();
     let count = |lines: &[Cow<'_, str>], sign: char| {
@@ -119,7 +119,7 @@ fn is_escaped(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> b
     ['\\', '&'].iter().any(|sign| count(wanted, *sign) > count(block, *sign))
 }
 
-/// Whether a line that the block lacks is somewhere else in the file: then the old text is more likely there.
+/// Returns true if a line that the block lacks is somewhere else in the file: then the old text is more likely there.
 fn is_elsewhere(file: &[Cow<'_, str>], start: usize, wanted: &[Cow<'_, str>]) -> bool {
     let block = file.get(start..start + wanted.len()).unwrap_or_default();
     let missing: HashSet<&str> = wanted

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::text::Document;
+use super::file_text::FileText;
 
-/// How the indentation of the old text is written in the file.
+/// The mapping from the indentation of the old text to that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndentMap {
     /// The file's indentation of the first line, when the old text gives it none. Models often begin to quote
@@ -15,14 +15,14 @@ pub(crate) struct IndentMap {
     /// Every pair of (old, file) indentation among the matched lines.
     pairs: BTreeSet<(String, String)>,
     /// The step of the model's text, in characters of one kind.
-    model_unit: Option<Unit>,
+    model_unit: Option<IndentUnit>,
     /// The step of the file.
-    file_unit: Option<Unit>,
+    file_unit: Option<IndentUnit>,
 }
 
 /// One step of indentation: so many of one character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct IndentUnit {
     char: char,
     count: usize,
 }
@@ -34,7 +34,7 @@ impl IndentMap {
         bare: Option<&str>,
         matched: impl Iterator<Item = (&'a str, &'a str)>,
         written: impl Iterator<Item = &'a str> + Clone,
-        file_unit: Option<Unit>,
+        file_unit: Option<IndentUnit>,
     ) -> Self {
         let pairs: BTreeSet<(String, String)> =
             matched.map(|(old, file)| (old.to_owned(), file.to_owned())).collect();
@@ -47,12 +47,12 @@ impl IndentMap {
         map
     }
 
-    /// Whether a line right behind a bare first one is indented as if that one were not indented at all.
+    /// Returns true if a line right behind a bare first one is indented as if that one were not indented at all.
     pub(crate) fn is_flattened(&self, indent: &str) -> bool {
         self.bare.as_ref().is_some_and(|bare| !indent.starts_with(bare.as_str()))
     }
 
-    /// Whether old text and file are indented alike.
+    /// Returns true if old text and file are indented alike.
     pub(crate) fn is_identity(&self) -> bool {
         self.bare.is_none() && self.pairs.iter().all(|(old, file)| old == file)
     }
@@ -151,36 +151,36 @@ impl IndentMap {
     }
 }
 
-impl Unit {
+impl IndentUnit {
     fn is_made_of(self, blanks: &str) -> bool {
         blanks.chars().all(|char| char == self.char)
     }
 
-    /// How many steps the blanks are, if they are whole steps.
+    /// Returns the number of steps that the blanks are, if they are whole steps.
     fn levels(self, blanks: &str) -> Option<isize> {
         let whole = self.is_made_of(blanks) && blanks.len().is_multiple_of(self.count);
         if whole { isize::try_from(blanks.len() / self.count).ok() } else { None }
     }
 }
 
-/// What the longer of two indentations has more than the shorter one.
+/// Returns the part of the longer indentation that the shorter one lacks.
 fn longer_part(one: &str, other: &str) -> String {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).unwrap_or(long).to_owned()
 }
 
 /// The widest step of which every indentation is a multiple.
-fn written_unit<'a>(indents: impl Iterator<Item = &'a str> + Clone) -> Option<Unit> {
+fn written_unit<'a>(indents: impl Iterator<Item = &'a str> + Clone) -> Option<IndentUnit> {
     let mut filled = indents.filter(|indent| !indent.is_empty());
     let char = filled.clone().next()?.chars().next()?;
     if !filled.clone().all(|indent| indent.chars().all(|other| other == char)) {
         return None;
     }
     if char == '\t' {
-        return Some(Unit { char, count: 1 });
+        return Some(IndentUnit { char, count: 1 });
     }
     let first = filled.next()?.len();
-    Some(Unit { char, count: filled.map(str::len).fold(first, greatest_common_divisor) })
+    Some(IndentUnit { char, count: filled.map(str::len).fold(first, greatest_common_divisor) })
 }
 
 fn greatest_common_divisor(one: usize, other: usize) -> usize {
@@ -188,7 +188,7 @@ fn greatest_common_divisor(one: usize, other: usize) -> usize {
 }
 
 /// The most frequent difference between neighbouring lines of the file.
-pub(crate) fn file_unit(document: &Document<'_>) -> Option<Unit> {
+pub(crate) fn file_unit(document: &FileText<'_>) -> Option<IndentUnit> {
     let mut tabs = 0_usize;
     let mut spaces = [0_usize; 9];
     let mut above = "";
@@ -214,7 +214,7 @@ pub(crate) fn file_unit(document: &Document<'_>) -> Option<Unit> {
     let (width, most) = spaces.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
     match (tabs, *most) {
         (0, 0) => None,
-        (tabs, spaces) if tabs > spaces => Some(Unit { char: '\t', count: 1 }),
-        _ => Some(Unit { char: ' ', count: width }),
+        (tabs, spaces) if tabs > spaces => Some(IndentUnit { char: '\t', count: 1 }),
+        _ => Some(IndentUnit { char: ' ', count: width }),
     }
 }

@@ -1,0 +1,329 @@
+//! Where an old text is in a file: levels from exact to loose, each giving every candidate.
+//!
+//! Invariant: the first level with a candidate decides. Several candidates are an error, never a reason to
+//! try a looser level.
+
+use std::ops::Range;
+
+use super::{
+    apply::{MatchType, TextEdit},
+    block_anchors::locate_by_anchors,
+    error::{AmbiguityKind, EditError, MatchingLines},
+    file_text::FileText,
+    indent_map::file_unit,
+    indentation_doubt::{IndentationCheck, IndentationDoubt, half_indented},
+    lines::{LineParts, TextEdge, Tolerance, has_word, lines, rows},
+    merge::MatchFit,
+    missing_text::report_missing_text,
+    readings::{
+        EditReading, ReadingScope, with_escapes_resolved, without_line_numbers,
+        without_outer_blank_lines,
+    },
+    search::{MANY, find_folded, find_line_windows, find_overlapping, find_successive},
+};
+
+/// The level on which an old text was found, from strict to loose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MatchLevel {
+    Exact,
+    FinalNewline,
+    TrailingBlanks,
+    Punctuation,
+    IndentShift,
+    Trimmed,
+    InnerBlanks,
+    Gutter,
+    Escapes,
+    Boundary,
+    BlockAnchor,
+    ContextAware,
+}
+
+impl MatchLevel {
+    /// Returns true if the old text is in the file character by character.
+    const fn is_exact(self) -> bool {
+        matches!(self, Self::Exact | Self::FinalNewline)
+    }
+
+    pub(crate) const fn match_type(self) -> MatchType {
+        match self {
+            Self::Exact => MatchType::Exact,
+            Self::FinalNewline | Self::Boundary => MatchType::TrimmedBoundary,
+            Self::TrailingBlanks | Self::Trimmed => MatchType::LineTrimmed,
+            Self::Punctuation => MatchType::UnicodeNormalized,
+            Self::IndentShift => MatchType::IndentationFlexible,
+            Self::InnerBlanks => MatchType::WhitespaceNormalized,
+            Self::Gutter => MatchType::LineNumbersStripped,
+            Self::Escapes => MatchType::EscapeNormalized,
+            Self::BlockAnchor => MatchType::BlockAnchor,
+            Self::ContextAware => MatchType::ContextAware,
+        }
+    }
+}
+
+/// The places where an edit applies, and its texts as they are to be read there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocatedEdit {
+    pub(crate) level: MatchLevel,
+    pub(crate) fit: MatchFit,
+    /// Ranges of the view, ascending and apart; exactly one unless all are to be replaced.
+    pub(crate) places: Vec<Range<usize>>,
+    pub old: String,
+    pub new: String,
+}
+
+/// Finds the places of an edit whose texts have the line ends of the view.
+pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<LocatedEdit, EditError> {
+    let plain = EditReading::plain(edit, MatchLevel::Exact);
+    let readings = [
+        Some(plain),
+        without_line_numbers(edit),
+        with_escapes_resolved(edit),
+        without_outer_blank_lines(edit),
+    ];
+    // Readings from plain to interpreted: the first one with a candidate decides, and several candidates are an error.
+    for reading in readings.into_iter().flatten() {
+        let candidates = match reading.scope {
+            ReadingScope::Anywhere => search(document, &reading, edit)?,
+            ReadingScope::WholeLines => search_lines(document, &reading.old, Vec::new()),
+        };
+        if let Some(candidates) = candidates {
+            return accept_candidates(document, candidates, reading, edit);
+        }
+    }
+    if let Some(candidates) = locate_by_anchors(document, &edit.old) {
+        let reading = EditReading::plain(edit, candidates.level);
+        return accept_candidates(document, candidates, reading, edit);
+    }
+    Err(EditError::NotFound(Box::new(report_missing_text(document, edit))))
+}
+
+/// Every candidate of one level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MatchCandidates {
+    pub(crate) level: MatchLevel,
+    pub(crate) places: Vec<Range<usize>>,
+}
+
+/// The candidates of the strictest level that has any.
+fn search(
+    document: &FileText<'_>,
+    reading: &EditReading,
+    edit: &TextEdit,
+) -> Result<Option<MatchCandidates>, EditError> {
+    let old = &reading.old;
+    let Some(candidates) = search_text(document, old, edit) else {
+        // Typographic characters may differ within a line, too, as long as the indentation is in no doubt.
+        let mut inline = find_folded(document, old);
+        let new = reading.new.as_deref().unwrap_or_default();
+        let check = IndentationCheck::new(document, old, new);
+        inline.retain(|place| check.doubt(place) == IndentationDoubt::None);
+        return Ok(search_lines(document, old, inline));
+    };
+    if candidates.places.len() > 1 && !edit.replace_all {
+        return Ok(Some(candidates));
+    }
+    let Ok(new) = &reading.new else { return Ok(Some(candidates)) };
+    let check = IndentationCheck::new(document, old, new);
+    // Exact characters may still be the wrong place to begin: the strongest doubt of all places counts.
+    match candidates.places.iter().map(|place| check.doubt(place)).max() {
+        None | Some(IndentationDoubt::None) => Ok(Some(candidates)),
+        Some(IndentationDoubt::Lines) => search_lines(document, old, Vec::new())
+            .map(Some)
+            .ok_or_else(|| half_indented(document, &candidates)),
+        Some(IndentationDoubt::Refused) => Err(half_indented(document, &candidates)),
+    }
+}
+
+/// The places that equal the old text character by character.
+fn search_text(document: &FileText<'_>, old: &str, edit: &TextEdit) -> Option<MatchCandidates> {
+    let view = document.view();
+    let exact =
+        if edit.replace_all { find_successive(view, old) } else { find_overlapping(view, old) };
+    if !exact.is_empty() {
+        return Some(MatchCandidates { level: MatchLevel::Exact, places: exact });
+    }
+    let bare = old.strip_suffix('\n').filter(|bare| !bare.is_empty() && view.ends_with(bare))?;
+    let place = view.len() - bare.len()..view.len();
+    Some(MatchCandidates {
+        level: MatchLevel::FinalNewline,
+        places: std::iter::once(place).collect(),
+    })
+}
+
+/// As [`search`] for whole lines; `inline` are places within lines to be counted in.
+fn search_lines(
+    document: &FileText<'_>,
+    old: &str,
+    inline: Vec<Range<usize>>,
+) -> Option<MatchCandidates> {
+    let wanted = lines(old);
+    if wanted.iter().all(|line| line.trim().is_empty()) {
+        return None;
+    }
+    let at = |tolerance| line_places(document, old, &wanted, tolerance);
+    let candidates = |level, places: Vec<Range<usize>>| {
+        (!places.is_empty()).then_some(MatchCandidates { level, places })
+    };
+    candidates(MatchLevel::TrailingBlanks, at(Tolerance::TrailingBlanks))
+        .or_else(|| {
+            candidates(MatchLevel::Punctuation, with_inline(at(Tolerance::Punctuation), inline))
+        })
+        .or_else(|| {
+            let places = Some(at(Tolerance::Indentation)).filter(|_| has_word(old))?;
+            let shifted = are_apart(&places)
+                && places.iter().all(|place| is_shifted(document.slice(place), old));
+            candidates(if shifted { MatchLevel::IndentShift } else { MatchLevel::Trimmed }, places)
+        })
+        .or_else(|| {
+            candidates(
+                MatchLevel::InnerBlanks,
+                Some(at(Tolerance::InnerBlanks)).filter(|_| has_word(old))?,
+            )
+        })
+}
+
+/// The ranges of the windows whose lines equal the wanted ones within the tolerance.
+fn line_places(
+    document: &FileText<'_>,
+    old: &str,
+    wanted: &[&str],
+    tolerance: Tolerance,
+) -> Vec<Range<usize>> {
+    let starts = find_line_windows(document, wanted, tolerance);
+    starts.into_iter().map(|first| line_range(document, first, wanted.len(), old)).collect()
+}
+
+/// The range of some lines of the file, with the last line's end if the old text ends with one.
+pub(crate) fn line_range(
+    document: &FileText<'_>,
+    first: usize,
+    count: usize,
+    old: &str,
+) -> Range<usize> {
+    let start = document.line_range(first).start;
+    let end = document.line_range(first + count.saturating_sub(1)).end;
+    let next = document.line_range(first + count).start;
+    if old.ends_with('\n') { start..next } else { start..end }
+}
+
+/// Adds the places within lines that no window covers.
+fn with_inline(mut places: Vec<Range<usize>>, inline: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let covers = |place: &Range<usize>, other: &Range<usize>| {
+        place.start <= other.start && other.end <= place.end
+    };
+    let apart: Vec<_> = inline
+        .into_iter()
+        .filter(|other| !places.iter().any(|place| covers(place, other)))
+        .collect();
+    places.extend(apart);
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    places
+}
+
+/// Returns true if one and the same indentation was added to, or taken from, every line.
+fn is_shifted(file: &str, old: &str) -> bool {
+    let (file, old) =
+        (rows(file, TextEdge::Line, TextEdge::Line), rows(old, TextEdge::Line, TextEdge::Line));
+    let pairs = || file.iter().zip(&old).filter(|(row, _)| !row.is_blank());
+    let same = |prefix: fn(&LineParts<'_>, &LineParts<'_>) -> Option<String>| {
+        let mut prefixes = pairs().map(|(one, other)| prefix(one, other));
+        let first = prefixes.next().flatten();
+        first.is_some() && prefixes.all(|other| other == first)
+    };
+    let added = |file: &LineParts<'_>, old: &LineParts<'_>| {
+        file.indent.strip_suffix(old.indent).map(str::to_owned)
+    };
+    let removed = |file: &LineParts<'_>, old: &LineParts<'_>| {
+        old.indent.strip_suffix(file.indent).map(str::to_owned)
+    };
+    same(added) || same(removed)
+}
+
+/// Accepts the candidates if they say clearly what to replace.
+fn accept_candidates(
+    document: &FileText<'_>,
+    candidates: MatchCandidates,
+    reading: EditReading,
+    edit: &TextEdit,
+) -> Result<LocatedEdit, EditError> {
+    let level = candidates.level.max(reading.level);
+    let is_exact = candidates.level.is_exact();
+    let takes_all =
+        edit.replace_all && level < MatchLevel::BlockAnchor && are_apart(&candidates.places);
+    if candidates.places.len() > 1 && !takes_all {
+        let likeness =
+            if level == MatchLevel::Exact { AmbiguityKind::Exact } else { AmbiguityKind::Inexact };
+        return Err(ambiguous(document, &candidates.places, likeness));
+    }
+    refuse_rivals(document, &candidates, level, &reading.old, edit)?;
+    let new = reading.new?;
+    if !is_exact && reading.old.ends_with('\n') && !new.is_empty() && !new.ends_with('\n') {
+        return Err(EditError::FinalNewline);
+    }
+    let ends_file = candidates.level == MatchLevel::FinalNewline;
+    let (old, new) = if ends_file {
+        (without_newline(&reading.old), without_newline(&new))
+    } else {
+        (reading.old, new)
+    };
+    let fit = if is_exact { MatchFit::Exact } else { MatchFit::Loose(file_unit(document)) };
+    Ok(LocatedEdit { level, fit, places: candidates.places, old, new })
+}
+
+fn without_newline(text: &str) -> String {
+    text.strip_suffix('\n').unwrap_or(text).to_owned()
+}
+
+fn are_apart(places: &[Range<usize>]) -> bool {
+    places.is_sorted_by(|one, other| one.end <= other.start)
+}
+
+/// A match that is inexact, or exact but within a line, is in doubt when whole lines elsewhere fit at all.
+fn refuse_rivals(
+    document: &FileText<'_>,
+    candidates: &MatchCandidates,
+    level: MatchLevel,
+    old: &str,
+    edit: &TextEdit,
+) -> Result<(), EditError> {
+    let is_exact = level == MatchLevel::Exact;
+    let wanted = lines(old);
+    let is_settled = |place| edit.replace_all || is_whole(document, place);
+    if old.trim().is_empty() || (is_exact && candidates.places.iter().all(is_settled)) {
+        return Ok(());
+    }
+    let mut rivals = line_places(document, old, &wanted, Tolerance::InnerBlanks);
+    rivals.retain(|rival| {
+        let next = candidates.places.partition_point(|place| place.start < rival.start);
+        candidates.places.get(next).is_none_or(|place| rival.end < place.end)
+    });
+    if rivals.is_empty() {
+        return Ok(());
+    }
+    rivals.extend(candidates.places.iter().cloned());
+    rivals.sort_unstable_by_key(|place| place.start);
+    Err(ambiguous(
+        document,
+        &rivals,
+        if is_exact { AmbiguityKind::Mixed } else { AmbiguityKind::Inexact },
+    ))
+}
+
+/// Returns true if a range of the view is made of whole lines.
+fn is_whole(document: &FileText<'_>, place: &Range<usize>) -> bool {
+    let starts_line = document.line_range(document.line_at(place.start)).start == place.start;
+    let ends_line = document.line_range(document.line_at(place.end)).end == place.end;
+    starts_line && (ends_line || document.slice(place).ends_with('\n'))
+}
+
+fn ambiguous(
+    document: &FileText<'_>,
+    places: &[Range<usize>],
+    likeness: AmbiguityKind,
+) -> EditError {
+    let lines = places.iter().map(|place| document.line_at(place.start) + 1).collect();
+    let places =
+        MatchingLines { lines, more: likeness == AmbiguityKind::Exact && places.len() >= MANY };
+    EditError::Ambiguous { places, likeness }
+}
