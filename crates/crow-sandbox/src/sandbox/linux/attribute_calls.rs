@@ -30,6 +30,14 @@ pub(super) const ATTRIBUTE_CALLS: &[libc::c_long] = &[
 /// Calls that do the same as others, and that programs can do without: newer kernels alone have them.
 pub(super) const NEW_ATTRIBUTE_CALLS: &[libc::c_long] =
     &[SYS_SETXATTRAT, SYS_REMOVEXATTRAT, SYS_FILE_SETATTR];
+/// Calls that change a file's mode, and which of their arguments that is.
+pub(super) const MODE_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (SYS_FCHMODAT2, 2),
+];
 /// Requests that need no more than a descriptor open for reading: those of any file, and those of single filesystems that
 /// make, flag or remove subvolumes.
 pub(super) const ATTRIBUTE_IOCTLS: [libc::c_ulong; 15] = [

@@ -25,6 +25,7 @@ use super::{
     keeper::Keeper,
     places::{NOTHING, Places, Wanted, text},
     report::Told,
+    sockets::Session,
     steps::Step,
     supervisor::{AttributeSupervisor, ChangeablePlaces},
 };
@@ -151,12 +152,14 @@ impl Confinement {
                 // A rule for a folder holds for what is laid over something in it, too: what may not be changed is laid
                 // there so that it cannot be.
                 let readable = [&ground.roots, &sealed.outside, shown].concat();
+                let changeable = [&ground.roots[..], &ground.config.writable].concat();
                 let wanted = Wanted {
                     private,
                     writable: &writable,
                     readable: &readable,
                     hidden: &ground.hidden,
                     sockets: &ground.sockets,
+                    session: Session { list: keeper.sockets(), places: &changeable },
                     sealed,
                 };
                 let places = Places::new(&wanted)?;

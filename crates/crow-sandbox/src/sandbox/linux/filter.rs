@@ -8,7 +8,7 @@ use seccompiler::{
 };
 
 use super::{
-    attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, NEW_ATTRIBUTE_CALLS},
+    attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, MODE_CALLS, NEW_ATTRIBUTE_CALLS},
     instructions::{Fate, search},
     plan::{Plan, Reader},
 };
@@ -76,19 +76,25 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
+/// The bit of a mode by which a program runs with its owner's rights. The one for its group means something else on a
+/// directory, and a filter cannot tell.
+const SET_USER: libc::c_int = 0o4000;
+/// The bits of a socket's type that are no flags.
+const SOCKET_TYPE: u64 = 0xf;
 /// Which sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
     /// Those of its own network, whatever that is, and those in files.
     Network,
-    /// None, for there is no network of its own: pairs alone.
+    /// None, for there is no network of its own: pairs alone, and only of kinds that stay with each other.
     Pairs,
 }
 
 /// Decides about calls that change modes, owners, times and extended attributes of files. Landlock knows none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttributeChanges {
-    /// Allowed: mounts hold what must not change.
+    /// Allowed: mounts hold what must not change. But no file gets the bit by which it runs with its owner's rights: it would
+    /// give them to every user of the machine, and no mount keeps the others from it.
     Allowed,
     /// Refused for every file.
     Refused,
@@ -121,16 +127,25 @@ impl Filter {
         };
         let ioctls = [libc::TIOCSTI, libc::TIOCLINUX].iter().chain(attribute_ioctls);
         let ioctls = ioctls.map(|request| SeccompRule::new(vec![equal(1, *request)?]).ok());
-        let rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
             (libc::SYS_socket, socket_rules(sockets)?),
             (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
             (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
         ]);
+        if sockets == Sockets::Pairs {
+            rules.insert(libc::SYS_socketpair, pair_rules()?);
+        }
+        if attributes == AttributeChanges::Allowed {
+            for (call, mode) in MODE_CALLS {
+                let set_user = SeccompRule::new(vec![masked(*mode, SET_USER)?]).ok()?;
+                rules.insert(*call, vec![set_user]);
+            }
+        }
         let forbidden = FORBIDDEN.iter().map(|call| (*call, Fate::Refused));
         let absent = ABSENT.iter().map(|call| (*call, Fate::Absent));
         let judged = rules.keys().map(|call| (*call, Fate::Ruled));
         let attributes = attribute_fates(attributes);
-        let fates = forbidden.chain(absent).chain(judged).chain(attributes);
+        let fates = forbidden.chain(absent).chain(attributes).chain(judged);
         let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
         let search = search(&fates.collect::<Option<_>>()?, arch)?;
         let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
@@ -203,6 +218,17 @@ fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
     [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
 }
 
+/// Which pairs of sockets are refused: one that sends messages may send them to any socket in a file.
+fn pair_rules() -> Option<Vec<SeccompRule>> {
+    let kind = |kind: libc::c_int| {
+        let kind = u64::from(kind.cast_unsigned());
+        condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)
+    };
+    // The kernel takes the second kind for the first.
+    let refused = [kind(libc::SOCK_DGRAM)?, kind(libc::SOCK_RAW)?, not_equal(0, libc::AF_UNIX)?];
+    refused.map(|condition| SeccompRule::new(vec![condition]).ok()).into_iter().collect()
+}
+
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).ok()
 }
@@ -263,6 +289,13 @@ mod tests {
             (libc::SYS_socket, [16, 3, 15, 0, 0, 0], refused),
             (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], refused),
             (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
+            (libc::SYS_chmod, [0, 0o4755, 0, 0, 0, 0], refused),
+            (libc::SYS_chmod, [0, 0o2775, 0, 0, 0, 0], allowed),
+            (libc::SYS_fchmod, [0, 0o6000, 0, 0, 0, 0], refused),
+            (libc::SYS_fchmodat, [0, 0o4000, 0o4000, 0, 0, 0], refused),
+            (libc::SYS_fchmodat, [0, 0o4000, 0o1777, 0, 0, 0], allowed),
+            (452, [0, 0, 0o4511, 0, 0, 0], refused),
+            (libc::SYS_socketpair, [1, 2, 0, 0, 0, 0], allowed),
             (0x4000_0000 | libc::SYS_read, first(0), absent),
         ] {
             let number = u32::try_from(number).unwrap();
@@ -272,6 +305,14 @@ mod tests {
         for family in [1, 2, 16] {
             let socket = u32::try_from(libc::SYS_socket).unwrap();
             assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
+        }
+        for (family, kind, expected) in
+            [(1, 1, allowed), (1, 5 | 0x8_0800, allowed), (1, 2 | 0x8_0000, refused)]
+                .into_iter()
+                .chain([(1, 3, refused), (2, 1, refused)])
+        {
+            let pair = u32::try_from(libc::SYS_socketpair).unwrap();
+            assert_eq!(run(pairs.program(), MACHINE, pair, [family, kind, 0, 0, 0, 0]), expected);
         }
         let foreign = run(filter.program(), 0x4000_0003, 0, first(0));
         assert_eq!(foreign, libc::SECCOMP_RET_KILL_PROCESS);

@@ -37,6 +37,7 @@ use super::{
     namespaces::{MADE, Maker, Namespaces, Wanted},
     report::{Stage, Told},
     rights,
+    sockets::list_inode,
 };
 use crate::orphans::OwnProcess;
 
@@ -54,6 +55,8 @@ std::thread_local! {
 #[derive(Debug)]
 pub(super) struct Keeper {
     namespaces: Namespaces,
+    /// The inode of the list of sockets in the session's own network, if it has one.
+    sockets: Option<u64>,
     lifeline: OwnedFd,
     worker: Mutex<Worker>,
     /// Held while another worker is made. Never taken where processes of this program are counted, as the one above is.
@@ -78,15 +81,17 @@ impl Keeper {
         let lifeline = lifeline.try_clone_to_owned()?;
         let maker = Maker::new(wanted)?;
         let parts = maker.parts();
-        let (worker, made) = Worker::start(lifeline.as_fd(), move || maker.make())?;
+        let (mut worker, made) = Worker::start(lifeline.as_fd(), move || maker.make())?;
         let mut made = made.into_iter().flatten();
         let [user, network, listener] = parts.map(|is_there| is_there.then(|| made.next()));
         if [&user, &network, &listener].into_iter().any(|part| matches!(part, Some(None))) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let namespaces = Namespaces::new([user.flatten(), network.flatten()]);
+        let sockets =
+            wanted.network.then(|| list_inode(worker.process.get_mut().id())).transpose()?;
         let (worker, renewal) = (Mutex::new(worker), Mutex::default());
-        let keeper = Self { namespaces, lifeline, worker, renewal };
+        let keeper = Self { namespaces, sockets, lifeline, worker, renewal };
         Ok((keeper, listener.flatten().map(TcpListener::from)))
     }
 
@@ -134,6 +139,11 @@ impl Keeper {
                 Err(io::Error::from_raw_os_error(i32::from_le_bytes(*error)))
             }
         }
+    }
+
+    /// Returns the inode of the list of sockets in the session's own network, if it has one.
+    pub(super) fn sockets(&self) -> Option<u64> {
+        self.sockets
     }
 
     fn worker(&self) -> MutexGuard<'_, Worker> {
@@ -331,7 +341,7 @@ mod tests {
         let worker = Worker { control, process: process.unwrap(), is_gone: false };
         let lifeline = File::open("/dev/null").unwrap().into();
         let (worker, renewal) = (Mutex::new(worker), Mutex::default());
-        Keeper { namespaces, lifeline, worker, renewal }
+        Keeper { namespaces, sockets: None, lifeline, worker, renewal }
     }
 
     fn launch(keeper: &Keeper) -> io::Result<Option<Pid>> {

@@ -17,6 +17,8 @@ mod places;
 mod plan;
 mod report;
 mod rights;
+mod session_processes;
+mod socket_list;
 mod sockets;
 mod steps;
 mod supervisor;

@@ -12,7 +12,7 @@ use std::{
 use super::{
     super::autorun::SealedMounts,
     hidden_places::{HiddenPlace, HiddenPlaces},
-    sockets::SocketFinder,
+    sockets::{Session, SocketFinder},
     steps::{HELD, Step},
 };
 
@@ -128,6 +128,8 @@ pub(super) struct Wanted<'a> {
     pub hidden: &'a HiddenPlaces,
     /// Finds what others listen at.
     pub sockets: &'a SocketFinder,
+    /// Who the others are not.
+    pub session: Session<'a>,
     /// What is kept from changing inside of what may be changed.
     pub sealed: &'a SealedMounts,
 }
@@ -185,9 +187,8 @@ impl Places {
                 held.push((path, is_read_only));
             }
         }
-        for path in wanted.sockets.find() {
-            let is_kept = wanted.writable.iter().any(|kept| path.starts_with(kept));
-            if !is_kept && !matches!(nearest(&layers, &path), Some((_, Layer::Folder(_)))) {
+        for path in wanted.sockets.find(&wanted.session) {
+            if !matches!(nearest(&layers, &path), Some((_, Layer::Folder(_)))) {
                 layers.insert(path, Layer::Nothing);
             }
         }

@@ -7,11 +7,11 @@ use rustix::{
 
 use crate::sandbox::ProcessLimits;
 
-/// What the command may do as far as it is root.
+/// What the command may do as far as it is root. Not among it is what keeps the bits by which a file runs with its owner's
+/// rights while it is written to: so a file that was made with them is without them as soon as it holds anything.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID)

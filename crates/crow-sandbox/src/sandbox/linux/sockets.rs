@@ -1,11 +1,18 @@
-//! Sockets in files that other programs listen at.
+//! Sockets in files that programs outside of the session's sandbox listen at.
 //!
-//! The kernel lists the sockets of one network namespace in `/proc/net/unix`. Containers and confined services have
-//! others, and a socket in a file is reached from all of them: so the list of every namespace is read in which a process
-//! is. Which namespace a process is in is told by the inode of its list, which everybody may see, in contrast to the
-//! namespace itself.
+//! A socket in a file is reached from every network namespace, through read-only mounts as well, so commands are kept from
+//! it by something that is laid over its file. For that the path of the file must be known, and nobody tells it. Found are:
+//!
+//! 1. all sockets that are bound to files, in the lists of all network namespaces in which a process is, but for the
+//!    session's own: what listens there was started by its commands;
+//! 2. the path of each: where its name leads, from the directory of a process if it is relative; else beside that, since
+//!    some programs rename what they have bound; else, by device and inode, anywhere in what commands can change, where
+//!    they may have moved it themselves.
+//!
+//! Paths are remembered, and looked for again when the file is not there any more or has got more names.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read as _},
@@ -15,15 +22,25 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::{
+    session_processes,
+    socket_list::{self, BoundSocket, SeenFile, SocketFile, device},
+};
+
 /// How long a process is taken to be in the namespace in which it was found. It may have moved to another one since.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
+/// How long a file that was nowhere in what commands can change is not looked for again: it was removed, as a rule.
+const MISSING_FOR: Duration = Duration::from_mins(1);
 /// Most lists are shorter.
 const LIST_BYTES: usize = 32 << 10;
+/// Filesystems that tell files by other devices, or by other inodes, than the kernel lists: overlay, btrfs, bcachefs, FUSE.
+const OWN_DEVICES: [u32; 4] = [0x794c_7630, 0x9123_683e, 0xca45_1a4e, 0x6573_5546];
 
-/// Finds sockets, and remembers the network namespaces of processes.
+/// Finds sockets, and remembers the network namespaces of processes and where the files are.
 #[derive(Debug, Default)]
 pub(super) struct SocketFinder {
     processes: Mutex<BTreeMap<u32, KnownProcess>>,
+    located: Mutex<Located>,
 }
 
 /// A process by its number and the inode of its directory: another one with the number has another inode.
@@ -34,37 +51,120 @@ struct KnownProcess {
     seen: Instant,
 }
 
+/// Where sockets were found the last time.
+#[derive(Debug, Default)]
+struct Located {
+    /// By the inode of the list in which it is.
+    paths: BTreeMap<(u64, BoundSocket), Vec<(PathBuf, SeenFile)>>,
+    /// When they were looked for everywhere, and not found.
+    missing: BTreeMap<SocketFile, Instant>,
+}
+
+/// Whose sockets are not looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Session<'a> {
+    /// The inode of the list of its own network. None if its commands share that of this program.
+    pub list: Option<u64>,
+    /// What commands can change.
+    pub places: &'a [PathBuf],
+}
+
+/// The sockets of a network namespace, and the processes in it.
+struct Namespace {
+    list: u64,
+    sockets: BTreeSet<BoundSocket>,
+    processes: Vec<u32>,
+    directories: OnceCell<BTreeSet<PathBuf>>,
+}
+
 impl SocketFinder {
-    /// Returns all sockets that have a path here, sorted.
-    pub(super) fn find(&self) -> BTreeSet<PathBuf> {
-        let mut lists = self.lists_of_others().unwrap_or_else(|error| {
+    /// Returns all paths of sockets that a command could reach here and that are not the session's own, sorted.
+    pub(super) fn find(&self, session: &Session<'_>) -> BTreeSet<PathBuf> {
+        let mut known = self.located.lock().unwrap_or_else(PoisonError::into_inner);
+        known.missing.retain(|_, since| since.elapsed() < MISSING_FOR);
+        let mut paths_before = std::mem::take(&mut known.paths);
+        let (mut located, mut pending) = (BTreeMap::new(), Vec::new());
+        for namespace in self.namespaces(session) {
+            for socket in &namespace.sockets {
+                let key = (namespace.list, socket.clone());
+                let is_missing = |paths: &Vec<_>| {
+                    let file = socket.file.as_ref();
+                    paths.is_empty() && file.is_some_and(|file| known.missing.contains_key(file))
+                };
+                let remembered = paths_before.remove(&key);
+                let remembered = remembered.filter(|paths| are_valid(paths) || is_missing(paths));
+                let paths = remembered.unwrap_or_else(|| {
+                    let (paths, missing) = locate(&namespace, socket);
+                    pending.extend(missing.map(|file| (key.clone(), file)));
+                    paths
+                });
+                located.insert(key, paths);
+            }
+        }
+        search(session.places, pending, &mut located, &mut known.missing);
+        known.paths = located;
+        self.without_own(&known, session)
+    }
+
+    /// Leaves out what the session's commands listen at in the network that they share with this program.
+    fn without_own(&self, known: &Located, session: &Session<'_>) -> BTreeSet<PathBuf> {
+        let own = OnceCell::new();
+        let is_own = |socket: &BoundSocket, path: &Path| {
+            session.list.is_none()
+                && session.places.iter().any(|place| path.starts_with(place))
+                && socket.number.is_some_and(|number| {
+                    own.get_or_init(session_processes::sockets).contains(&number)
+                })
+        };
+        let found = known
+            .paths
+            .iter()
+            .flat_map(|((_, socket), paths)| paths.iter().map(move |(path, _)| (socket, path)));
+        found.filter(|(socket, path)| !is_own(socket, path)).map(|(_, path)| path.clone()).collect()
+    }
+
+    /// Returns the sockets of all namespaces but the session's own.
+    fn namespaces(&self, session: &Session<'_>) -> Vec<Namespace> {
+        let mut lists = self.lists().unwrap_or_else(|error| {
             tracing::warn!(%error, "sockets of other network namespaces are not found");
             BTreeMap::new()
         });
-        let own = PathBuf::from("/proc/net/unix");
-        if let Ok(inode) = inode(&own) {
-            lists.insert(inode, vec![own]);
+        if let Some(own) = session.list {
+            lists.remove(&own);
         }
-        let mut paths = BTreeSet::new();
-        for same in lists.values() {
+        let here = Path::new("/proc/net/unix");
+        let here_inode = inode(here).unwrap_or(0);
+        let mut found = Vec::new();
+        let namespace = |list, sockets, processes| Namespace {
+            list,
+            sockets,
+            processes,
+            directories: OnceCell::new(),
+        };
+        let sockets = socket_list::ask().map(BTreeSet::from_iter).or_else(|error| {
+            tracing::debug!(%error, "files of sockets are told by their names alone");
+            read(here)
+        });
+        if let Ok(sockets) = sockets {
+            let processes = lists.remove(&here_inode).unwrap_or_default();
+            found.push(namespace(here_inode, sockets, processes));
+        }
+        for (list, processes) in lists {
             // A list is gone with its process: any other one in the namespace will do.
-            if let Some(listed) = same.iter().find_map(|list| read(list).ok()) {
-                paths.extend(listed_paths(&String::from_utf8_lossy(&listed)));
+            if let Some(sockets) =
+                processes.iter().find_map(|process| read(&list_of(*process)).ok())
+            {
+                found.push(namespace(list, sockets, processes));
             }
         }
-        let real =
-            paths.into_iter().filter_map(|path| crow_fs::canonicalize(Path::new(&path)).ok());
-        real.filter(|path| {
-            fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
-        })
-        .collect()
+        found
     }
 
-    /// Returns where to read the list of each namespace in which a process is, by its inode.
-    fn lists_of_others(&self) -> io::Result<BTreeMap<u64, Vec<PathBuf>>> {
+    /// Returns the processes in each namespace, by the inode of its list.
+    fn lists(&self) -> io::Result<BTreeMap<u64, Vec<u32>>> {
         let mut known = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = BTreeMap::new();
-        let mut lists: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+        let mut lists: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
             let entry = entry?;
             let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -82,11 +182,36 @@ impl SocketFinder {
                 },
             };
             now.insert(number, process);
-            lists.entry(process.list).or_default().push(list_of(number));
+            lists.entry(process.list).or_default().push(number);
         }
         *known = now;
         Ok(lists)
     }
+}
+
+impl Namespace {
+    /// Returns the directories in which the processes are, as far as it may be known.
+    fn directories(&self) -> &BTreeSet<PathBuf> {
+        self.directories.get_or_init(|| {
+            let links = self.processes.iter().map(|process| format!("/proc/{process}/cwd"));
+            links.filter_map(|link| fs::read_link(link).ok()).collect()
+        })
+    }
+
+    /// Returns the file of a socket as a process of another namespace sees it: in a container, it has another path here.
+    fn file_inside(&self, name: &Path) -> Option<SocketFile> {
+        let folder = if name.is_absolute() { "root" } else { "cwd" };
+        let below = name.strip_prefix("/").unwrap_or(name);
+        let mut seen = self.processes.iter().filter_map(|process| {
+            SeenFile::at(&Path::new("/proc").join(process.to_string()).join(folder).join(below))
+        });
+        seen.next().map(|seen| seen.file)
+    }
+}
+
+/// Returns the inode of the list of the network namespace in which a process is.
+pub(super) fn list_inode(process: u32) -> io::Result<u64> {
+    inode(&list_of(process))
 }
 
 fn list_of(process: u32) -> PathBuf {
@@ -94,22 +219,141 @@ fn list_of(process: u32) -> PathBuf {
 }
 
 /// Reads a list. Its length is not known before, and each read of it costs as much as many lines.
-fn read(list: &Path) -> io::Result<Vec<u8>> {
+fn read(list: &Path) -> io::Result<BTreeSet<BoundSocket>> {
     let mut bytes = Vec::with_capacity(LIST_BYTES);
     fs::File::open(list)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(socket_list::read(&bytes).collect())
 }
 
 fn inode(path: &Path) -> io::Result<u64> {
     fs::metadata(path).map(|data| data.ino())
 }
 
-/// Returns the paths in a list. They are its last column, and may hold blanks.
-fn listed_paths(listed: &str) -> impl Iterator<Item = String> {
-    listed
-        .lines()
-        .filter_map(|line| line.find(" /").and_then(|at| line.get(at + 1..)))
-        .map(str::to_owned)
+/// Returns whether a socket is where it was found, and has no other names.
+fn are_valid(paths: &[(PathBuf, SeenFile)]) -> bool {
+    !paths.is_empty()
+        && paths.iter().all(|(path, seen)| SeenFile::at(path) == Some(*seen))
+        && is_all(paths)
+}
+
+fn is_all(paths: &[(PathBuf, SeenFile)]) -> bool {
+    let Some((_, seen)) = paths.first() else { return false };
+    usize::try_from(seen.names).is_ok_and(|names| names <= paths.len())
+}
+
+/// Looks for a socket where its name leads, and beside that. Returns the file, if it has to be looked for elsewhere.
+fn locate(
+    namespace: &Namespace,
+    socket: &BoundSocket,
+) -> (Vec<(PathBuf, SeenFile)>, Option<SocketFile>) {
+    let named: BTreeSet<PathBuf> = if socket.name.is_absolute() {
+        BTreeSet::from([socket.name.clone()])
+    } else {
+        namespace.directories().iter().map(|directory| directory.join(&socket.name)).collect()
+    };
+    let file = socket.file.or_else(|| namespace.file_inside(&socket.name));
+    let real = named.iter().filter_map(|path| crow_fs::canonicalize(path).ok());
+    let real = real.collect::<BTreeSet<_>>().into_iter();
+    let mut paths: Vec<_> = real
+        .filter_map(|path| SeenFile::at(&path).map(|seen| (path, seen)))
+        .filter(|(_, seen)| file.is_none_or(|file| !is_another(seen.file, file)))
+        .collect();
+    let Some(file) = file else { return (paths, None) };
+    let is_found = |paths: &[(PathBuf, SeenFile)]| {
+        is_all(paths) && paths.iter().any(|(_, seen)| seen.file.inode == file.inode)
+    };
+    if !is_found(&paths) {
+        for folder in named.iter().filter_map(|path| path.parent()) {
+            let Ok(folder) = crow_fs::canonicalize(folder) else { continue };
+            let beside = sockets_in(&folder).filter(|(path, seen)| is_same(path, seen.file, file));
+            add(&mut paths, beside);
+        }
+    }
+    let missing = (!is_found(&paths)).then_some(file);
+    (paths, missing)
+}
+
+/// Looks for files in all places, unless that was done before and to no avail.
+fn search(
+    places: &[PathBuf],
+    pending: Vec<((u64, BoundSocket), SocketFile)>,
+    located: &mut BTreeMap<(u64, BoundSocket), Vec<(PathBuf, SeenFile)>>,
+    missing: &mut BTreeMap<SocketFile, Instant>,
+) {
+    let pending: Vec<_> =
+        pending.into_iter().filter(|(_, file)| !missing.contains_key(file)).collect();
+    let mut sockets = Vec::new();
+    let is_left = !pending.is_empty();
+    for place in places.iter().filter(|_| is_left) {
+        let Ok(place) = &crow_fs::canonicalize(place) else { continue };
+        let is_possible = |(_, file): &(_, SocketFile)| {
+            fs::metadata(place).is_ok_and(|data| device(data.dev()) == file.device)
+                || has_own_devices(place)
+        };
+        if pending.iter().any(is_possible) {
+            walk(place, &mut sockets);
+        }
+    }
+    for (key, file) in pending {
+        let same = sockets.iter().filter(|(path, seen)| is_same(path, seen.file, file)).cloned();
+        let paths = located.entry(key).or_default();
+        add(paths, same);
+        if !is_all(paths) {
+            missing.insert(file, Instant::now());
+        }
+    }
+}
+
+fn add(to: &mut Vec<(PathBuf, SeenFile)>, found: impl Iterator<Item = (PathBuf, SeenFile)>) {
+    for (path, seen) in found {
+        if to.iter().all(|(known, _)| *known != path) {
+            to.push((path, seen));
+        }
+    }
+}
+
+/// Finds the sockets in a folder and below it, on the same filesystem.
+fn walk(place: &Path, found: &mut Vec<(PathBuf, SeenFile)>) {
+    let Ok(top) = fs::symlink_metadata(place) else { return };
+    let mut folders = vec![place.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let is_here = fs::symlink_metadata(&folder)
+            .is_ok_and(|data| data.is_dir() && data.dev() == top.dev());
+        if !is_here {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_socket() => {
+                    let path = entry.path();
+                    found.extend(SeenFile::at(&path).map(|seen| (path, seen)));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+}
+
+fn sockets_in(folder: &Path) -> impl Iterator<Item = (PathBuf, SeenFile)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    sockets.filter_map(|entry| SeenFile::at(&entry.path()).map(|seen| (entry.path(), seen)))
+}
+
+/// Returns whether what was seen is the listed file. Where devices say nothing, the inode decides.
+fn is_same(path: &Path, seen: SocketFile, listed: SocketFile) -> bool {
+    seen.inode == listed.inode && (seen.device == listed.device || has_own_devices(path))
+}
+
+/// Returns whether what was seen can only be another file than the listed one.
+fn is_another(seen: SocketFile, listed: SocketFile) -> bool {
+    seen.device == listed.device && seen.inode != listed.inode
+}
+
+fn has_own_devices(path: &Path) -> bool {
+    rustix::fs::statfs(path)
+        .is_ok_and(|data| u32::try_from(data.f_type).is_ok_and(|kind| OWN_DEVICES.contains(&kind)))
 }
 
 #[cfg(test)]
@@ -118,18 +362,55 @@ mod tests {
 
     use super::*;
 
+    const NO_SESSION: Session<'static> = Session { list: None, places: &[] };
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
+
     #[test]
     fn sockets_are_found_however_many_there_are_and_while_processes_are_remembered() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().canonicalize().unwrap();
+        let (_folder, folder) = folder();
         let paths: Vec<_> = (0..200).map(|number| folder.join(format!("{number} x"))).collect();
         let _listeners: Vec<_> =
             paths.iter().map(|path| UnixListener::bind(path).unwrap()).collect();
         let finder = SocketFinder::default();
         for _ in 0..2 {
-            let found = finder.find();
+            let found = finder.find(&NO_SESSION);
             assert!(paths.iter().all(|path| found.contains(path)));
         }
         assert!(finder.processes.lock().unwrap().contains_key(&std::process::id()));
+    }
+
+    #[test]
+    fn a_socket_that_was_renamed_is_found_beside_its_name_and_one_that_was_moved_in_the_places() {
+        let (_folder, folder) = folder();
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        let _listeners = ["x", "y", "z"].map(|name| UnixListener::bind(folder.join(name)).unwrap());
+        fs::rename(folder.join("x"), folder.join("renamed")).unwrap();
+        fs::rename(folder.join("y"), folder.join("a/b/moved")).unwrap();
+        fs::hard_link(folder.join("z"), folder.join("a/second")).unwrap();
+        let places = [folder.clone()];
+        let finder = SocketFinder::default();
+        let find = || {
+            let mut found = finder.find(&Session { list: None, places: &places });
+            found.retain(|path| path.starts_with(&folder));
+            found.into_iter().collect::<Vec<_>>()
+        };
+        let expected = |names: [&str; 4]| names.map(|name| folder.join(name));
+        assert_eq!(find(), expected(["a/b/moved", "a/second", "renamed", "z"]));
+        fs::rename(folder.join("a"), folder.join("other")).unwrap();
+        assert_eq!(find(), expected(["other/b/moved", "other/second", "renamed", "z"]));
+    }
+
+    #[test]
+    fn a_file_that_nobody_listens_at_any_more_is_no_socket_of_others() {
+        let (_folder, folder) = folder();
+        drop(UnixListener::bind(folder.join("left")).unwrap());
+        let places = [folder.clone()];
+        let session = Session { list: None, places: &places };
+        assert!(!SocketFinder::default().find(&session).contains(&folder.join("left")));
     }
 }

@@ -6,5 +6,6 @@ mod keeper;
 mod network;
 mod partial;
 mod processes;
+mod set_user;
 mod sockets;
 mod stage;

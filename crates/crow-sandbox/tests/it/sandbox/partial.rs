@@ -1,6 +1,6 @@
 //! What is held where no namespaces can be made: inside of a sandbox, for example.
 
-use std::fs;
+use std::{fs, os::unix::net::UnixDatagram};
 
 use crow_core::capability::{Containment, Original};
 
@@ -84,4 +84,26 @@ async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_
     assert_eq!(outcome.put_aside[0].original, Original::PutBack);
     assert_eq!(fs::read_to_string(stage.project().join(".envrc")).unwrap(), "use nix");
     assert_eq!(stage.run("cat .envrc").await.put_aside, []);
+}
+
+#[tokio::test]
+async fn without_namespaces_no_message_is_sent_to_a_socket_in_a_file() {
+    let name = "sandbox::partial::without_namespaces_no_message_is_sent_to_a_socket_in_a_file";
+    if !is_inner(name, InnerUser::Same).await {
+        return;
+    }
+    let stage = Stage::new();
+    let waits = UnixDatagram::bind(stage.project().join("waits")).unwrap();
+    waits.set_nonblocking(true).unwrap();
+    let script = "python3 - <<'P'\nimport socket
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+  try:
+    pair = socket.socketpair(socket.AF_UNIX, kind)
+    print('made')
+    pair[0].sendto(b'x', 'waits')
+  except OSError: print('refused')\nP";
+    let refused = "refused\n".repeat(2);
+    let printed = stage.print(script).await;
+    assert!(printed.starts_with(&refused), "{printed}");
+    assert!(waits.recv(&mut [0]).is_err());
 }
