@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// What is protected, as a file in it. All are tried as they are, and as they are not there yet.
-const FILES: [&str; 36] = [
+const FILES: [&str; 32] = [
     ".git/hooks/pre-commit",
     ".git/config",
     ".git/config.worktree",
@@ -38,11 +38,7 @@ const FILES: [&str; 36] = [
     ".kiro/hooks/x.json",
     "opencode.json",
     ".hg/hgrc",
-    ".config/lefthook.yml",
-    ".simple-git-hooks.json",
     "tools/bazel",
-    ".mvn/jvm.config",
-    ".autoenv.zsh",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
