@@ -33,7 +33,7 @@ pub struct McpSettings {
 
 impl McpSettings {
     /// Returns the time after which an attempt to connect is given up.
-    pub(crate) fn connect_limit(&self) -> Duration {
+    pub fn connect_limit(&self) -> Duration {
         self.startup_timeout.saturating_mul(PATIENCE)
     }
 

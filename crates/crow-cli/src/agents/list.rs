@@ -35,7 +35,9 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
 pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
-    Ok(AgentRegistry::new(layers(environment, &project)?, tool_names()))
+    let agents = AgentRegistry::new(layers(environment, &project)?, tool_names());
+    agents.misplaced().iter().for_each(|note| say(note));
+    Ok(agents)
 }
 
 /// Returns what kind of agent it is, in a word or two.

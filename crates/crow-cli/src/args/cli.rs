@@ -110,7 +110,8 @@ pub(crate) struct AgentOptions {
     /// The model of those that look at the work of others
     #[arg(long, value_name = "PROVIDER/MODEL", add = candidates::models())]
     pub reviewer_model: Option<String>,
-    /// What happens to calls that change files or run commands [default: ask; in a chat what was chosen last in the project]
+    /// What happens to calls that change files or run commands [default: ask; a chat begins with what was chosen last in the
+    /// project, but never with full-auto]
     #[arg(long, short, value_enum)]
     pub permissions: Option<Permissions>,
     #[command(flatten)]

@@ -94,7 +94,7 @@ impl Agents {
     /// Fails where there is no agent of that name, or it cannot be used.
     pub(super) fn check(&self, name: &str) -> Result<(), HostError> {
         let found = self.assembly.registry.composition(name);
-        found.map(drop).map_err(|error| refused(&AssemblyError::Definition(error)))
+        found.map(drop).map_err(|error| self.refused(&AssemblyError::Definition(error)))
     }
 
     fn listed(&self) -> &[ListedAgent] {
@@ -135,8 +135,21 @@ impl Agents {
                 Ok(made)
             }
             (Err(AssemblyError::NoModel { .. }), Some(missing)) => Err(missing),
-            (Err(error), _) => Err(refused(&error)),
+            (Err(error), _) => Err(self.refused(&error)),
         }
+    }
+
+    /// Says why an agent cannot be used. One that is missing may lie in the wrong folder.
+    fn refused(&self, error: &AssemblyError) -> HostError {
+        let refused = refused(error);
+        let (HostError::Refused { message, hint }, AssemblyError::Definition(_)) =
+            (&refused, error)
+        else {
+            return refused;
+        };
+        let mut notes = self.assembly.registry.misplaced();
+        notes.push(hint.clone());
+        HostError::Refused { message: message.clone(), hint: notes.join("\n") }
     }
 
     fn made_before(&self, name: &str, choice: &AgentChoice) -> Option<Assembled> {

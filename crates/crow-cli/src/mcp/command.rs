@@ -1,6 +1,6 @@
 //! `mcp list` and `mcp test`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use crow_core::mcp::McpTransport;
 use crow_mcp::{McpSettings, ProbedServer, ProbedTool, probe};
@@ -22,6 +22,8 @@ use crate::{
 
 /// How much of a description stands in a list.
 const SHOWN: usize = 100;
+/// After how long it is said what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// `mcp list`: starts nothing.
 pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
@@ -69,13 +71,23 @@ pub(crate) async fn test(
     let outside = launch.outside(vec![cwd], &project);
     let probing = probe(settings, &outside, cache.as_ref(), &cancel);
     tokio::pin!(probing);
-    let probed = tokio::select! {
-        probed = &mut probing => probed,
-        _ = tokio::signal::ctrl_c() => {
-            cancel.cancel();
-            // It ends what it started.
-            drop(probing.await);
-            return Ok(ExitCode::Interrupted);
+    let silence = tokio::time::sleep(SILENCE);
+    tokio::pin!(silence);
+    let mut is_told = false;
+    let probed = loop {
+        tokio::select! {
+            probed = &mut probing => break probed,
+            () = &mut silence, if !is_told => {
+                is_told = true;
+                let limit = settings.connect_limit().as_secs();
+                say(&format!("waiting for the MCP server {name}, {limit} s at most"));
+            }
+            _ = tokio::signal::ctrl_c() => {
+                cancel.cancel();
+                // It ends what it started.
+                drop(probing.await);
+                return Ok(ExitCode::Interrupted);
+            }
         }
     };
     match probed {

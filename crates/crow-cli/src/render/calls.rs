@@ -58,8 +58,11 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     ) -> io::Result<()> {
         let call = self.calls.close(envelope, call_id);
         let (title, previewed) = match &call {
-            Some(call) => (call.title.as_str(), call.previewed),
-            None => (tool, false),
+            Some(call) if !call.title.is_empty() => (call.title.as_str(), call.previewed),
+            Some(call) if denial.is_some() && !call.asked.is_empty() => {
+                (call.asked.as_str(), call.previewed)
+            }
+            Some(_) | None => (tool, false),
         };
         let who = phrase::who(&self.style, envelope);
         let mut lines = call_lines(&self.style, &who, (tool, title), result, denial);

@@ -321,6 +321,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         reply_id: &ReplyId,
         blocks: &[ReplyBlock],
     ) -> io::Result<()> {
+        self.calls.ask(envelope, blocks);
         if is_root(envelope) {
             self.turn_to(reply_id)?;
             self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crow_core::{
     event::Envelope,
     ids::{CallId, SessionId},
+    message::{CallArguments, ReplyBlock, ToolCall, calls_of},
     tool::Patch,
 };
 
@@ -14,6 +15,8 @@ use super::waiting::Waiting;
 #[derive(Debug, Default)]
 pub(super) struct OpenCall {
     pub(super) title: String,
+    /// What the model asked for, in its own words. A log has no title of a call that was refused.
+    pub(super) asked: String,
     /// What it would change.
     pub(super) preview: Option<Patch>,
     /// Whether the change is on the screen already.
@@ -30,6 +33,13 @@ impl OpenCalls {
     /// Returns the call, which may be new.
     pub(super) fn open(&mut self, envelope: &Envelope, call_id: &CallId) -> &mut OpenCall {
         self.0.entry(key(envelope, call_id)).or_default()
+    }
+
+    /// Takes down what a reply asks for.
+    pub(super) fn ask(&mut self, envelope: &Envelope, blocks: &[ReplyBlock]) {
+        for call in calls_of(blocks) {
+            self.open(envelope, &call.id).asked = asked(call);
+        }
     }
 
     /// Takes the call out.
@@ -65,4 +75,17 @@ impl OpenCalls {
 
 fn key(envelope: &Envelope, call_id: &CallId) -> (SessionId, CallId) {
     (envelope.session_id.clone(), call_id.clone())
+}
+
+/// Names the command of a call, or the tool and what it is about.
+fn asked(call: &ToolCall) -> String {
+    let CallArguments::Json(arguments) = &call.arguments else { return call.name.clone() };
+    let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
+    if let Some(command) = text("command") {
+        return command.to_owned();
+    }
+    match ["path", "pattern", "url", "query"].into_iter().find_map(text) {
+        Some(about) => format!("{} {about}", call.name),
+        None => call.name.clone(),
+    }
 }

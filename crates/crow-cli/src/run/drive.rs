@@ -55,6 +55,7 @@ pub(crate) async fn drive(
         screen: Screen::start(show.sink),
         signals: Signals::new()?,
         silence: show.waits_silently.then(|| Instant::now() + SILENCE),
+        awaits_tools: false,
         interrupts: 0,
         failed: false,
         ended: false,
@@ -104,6 +105,8 @@ struct Driver {
     signals: Signals,
     /// When it is said that the model is waited for, unless it says something before.
     silence: Option<Instant>,
+    /// Whether tools are waited for, and the model afterwards.
+    awaits_tools: bool,
     interrupts: u32,
     /// Whether the output cannot be written any more.
     failed: bool,
@@ -158,14 +161,25 @@ impl Driver {
         }
     }
 
+    /// Keeps count of whether it was said what is waited for. While tools are waited for the model was not asked yet: its turn
+    /// comes with the next word of the agent.
+    fn on_waiting(&mut self, event: &AgentEvent) {
+        if matches!(event, AgentEvent::ToolsWait { .. }) {
+            self.awaits_tools = self.silence.take().is_some();
+        } else if std::mem::take(&mut self.awaits_tools) {
+            self.silence = Some(Instant::now() + SILENCE);
+        }
+        if is_a_word(event) {
+            self.silence = None;
+        }
+    }
+
     /// Takes an event and those that wait behind it.
     fn take(&mut self, first: Arc<Envelope>) {
         let mut next = Some(first);
         while let Some(event) = next {
             self.report.on_event(&event);
-            if is_a_word(&event.event) {
-                self.silence = None;
-            }
+            self.on_waiting(&event.event);
             self.ended |= is_end(&event);
             self.on_question(&event.event);
             self.screen.push(event);

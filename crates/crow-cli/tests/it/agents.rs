@@ -121,3 +121,19 @@ async fn a_broken_agent_holds_up_nobody_who_does_not_ask_for_it() {
     assert_eq!(ran.exited(0).out, "hello\n");
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_agent_in_the_wrong_folder_is_named_where_it_is_missed() {
+    let mut place = Place::new();
+    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    let folder = place.home(".config/crow-agent/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("foo.toml"), "description = \"x\"\n").unwrap();
+    let note = "agents/foo.toml is not read: base agents stand in agents/base";
+    let ran = place.run(&["run", "hi", "--agent", "foo", "-m", "anthropic/claude-test"]).await;
+    assert!(ran.exited(2).err.contains(note), "{}", ran.err);
+    let ran = place.run(&["agents", "list"]).await;
+    assert!(ran.exited(0).err.contains(note), "{}", ran.err);
+    let ran = place.run(&["agents", "show", "foo"]).await;
+    assert!(ran.exited(2).err.contains(note), "{}", ran.err);
+}

@@ -222,3 +222,31 @@ async fn what_is_wrong_with_a_server_is_told_with_its_place() {
         assert!(ran.exited(2).err.contains(told), "{text}\n{}", ran.err);
     }
 }
+
+/// A server that starts and says nothing.
+fn hung(place: &Place, timeout: &str) {
+    let text = format!(
+        "[mcp.servers.hung]\ncommand = \"sleep\"\nargs = [\"600\"]\nstartup_timeout = \"{timeout}\"\n"
+    );
+    write(&place.home(".config/crow-agent/config.toml"), &text);
+}
+
+#[tokio::test]
+async fn a_test_of_a_server_that_says_nothing_names_what_it_waits_for() {
+    let place = Place::new();
+    hung(&place, "1s");
+    let ran = place.run(&["mcp", "test", "hung"]).await;
+    assert!(ran.exited(1).err.contains("waiting for the MCP server hung, "), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn the_model_is_not_named_while_tools_are_waited_for() {
+    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    hung(&place, "5s");
+    let ran = place.run(&["run", "hi", "-m", "anthropic/claude-test"]).await;
+    let err = &ran.exited(0).err;
+    assert!(err.contains("waiting for the tools of hung"), "{err}");
+    assert!(!err.contains("waiting for anthropic/"), "{err}");
+    server.finish().await.unwrap();
+}

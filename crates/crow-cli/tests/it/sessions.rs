@@ -225,3 +225,20 @@ async fn the_list_tells_what_each_session_used() {
     assert!(table.lines().next().unwrap().contains("USED") && table.contains(" $0.0"), "{table}");
     server.finish().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_session_that_is_shown_names_the_command_that_was_refused() {
+    let server = ModelServer::start([
+        Reply::new().call("c1", "bash", &json!({"command": "touch refused.txt"})),
+        Reply::new().call("c2", "write_file", &json!({"path": "b.txt", "content": "x"})),
+        Reply::new().text("I may not."),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    place.run(&["run", "write", "-m", MODEL]).await;
+    let shown = place.run(&["sessions", "show", &place.id()]).await;
+    for line in ["touch refused.txt  refused by policy", "write_file b.txt  refused by policy"] {
+        assert!(shown.exited(0).out.contains(line), "{line}: {}", shown.out);
+    }
+    server.finish().await.unwrap();
+}
