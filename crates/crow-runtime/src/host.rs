@@ -9,9 +9,8 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     ids::SessionId, mcp::McpServerConfig, message::Block, model::ModelsError,
-    permission::PermissionMode,
+    permission::PermissionMode, settings::SystemPrompt,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
     AgentHandle, HandleError, ProviderChange, ProviderRoute, SessionError, SessionFilter,
@@ -64,16 +63,6 @@ impl SessionSetup {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-/// What becomes of a system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "type", content = "text", rename_all = "snake_case")]
-pub enum SystemPrompt {
-    /// This stands after it.
-    Append(String),
-    /// This stands in its place.
-    Replace(String),
 }
 
 /// Something about a session that can be set.

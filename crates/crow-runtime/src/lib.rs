@@ -67,6 +67,7 @@ pub use answers::{AnswerError, HandleAnswerer};
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
+pub use crow_core::settings::{OpenedWith, SystemPrompt};
 pub use crow_sandbox::{
     AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, Network, ProcessLimits,
     ProcessRunner, Sandbox, SandboxConfig, SandboxProfile, UserGit, adopt_orphans,
@@ -79,7 +80,7 @@ pub use crow_snapshot::{
 pub use events::{EventStream, Observed, Observer, OpenReply};
 pub use host::{
     AgentHost, CommandOutcome, HostCommand, HostError, NewSession, OptionChoice, OptionKind,
-    SessionOption, SessionSetup, SessionUsage, SystemPrompt,
+    SessionOption, SessionSetup, SessionUsage,
 };
 pub use ids::UuidSource;
 pub use pipeline::ExecutedCall;
@@ -91,8 +92,8 @@ pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
     AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
-    OpenedSession, OpenedWith, Repair, ReservedKey, RootSession, SessionError, SessionFilter,
-    SessionLog, SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
+    OpenedSession, Repair, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
+    SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
 };
 pub use undo::{
     CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoError,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::A
 
 use crow_core::{
     capability::{PermissionRequest, PutAside, QuestionRequest},
+    event::{AgentEvent, Envelope},
     ids::{SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionPolicy,
@@ -12,7 +13,12 @@ use crow_core::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::{RootSession, Sandbox, answers::Answers, events::Outlet, session::Family};
+use crate::{
+    ModelUsage, RootSession, Sandbox,
+    answers::Answers,
+    events::Outlet,
+    session::{Family, model_of},
+};
 
 /// What all agents of one root session share while they run: the order of events, the way out for them, the questions
 /// that are open, and what is permitted.
@@ -58,6 +64,28 @@ pub(crate) struct TreeSnapshots {
 }
 
 impl Spent {
+    /// Counts what the model of a log was asked for.
+    pub(crate) fn add_log(&mut self, events: &[Envelope]) {
+        let mut model = None;
+        for event in events {
+            // The usage of a reply stands right behind it.
+            if let AgentEvent::Reply { origin, .. } = &event.event {
+                model = Some(model_of(origin));
+            }
+            if let AgentEvent::Usage { usage, .. } = &event.event
+                && let Some(model) = model.take()
+            {
+                self.add(model, *usage);
+            }
+        }
+    }
+
+    /// Returns it for a header.
+    pub(crate) fn to_header(&self) -> Vec<ModelUsage> {
+        let spent = self.0.iter().cloned();
+        spent.map(|(model, usage)| ModelUsage { model, usage }).collect()
+    }
+
     pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
         match self.0.iter_mut().find(|(known, _)| *known == model) {
             Some((_, sum)) => *sum += usage,
@@ -180,6 +208,11 @@ impl Tree {
     /// Returns what each model was asked for.
     pub(crate) fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Returns what each model was asked for, for the header of the root.
+    pub(crate) fn spent_for_header(&self) -> Vec<ModelUsage> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).to_header()
     }
 
     /// Counts a spawned agent in, unless as many run as may.

@@ -57,7 +57,7 @@ impl Pump {
         if envelope.session_id != envelope.root_id {
             return;
         }
-        if let AgentEvent::RunStart { run_id } = &envelope.event {
+        if let AgentEvent::RunStart { run_id, .. } = &envelope.event {
             self.run_id = Some(run_id.clone());
         }
         if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =

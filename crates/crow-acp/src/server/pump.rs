@@ -283,7 +283,7 @@ impl Pump {
         if let AgentEvent::Usage { .. } = &envelope.event {
             self.published.tell_usage(&mut self.out).await;
         }
-        if let AgentEvent::RunStart { run_id } = &envelope.event {
+        if let AgentEvent::RunStart { run_id, .. } = &envelope.event {
             self.run_id = Some(run_id.clone());
         }
         if let AgentEvent::UserInput { message_id, source: InputSource::Prompt, .. } =

@@ -135,6 +135,9 @@ pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode
         let _ = writeln!(told, "session {id}: {damage}");
         if let Some(reason) = damage.header {
             let _ = writeln!(told, "  the header was made anew from the log ({reason})");
+            if store.header(&id)?.crow().agent_lost {
+                told.push_str("  the log does not tell the agent: name it with --agent when the session goes on\n");
+            }
         }
         for LostLine { line, reason } in damage.lines {
             let _ = writeln!(told, "  line {line} is lost ({reason})");

@@ -159,6 +159,9 @@ impl ProductHost {
             let metadata = store.header(&wanted)?;
             let crow = metadata.crow();
             claimed.refuse_elsewhere(&wanted, &crow.cwd)?;
+            if crow.agent_lost && claimed.agent.is_none() {
+                return Err(agent_lost(&wanted));
+            }
             still_there(&crow.cwd)?;
             let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;
             // Of those that it was left with some may be gone.
@@ -330,6 +333,17 @@ fn change(with: &mut OpenedWith, setup: &SessionSetup) -> Result<(), HostError> 
         with.system_prompt = Some(prompt.clone());
     }
     Ok(())
+}
+
+/// Refuses to guess the agent of a session whose header is lost.
+fn agent_lost(id: &SessionId) -> HostError {
+    HostError::Refused {
+        message: format!(
+            "the agent that session {id} was opened with is lost with its header, and so is what was permitted"
+        ),
+        hint: "name the agent with --agent; the session only reads unless --permissions says otherwise"
+            .to_owned(),
+    }
 }
 
 /// Returns what a session was opened with, or what one of before there were several agents comes to.

@@ -44,7 +44,12 @@ impl Story {
             replies: 0,
         };
         let model = "anthropic/claude-sonnet-4-5".to_owned();
-        story.tell(AgentEvent::SessionStart { format_version: 1, model, cwd: "/p/crow".into() });
+        story.tell(AgentEvent::SessionStart {
+            format_version: 1,
+            model,
+            cwd: "/p/crow".into(),
+            settings: None,
+        });
         story
     }
 
@@ -57,7 +62,7 @@ impl Story {
 
     /// Begins a run.
     pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
-        self.tell(AgentEvent::RunStart { run_id: RunId::new("run") });
+        self.tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
         self.tell(AgentEvent::UserInput {
             message_id: MessageId::new("message"),
             source: InputSource::Prompt,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crow_testkit::{Dialect, ModelServer, Reply};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::program::Place;
 
@@ -78,5 +78,63 @@ async fn a_session_without_its_header_is_listed_with_a_mark_and_repaired() {
     let resumed = place.run(&["run", "--resume", &id, "go on"]).await;
     assert_eq!(resumed.exited(0).out, "I go on\n");
     assert!(!resumed.err.contains("damaged"), "{}", resumed.err);
+    server.finish().await.unwrap();
+}
+
+/// A session of two agents whose header is lost and was repaired, and a server with answers for another run of both.
+async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
+    let call = |id: &str, tool: &str| Reply::new().call(id, tool, &json!({"summary": "fine"}));
+    let server = ModelServer::start([
+        call("s", "submit_for_review"),
+        call("t", "task_complete"),
+        call("s2", "submit_for_review"),
+        call("t2", "task_complete"),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let args = ["run", "-a", "BUILD-JUDGE", "-m", MODEL, "-p", "read-only", "one"];
+    place.run(&args).await.exited(0);
+    let id = place.id();
+    let session = place.session();
+    fs::remove_file(session.join("metadata.json")).unwrap();
+    if older_log {
+        let log = fs::read_to_string(session.join("history.jsonl")).unwrap();
+        let older = log.lines().map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            line.as_object_mut().unwrap().remove("settings");
+            format!("{line}\n")
+        });
+        fs::write(session.join("history.jsonl"), older.collect::<String>()).unwrap();
+    }
+    let repaired = place.run(&["sessions", "repair", &id]).await;
+    let out = &repaired.exited(0).out;
+    assert_eq!(out.contains("name it with --agent"), older_log, "{out}");
+    (place, server)
+}
+
+#[tokio::test]
+async fn a_repaired_session_goes_on_with_its_reviewer_and_only_reads_as_before() {
+    let (place, server) = repaired_judge(false).await;
+    let resumed = place.run(&["run", "--resume", &place.id(), "-o", "json", "two"]).await;
+    let out = &resumed.exited(0).out;
+    assert!(out.contains("\"type\":\"handoff\""), "{out}");
+    let header = fs::read_to_string(place.session().join("metadata.json")).unwrap();
+    assert!(header.contains("\"permissions\": \"read-only\""), "{header}");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_repaired_session_whose_log_does_not_tell_its_agent_goes_on_only_with_one_that_is_named()
+{
+    let (place, server) = repaired_judge(true).await;
+    let resumed = place.run(&["run", "--resume", &place.id(), "two"]).await;
+    let told = &resumed.exited(2).err;
+    assert!(told.contains("is lost") && told.contains("--agent"), "{told}");
+    let args = ["run", "--resume", &place.id(), "-a", "BUILD-JUDGE", "-o", "json", "two"];
+    let resumed = place.run(&args).await;
+    let out = &resumed.exited(0).out;
+    assert!(out.contains("\"type\":\"handoff\""), "{out}");
+    let header = fs::read_to_string(place.session().join("metadata.json")).unwrap();
+    assert!(header.contains("\"permissions\": \"read-only\""), "{header}");
     server.finish().await.unwrap();
 }

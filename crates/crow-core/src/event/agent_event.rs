@@ -13,6 +13,7 @@ use crate::{
     message::{Block, Origin, ReplyBlock},
     model::{ProviderError, StopReason},
     permission::{Denial, GrantOffer, PermissionAnswer},
+    settings::SessionSettings,
     todo::TodoItem,
     tool_types::{ChangeCounts, Patch, Subject, ToolResult},
     turn::TurnEnd,
@@ -31,11 +32,17 @@ pub enum AgentEvent {
         model: String,
         /// The working directory.
         cwd: PathBuf,
+        /// What the session began with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<Box<SessionSettings>>,
     },
     /// A run began. Durable.
     RunStart {
         /// The run.
         run_id: RunId,
+        /// What the session goes on with from here on, where that is not what it began with or what an earlier run says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<Box<SessionSettings>>,
     },
     /// A run ended. Durable.
     RunEnd {

@@ -60,8 +60,13 @@ fn lifecycle() -> Vec<AgentEvent> {
     let run_id = || RunId::new("run-1");
     let end = |result| AgentEvent::RunEnd { run_id: run_id(), result };
     vec![
-        AgentEvent::SessionStart { format_version: 1, model: "p/m".into(), cwd: "/p".into() },
-        AgentEvent::RunStart { run_id: run_id() },
+        AgentEvent::SessionStart {
+            format_version: 1,
+            model: "p/m".into(),
+            cwd: "/p".into(),
+            settings: None,
+        },
+        AgentEvent::RunStart { run_id: run_id(), settings: None },
         end(RunOutcome::Completed { summary: "done".into(), verified: true }),
         end(RunOutcome::NeedsInput),
         end(RunOutcome::Stopped { reason: TurnEnd::MaxSteps { steps: 100 } }),

@@ -13,6 +13,7 @@ use crate::{
     event::{AgentEvent, Envelope, InputSource, NoticeAudience},
     ids::{CallId, MessageId, ReplyId, SnapshotId, UndoId},
     message::{AssistantMessage, Block, Message, ToolCall, UserMessage, calls_of, marked},
+    settings::SessionSettings,
     tool_types::{ToolMetadata, ToolStatus},
     usage::TokenUsage,
 };
@@ -42,6 +43,8 @@ pub struct History {
     gaps: Vec<(u64, u64)>,
     /// The number of the event with which somebody last said something.
     last_input: u64,
+    /// What the session goes on with, where the log tells it.
+    settings: Option<Box<SessionSettings>>,
 }
 
 #[derive(Debug)]
@@ -126,6 +129,10 @@ impl History {
         self.last_seq = self.last_seq.max(envelope.seq.unwrap_or(0));
         let at = envelope.time;
         match &envelope.event {
+            AgentEvent::SessionStart { settings: Some(settings), .. }
+            | AgentEvent::RunStart { settings: Some(settings), .. } => {
+                self.settings = Some(settings.clone());
+            }
             AgentEvent::UserInput { message_id, source, context, content } => {
                 self.last_input = self.last_seq;
                 let said = content.iter().map(|block| said_by(*source, block));
@@ -205,6 +212,11 @@ impl History {
         } else {
             Ok(())
         }
+    }
+
+    /// Returns what the session goes on with, as far as the log tells it: logs of older versions and of children do not.
+    pub fn settings(&self) -> Option<&SessionSettings> {
+        self.settings.as_deref()
     }
 
     /// Returns the state of the files before the first call that could change them, and after the last one.

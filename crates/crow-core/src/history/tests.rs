@@ -251,7 +251,12 @@ fn a_reviewers_words_are_never_taken_for_the_users() {
 #[test]
 fn the_timeline_shows_what_the_model_does_not_see() {
     let history = fold(vec![
-        AgentEvent::SessionStart { format_version: 1, model: "p/m".into(), cwd: "/p".into() },
+        AgentEvent::SessionStart {
+            format_version: 1,
+            model: "p/m".into(),
+            cwd: "/p".into(),
+            settings: None,
+        },
         AgentEvent::TurnStart { turn: 1 },
         input("m1", InputSource::Prompt, "go"),
         reply(

@@ -9,6 +9,7 @@ use crate::{
     message::{Block, CallArguments, ReplyBlock, ReplyContent},
     model::ProviderError,
     permission::GrantOffer,
+    settings::SystemPrompt,
     tool_types::{CommandLine, CommandMeaning, Patch, Subject, ToolResult, Word},
     turn::TurnEnd,
 };
@@ -80,9 +81,14 @@ impl Redactor {
                 }
             }
             AgentEvent::StateChange { state } => self.state(state),
-            AgentEvent::SessionStart { .. }
-            | AgentEvent::RunStart { .. }
-            | AgentEvent::RoundStart
+            AgentEvent::SessionStart { settings, .. } | AgentEvent::RunStart { settings, .. } => {
+                let with = settings.iter_mut().filter_map(|settings| settings.opened_with.as_mut());
+                self.texts(with.filter_map(|with| match &mut with.system_prompt {
+                    Some(SystemPrompt::Append(text) | SystemPrompt::Replace(text)) => Some(text),
+                    None => None,
+                }));
+            }
+            AgentEvent::RoundStart
             | AgentEvent::RoundEnd
             | AgentEvent::TurnStart { .. }
             | AgentEvent::StepComplete { .. }

@@ -252,7 +252,7 @@ impl AgentHandle {
     pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
         self.change_metadata(|metadata| {
             let mut crow = metadata.crow();
-            crow.opened_with = Some(with);
+            crow.set_opened_with(with);
             metadata.set_crow(&crow);
             Ok(())
         })

@@ -1,11 +1,10 @@
 //! The header of an agent's session: what lists and other programs read without the log.
 
-use crow_core::message::Block;
+use crow_core::{message::Block, settings::SessionSettings};
 use serde_json::Value;
 
 use super::{AgentError, AgentInternals};
 use crate::{
-    ModelUsage,
     session::{SessionError, title_of},
     tree::TreeSnapshots,
 };
@@ -28,6 +27,17 @@ impl AgentInternals {
         true
     }
 
+    /// Returns what the session goes on with, where its log does not tell it yet.
+    pub(super) fn settings_to_record(&self) -> Option<Box<SessionSettings>> {
+        let metadata = self.shared.metadata();
+        if metadata.parent_session_id.is_some() {
+            // A child goes on with what its root says.
+            return None;
+        }
+        let settings = metadata.crow().settings();
+        (self.history.settings() != Some(&settings)).then(|| Box::new(settings))
+    }
+
     /// Brings the session's header up to date. Runs do so when they end; whoever drives a child does when its turn is
     /// over. Blocks for one small write.
     pub fn save_metadata(&self) -> Result<(), AgentError> {
@@ -42,8 +52,7 @@ impl AgentInternals {
             // The agents of a tree work on the same files.
             let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
             (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
-            let spent = self.shared.tree.spent().into_iter();
-            crow.spent = spent.map(|(model, usage)| ModelUsage { model, usage }).collect();
+            crow.spent = self.shared.tree.spent_for_header();
         } else {
             let (initial, current) = self.history.snapshots();
             (crow.initial_snapshot, crow.current_snapshot) = (initial.cloned(), current.cloned());

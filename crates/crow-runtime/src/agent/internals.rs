@@ -264,7 +264,8 @@ impl AgentInternals {
         self.tell_undone(true).await?;
         self.look_at_jobs().await?;
         self.recorder.reset_rounds();
-        self.emit(AgentEvent::RunStart { run_id: id.clone() }).await?;
+        let settings = self.settings_to_record();
+        self.emit(AgentEvent::RunStart { run_id: id.clone(), settings }).await?;
         self.recover_from_killed_sessions().await?;
         self.tell_moved_files().await?;
         self.ask_about_moved_files(&cancel).await?;

@@ -9,11 +9,12 @@ use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelRef},
     permission::{PermissionMode, PermissionPolicy, RuleSet, SandboxPlaces},
+    settings::OpenedWith,
 };
 use serde_json::Map;
 
 use super::{
-    CrowMetadata, Damage, Family, OpenedSession, OpenedWith, RootSession, SessionError, SessionLog,
+    CrowMetadata, Damage, Family, OpenedSession, RootSession, SessionError, SessionLog,
     SessionMetadata, StoredSession, ToolState,
 };
 use crate::{
@@ -128,6 +129,8 @@ impl AgentSession {
             format_version: FORMAT_VERSION,
             model: spec.model.to_string(),
             cwd: spec.cwd,
+            // A child goes on with what its root says.
+            settings: metadata.parent_session_id.is_none().then(|| Box::new(crow.settings())),
         };
         let mut start = Envelope {
             seq: None,
@@ -373,7 +376,7 @@ impl AgentSession {
             self.record_switch(config, switch)?;
         }
         agent_type.clone_into(&mut self.metadata.agent_type);
-        crow.opened_with = Some(opened_with);
+        crow.set_opened_with(opened_with);
         self.metadata.set_crow(&crow);
         self.log.save_metadata(&self.metadata)
     }

@@ -21,7 +21,7 @@ use super::{
     salvage::mend,
     undo_file, unfinished,
 };
-use crate::UndoRecord;
+use crate::{UndoRecord, tree::Spent};
 use crow_fs::FileLock;
 
 pub(super) const METADATA: &str = "metadata.json";
@@ -98,40 +98,22 @@ impl FileStore {
         let damage = Damage { header: Some(error.to_string()), lines };
         let Some(mut metadata) = made else { return Err(error) };
         check_format(id, &metadata)?;
-        self.add_family(&mut metadata)?;
+        add_family(&mut metadata, &events, &self.folders()?);
         Ok(StoredSession { metadata, events, damage })
     }
 
-    /// Adds to a header that was made from the log what other sessions know: which of them it started, and up to which
-    /// event something may have been allowed.
-    fn add_family(&self, metadata: &mut SessionMetadata) -> Result<(), SessionError> {
-        let mut crow = metadata.crow();
-        for folder in self.folders()? {
-            let id = folder.file_name().and_then(|name| name.to_str()).map(SessionId::new);
-            let Some(other) = id.and_then(|id| listed(&folder, &id)) else { continue };
-            if other.session_id == metadata.session_id || other.crow().root_id != crow.root_id {
-                continue;
-            }
-            if other.parent_session_id.as_ref() == Some(&metadata.session_id) {
-                metadata.child_session_ids.push(other.session_id.clone());
-            }
-            let log = read_log(&folder.join(HISTORY)).map(|content| content.events);
-            let last = log.iter().flatten().filter_map(|event| event.seq).max();
-            crow.grants_forgotten = crow.grants_forgotten.max(last.unwrap_or(0));
-        }
-        metadata.child_session_ids.sort();
-        metadata.set_crow(&crow);
-        Ok(())
-    }
-
     fn folders(&self) -> Result<Vec<PathBuf>, SessionError> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(SessionError::Read { path: self.folder.clone(), source }),
-        };
-        Ok(entries.flatten().map(|entry| entry.path()).collect())
+        folders_in(&self.folder)
     }
+}
+
+fn folders_in(sessions: &Path) -> Result<Vec<PathBuf>, SessionError> {
+    let entries = match fs::read_dir(sessions) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(SessionError::Read { path: sessions.to_path_buf(), source }),
+    };
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
 impl SessionStore for FileStore {
@@ -393,8 +375,47 @@ fn read_header(folder: &Path, id: &SessionId) -> Result<Header, SessionError> {
     }
 }
 
+/// Adds to a header that was made from the log what the other sessions among `folders` know: which of them it started, what
+/// they used, and up to which event something may have been allowed.
+fn add_family(metadata: &mut SessionMetadata, events: &[Envelope], folders: &[PathBuf]) {
+    let mut crow = metadata.crow();
+    let mut spent = Spent::default();
+    spent.add_log(events);
+    for folder in folders {
+        let id = folder.file_name().and_then(|name| name.to_str()).map(SessionId::new);
+        let Some(other) = id.and_then(|id| alone(folder, &id)) else { continue };
+        if other.session_id == metadata.session_id || other.crow().root_id != crow.root_id {
+            continue;
+        }
+        if other.parent_session_id.as_ref() == Some(&metadata.session_id) {
+            metadata.child_session_ids.push(other.session_id.clone());
+        }
+        let Ok(content) = read_log(&folder.join(HISTORY)) else { continue };
+        let last = content.events.iter().filter_map(|event| event.seq).max();
+        crow.grants_forgotten = crow.grants_forgotten.max(last.unwrap_or(0));
+        spent.add_log(&content.events);
+    }
+    if metadata.parent_session_id.is_none() {
+        crow.spent = spent.to_header();
+    }
+    metadata.child_session_ids.sort();
+    metadata.set_crow(&crow);
+}
+
 /// Returns a session's header for a list: the one on the disk, or one that is made from the log.
 pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
+    let mut metadata = alone(folder, id)?;
+    if metadata.crow().rebuilt
+        && let Some(Ok(sessions)) = folder.parent().map(folders_in)
+        && let Ok(content) = read_log(&folder.join(HISTORY))
+    {
+        add_family(&mut metadata, &content.events, &sessions);
+    }
+    Some(metadata)
+}
+
+/// Returns a session's header, without what other sessions know where it is made from the log.
+fn alone(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     match read_header(folder, id) {
         Ok(Header::Whole(metadata)) => Some(metadata),
         Ok(Header::Damaged(error)) => {

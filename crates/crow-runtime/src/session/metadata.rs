@@ -9,6 +9,7 @@ use crow_core::{
     message::Block,
     model::ModelRef,
     permission::PermissionMode,
+    settings::{OpenedWith, SessionSettings},
     usage::TokenUsage,
     workspace::Workspace,
 };
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{OpenedWith, model_of};
+use super::model_of;
 
 /// A session's header: exactly the keys of `metadata.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +85,10 @@ pub struct CrowMetadata {
     /// The agent that the session was opened with, for a root session of a product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_with: Option<OpenedWith>,
+    /// The header was made from a log of an older version, which does not tell with what the session was opened: whoever
+    /// opens it names an agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_lost: bool,
     /// The header on the disk is lost or damaged, and this one was made from the log. Never set on the disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilt: bool,
@@ -130,8 +135,44 @@ impl CrowMetadata {
             grants_forgotten: 0,
             permissions: None,
             opened_with: None,
+            agent_lost: false,
             rebuilt: false,
         }
+    }
+
+    /// Returns what the session goes on with when it is opened again.
+    pub(crate) fn settings(&self) -> SessionSettings {
+        SessionSettings {
+            opened_with: self.opened_with.clone(),
+            permissions: self.permissions,
+            additional_directories: self.additional_directories.clone(),
+        }
+    }
+
+    /// Sets what the session goes on with to what its log tells last, or to what is left where it tells nothing.
+    ///
+    /// Nothing is permitted by it that may have been taken back since: a mode in which something passes that changes files
+    /// becomes one that asks, and where no mode is told only reads pass.
+    fn restore(&mut self, settings: Option<SessionSettings>) {
+        let Some(settings) = settings else {
+            self.agent_lost = true;
+            self.permissions = Some(PermissionMode::ReadOnly);
+            return;
+        };
+        self.opened_with = settings.opened_with;
+        self.additional_directories = settings.additional_directories;
+        self.permissions = settings.permissions.map(|mode| match mode {
+            PermissionMode::ReadOnly => PermissionMode::ReadOnly,
+            PermissionMode::Ask | PermissionMode::AcceptEdits | PermissionMode::FullAuto => {
+                PermissionMode::Ask
+            }
+        });
+    }
+
+    /// Keeps the agent that the session goes on with.
+    pub(crate) fn set_opened_with(&mut self, with: OpenedWith) {
+        self.opened_with = Some(with);
+        self.agent_lost = false;
     }
 
     /// Returns the folders that the session works in: its working directory first.
@@ -197,13 +238,14 @@ impl SessionMetadata {
     /// the session holds any more, since it may have been taken back.
     pub(super) fn from_log(events: &[Envelope]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
-        let AgentEvent::SessionStart { format_version, model, cwd } = &first.event else {
+        let AgentEvent::SessionStart { format_version, model, cwd, .. } = &first.event else {
             return None;
         };
         let reference = last_model(events).or_else(|| model.parse().ok())?;
         let mut metadata = Self {
             session_id: first.session_id.clone(),
-            agent_type: first.agent.clone(),
+            // It may have gone on as another one.
+            agent_type: last.agent.clone(),
             parent_session_id: first.parent.as_ref().map(|parent| parent.session_id.clone()),
             parent_tool_use_id: first.parent.as_ref().and_then(|parent| parent.call_id.clone()),
             child_session_ids: Vec::new(),
@@ -216,6 +258,9 @@ impl SessionMetadata {
         let mut crow =
             CrowMetadata::new(*format_version, first.root_id.clone(), first.role, cwd.clone());
         crow.rebuilt = true;
+        if first.parent.is_none() {
+            crow.restore(last_settings(events));
+        }
         crow.title = events.iter().find_map(prompt_title).unwrap_or_default();
         if let Ok(history) = History::from_log(events) {
             let (initial, current) = history.snapshots();
@@ -266,6 +311,18 @@ fn prompt_title(line: &Envelope) -> Option<String> {
         return None;
     };
     title_of(content)
+}
+
+/// Returns what the session was opened with last.
+fn last_settings(events: &[Envelope]) -> Option<SessionSettings> {
+    events.iter().rev().find_map(|line| {
+        let (AgentEvent::SessionStart { settings, .. } | AgentEvent::RunStart { settings, .. }) =
+            &line.event
+        else {
+            return None;
+        };
+        settings.as_deref().cloned()
+    })
 }
 
 /// Returns the model that was asked last or changed to since.

@@ -7,7 +7,6 @@ mod list;
 mod log_file;
 mod memory;
 mod metadata;
-mod opened_with;
 mod recent;
 mod remembered;
 mod root_session;
@@ -21,7 +20,6 @@ pub use error::SessionError;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
-pub use opened_with::OpenedWith;
 pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
 pub use store::{

@@ -128,18 +128,9 @@ impl Family {
     }
 
     fn take(&mut self, events: &[Envelope]) {
-        let mut model = None;
+        self.spent.add_log(events);
         for event in events {
             self.last_seq = self.last_seq.max(event.seq.unwrap_or(0));
-            // The usage of a reply stands right behind it.
-            if let AgentEvent::Reply { origin, .. } = &event.event {
-                model = Some(model_of(origin));
-            }
-            if let AgentEvent::Usage { usage, .. } = &event.event
-                && let Some(model) = model.take()
-            {
-                self.spent.add(model, *usage);
-            }
             self.take_snapshots(event);
             let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
             if let PermissionAnswer::AllowSession { grants } = answer

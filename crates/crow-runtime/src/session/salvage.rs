@@ -8,6 +8,7 @@ use crow_core::{
     ids::{CallId, ReplyId},
     message::{CallArguments, Origin, ReplyBlock, ReplyContent, ToolCall},
     model::{ModelRef, StopReason},
+    settings::SessionSettings,
     tool::ToolResult,
 };
 use serde_json::Map;
@@ -150,12 +151,14 @@ impl Mender {
                 format_version: header.crow().format_version,
                 model: header.model_ref().to_string(),
                 cwd: header.crow().cwd,
+                settings: settings_of(header),
             }),
             None => line.and_then(|line| {
                 Some(AgentEvent::SessionStart {
                     format_version: line.member("format_version").unwrap_or(FORMAT_VERSION),
                     model: line.member("model")?,
                     cwd: line.member::<PathBuf>("cwd")?,
+                    settings: line.member("settings"),
                 })
             }),
         };
@@ -310,6 +313,13 @@ impl Mender {
         }
         self.mended.push(line);
     }
+}
+
+/// Returns what a root session goes on with, where its header knows.
+fn settings_of(header: &SessionMetadata) -> Option<Box<SessionSettings>> {
+    let crow = header.crow();
+    let knows = header.parent_session_id.is_none() && !crow.agent_lost;
+    knows.then(|| Box::new(crow.settings()))
 }
 
 /// Makes a line of the same session and time.

@@ -7,16 +7,19 @@ use crow_core::{
     history::History,
     ids::{CallId, MessageId, ReplyId, RunId, SessionId, SnapshotId},
     message::{Block, CallArguments, Message, Origin, ReplyBlock, ReplyContent, ToolCall},
-    model::{Abilities, StopReason},
+    model::{Abilities, StopReason, Thinking},
+    permission::PermissionMode,
     tool::ToolResult,
     usage::TokenUsage,
 };
 use crow_runtime::{
-    AgentSession, FileStore, RuntimeConfig, SessionError, SessionFilter, SessionMetadata,
-    SessionSpec,
+    AgentRuntime, AgentSession, CrowMetadata, FileStore, InputMessage, Observed, OpenedWith,
+    RuntimeConfig, SessionError, SessionFilter, SessionMetadata, SessionSpec,
 };
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::support::SOON;
 
 struct Place {
     folder: TempDir,
@@ -29,13 +32,20 @@ fn id() -> SessionId {
 
 /// A session in which a model made two calls and then answered.
 fn place() -> Place {
+    place_of(spec())
+}
+
+fn spec() -> SessionSpec {
+    SessionSpec {
+        id: Some(id()),
+        ..SessionSpec::new("builder", "anthropic/claude".parse().unwrap(), "/p")
+    }
+}
+
+fn place_of(spec: SessionSpec) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FileStore::new(folder.path().join("sessions")));
     let config = RuntimeConfig { store, ..RuntimeConfig::default() };
-    let spec = SessionSpec {
-        id: Some(id()),
-        ..SessionSpec::new("builder", "anthropic/claude".parse().unwrap(), "/p")
-    };
     drop(AgentSession::create(&config, spec).unwrap());
     let opened = config.store.open(&id()).unwrap();
     let mut log = opened.log;
@@ -92,7 +102,7 @@ fn events() -> Vec<AgentEvent> {
         }
     };
     vec![
-        AgentEvent::RunStart { run_id: RunId::new("run") },
+        AgentEvent::RunStart { run_id: RunId::new("run"), settings: None },
         AgentEvent::UserInput {
             message_id: MessageId::new("m"),
             source: InputSource::Prompt,
@@ -246,6 +256,7 @@ fn a_first_line_that_is_lost_is_made_from_the_header_or_from_what_it_still_says(
         format_version: 1,
         model: "anthropic/claude".to_owned(),
         cwd: "/p".into(),
+        settings: Some(Box::default()),
     };
     assert_eq!(start(&place), expected);
     fs::remove_file(place.path("metadata.json")).unwrap();
@@ -299,6 +310,125 @@ fn a_header_that_is_made_anew_knows_the_children_and_allows_nothing_that_was_all
     let metadata = place.config.store.read(&id()).unwrap().metadata;
     assert_eq!(metadata.child_session_ids, [child]);
     assert_eq!(metadata.crow().grants_forgotten, 14);
+}
+
+/// Removes the header and returns what one that is made anew says.
+fn made_anew(place: &Place) -> CrowMetadata {
+    fs::remove_file(place.path("metadata.json")).unwrap();
+    place.config.store.repair(&id()).unwrap();
+    place.config.store.header(&id()).unwrap().crow()
+}
+
+fn smart() -> OpenedWith {
+    OpenedWith { thinking: Some(Thinking::High), ..OpenedWith::new("BUILD-SMART") }
+}
+
+#[test]
+fn a_header_that_is_made_anew_has_the_agent_and_the_folders_that_the_session_was_opened_with() {
+    let place = place_of(SessionSpec {
+        opened_with: Some(smart()),
+        additional_directories: vec!["/beside".into()],
+        ..spec()
+    });
+    let crow = made_anew(&place);
+    assert_eq!(crow.opened_with, Some(smart()));
+    assert_eq!(crow.additional_directories, [PathBuf::from("/beside")]);
+    assert!(!crow.agent_lost);
+}
+
+#[test]
+fn a_header_that_is_made_anew_permits_no_more_than_what_is_asked_about() {
+    use PermissionMode::{AcceptEdits, Ask, FullAuto, ReadOnly};
+    let table = [(ReadOnly, ReadOnly), (Ask, Ask), (AcceptEdits, Ask), (FullAuto, Ask)];
+    for (before, after) in table {
+        let place = place_of(SessionSpec { permissions: Some(before), ..spec() });
+        assert_eq!(made_anew(&place).permissions, Some(after), "{before}");
+    }
+}
+
+#[test]
+fn a_log_of_an_older_version_does_not_tell_the_agent_and_its_session_only_reads() {
+    let place = place_of(SessionSpec { opened_with: Some(smart()), ..spec() });
+    let log = fs::read_to_string(place.path("history.jsonl")).unwrap();
+    let (first, rest) = log.split_once('\n').unwrap();
+    let mut first: serde_json::Value = serde_json::from_str(first).unwrap();
+    assert!(first.as_object_mut().unwrap().remove("settings").is_some());
+    fs::write(place.path("history.jsonl"), format!("{first}\n{rest}")).unwrap();
+    // As long as the header is whole, nothing is missing.
+    let crow = place.config.store.header(&id()).unwrap().crow();
+    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart()), false));
+    let crow = made_anew(&place);
+    assert_eq!((crow.opened_with, crow.agent_lost), (None, true));
+    assert_eq!(crow.permissions, Some(PermissionMode::ReadOnly));
+    // It is lost until somebody names one.
+    let mut session = place.open();
+    session.set_agent(&place.config, "builder", smart()).unwrap();
+    let crow = session.metadata().crow();
+    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart()), false));
+}
+
+#[tokio::test]
+async fn a_run_records_what_changed_of_what_the_session_goes_on_with() {
+    let place = place_of(SessionSpec { opened_with: Some(OpenedWith::new("builder")), ..spec() });
+    let runtime = AgentRuntime::new(place.config.clone());
+    let handle = runtime.spawn(place.open(), |mut internals| async move {
+        loop {
+            let InputMessage::UserInput { run_id, .. } = internals.receive().await? else {
+                continue;
+            };
+            let run = internals.start_run(run_id).await?;
+            internals.end_run(run, RunOutcome::NeedsInput).await?;
+        }
+    });
+    let run = async || {
+        let wanted = handle.send_input(vec![Block::text("go on")]).unwrap();
+        let mut events = handle.subscribe();
+        while let Some(observed) = events.next().await {
+            if let Observed::Event(event) = observed
+                && matches!(&event.event, AgentEvent::RunEnd { run_id, .. } if *run_id == wanted)
+            {
+                break;
+            }
+        }
+    };
+    run().await;
+    handle.set_opened_with(smart()).unwrap();
+    handle.set_permission_mode(PermissionMode::ReadOnly).unwrap();
+    run().await;
+    run().await;
+    runtime.shutdown(handle.session_id(), SOON).await;
+    let settings = place.read().into_iter().filter_map(|line| match line.event {
+        AgentEvent::RunStart { settings, .. } => Some(settings.is_some()),
+        _ => None,
+    });
+    // The first run is that of the log.
+    assert_eq!(settings.collect::<Vec<_>>(), [false, false, true, false]);
+    let crow = made_anew(&place);
+    assert_eq!(crow.opened_with, Some(smart()));
+    assert_eq!(crow.permissions, Some(PermissionMode::ReadOnly));
+}
+
+#[test]
+fn a_header_that_is_made_anew_counts_what_the_agents_below_used() {
+    let place = place();
+    let stored = place.config.store.read(&id()).unwrap();
+    let mut metadata = stored.metadata.clone();
+    metadata.session_id = SessionId::new("child");
+    metadata.parent_session_id = Some(id());
+    let mut log = place.config.store.create(&metadata).unwrap();
+    for (line, seq) in stored.events.iter().zip(100..) {
+        let parent = Some(ParentCall { session_id: id(), call_id: Some(CallId::new("a")) });
+        let (session_id, seq) = (metadata.session_id.clone(), Some(seq));
+        log.append(&Envelope { seq, session_id, parent, ..line.clone() }).unwrap();
+    }
+    drop(log);
+    fs::remove_file(place.path("metadata.json")).unwrap();
+    let used = |metadata: &SessionMetadata| {
+        metadata.crow().spent.iter().map(|spent| spent.usage.input_tokens).sum::<u64>()
+    };
+    assert_eq!(used(&place.listed()[0]), 28);
+    place.config.store.repair(&id()).unwrap();
+    assert_eq!(used(&place.listed()[0]), 28);
 }
 
 #[test]

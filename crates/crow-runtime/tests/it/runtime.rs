@@ -35,7 +35,7 @@ use crate::support::{SOON, idle, spawn, spawn_with};
 async fn echo(mut internals: AgentInternals) -> Result<(), AgentError> {
     loop {
         let InputMessage::UserInput { run_id, .. } = internals.receive().await? else { continue };
-        internals.emit(AgentEvent::RunStart { run_id }).await?;
+        internals.emit(AgentEvent::RunStart { run_id, settings: None }).await?;
     }
 }
 
@@ -45,7 +45,7 @@ async fn an_own_loop_receives_input_and_its_events_arrive_with_a_number() {
     let mut events = handle.stream().unwrap();
     let run_id = handle.send_input(vec![Block::text("hi")]).unwrap();
     let event = events.next().await.unwrap();
-    assert_eq!(event.event, AgentEvent::RunStart { run_id });
+    assert_eq!(event.event, AgentEvent::RunStart { run_id, settings: None });
     assert_eq!(event.seq, Some(2));
 }
 
@@ -181,7 +181,7 @@ async fn one_run_is_cancelled_and_no_other() {
     assert!(!handle.cancel_run(&RunId::new("no such run")));
     loop {
         let event = events.next().await.unwrap();
-        if matches!(&event.event, AgentEvent::RunStart { run_id } if *run_id == runs[2]) {
+        if matches!(&event.event, AgentEvent::RunStart { run_id, .. } if *run_id == runs[2]) {
             break;
         }
     }

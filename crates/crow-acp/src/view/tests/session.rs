@@ -43,7 +43,7 @@ fn view(abilities: ClientAbilities) -> View {
 }
 
 fn work(story: &mut Story) {
-    story.tell(AgentEvent::RunStart { run_id: RunId::new("run") }).tell(AgentEvent::RoundStart);
+    story.tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None }).tell(AgentEvent::RoundStart);
     story.input(InputSource::Prompt, "Fix the bug").tell(AgentEvent::TurnStart { turn: 1 });
     story.thinking_delta("a", 0, "Where is it?");
     let edit = json!({"path": "a.rs", "old_string": "old", "new_string": "new"});
@@ -160,7 +160,7 @@ fn finish(story: &mut Story) {
 }
 
 fn cancelled(story: &mut Story) {
-    story.tell(AgentEvent::RunStart { run_id: RunId::new("run-2") });
+    story.tell(AgentEvent::RunStart { run_id: RunId::new("run-2"), settings: None });
     story.input(InputSource::Prompt, "And now?");
     story.whole_reply("g", "", &[("c9", "bash", json!({"command": "sleep 99"}))]);
     story.begin("c9", "bash", "sleep 99", json!({"command": "sleep 99"}));

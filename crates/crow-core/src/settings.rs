@@ -1,15 +1,43 @@
-//! What a session was opened with.
+//! What a session goes on with when it is opened again: its agent, what is permitted, and where it works.
 
-use crow_core::{
-    control::Preset,
-    model::{ModelRef, Thinking},
-};
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::SystemPrompt;
+use crate::{
+    control::Preset,
+    model::{ModelRef, Thinking},
+    permission::PermissionMode,
+};
+
+/// What a session's header says of how it goes on. The log has it as well, so that a header that is lost is made anew
+/// without a guess.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionSettings {
+    /// The agent that the session was opened with, where the product has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_with: Option<OpenedWith>,
+    /// What happens to calls of which no rule speaks; none where the configuration says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<PermissionMode>,
+    /// The folders beside the working directory in which the agent works as well, absolute and resolved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_directories: Vec<PathBuf>,
+}
+
+/// What becomes of a system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "text", rename_all = "snake_case")]
+pub enum SystemPrompt {
+    /// This stands after it.
+    Append(String),
+    /// This stands in its place.
+    Replace(String),
+}
 
 /// The agent that a session was opened with, and what the user chose for it over what its files say.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct OpenedWith {
     /// The agent's name: that of a composition, or of a base agent that works alone.
     pub agent: String,
