@@ -8,7 +8,7 @@ use std::{
 
 use clap::{CommandFactory as _, error::ErrorKind};
 use crow_core::redact::Redactor;
-use crow_runtime::adopt_orphans;
+use crow_runtime::{adopt_orphans, reset_ignored_signals};
 
 use crate::{
     CliError, Environment, agents,
@@ -37,6 +37,7 @@ pub fn main(
         return offered.unwrap_or(ExitCode::Failed).into();
     }
     keep_keys_from_children();
+    reset_ignored_signals();
     // Where the system has nothing of the kind, commands are ended with their group alone.
     drop(adopt_orphans());
     let cli = match parse(&args) {

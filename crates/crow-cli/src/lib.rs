@@ -22,6 +22,7 @@ mod mcp;
 pub mod output;
 mod private_file;
 mod product;
+mod quoted_path;
 pub mod render;
 mod run;
 mod sandbox;

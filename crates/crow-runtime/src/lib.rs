@@ -71,6 +71,7 @@ pub use crow_core::settings::{OpenedWith, SystemPrompt};
 pub use crow_sandbox::{
     AllowedHosts, ChildEnvironment, HostPattern, HostPatternError, Network, ProcessLimits,
     ProcessRunner, Sandbox, SandboxConfig, SandboxProfile, UserGit, adopt_orphans,
+    reset_ignored_signals,
 };
 pub use crow_snapshot::{
     Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,

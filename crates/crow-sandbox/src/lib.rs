@@ -11,5 +11,5 @@ pub use orphans::adopt_orphans;
 pub use process::{AgentJobs, ChildEnvironment, ProcessRunner, job_number};
 pub use sandbox::{
     AllowedHosts, HostPattern, HostPatternError, Network, ProcessLimits, Sandbox, SandboxConfig,
-    SandboxProfile, UserGit,
+    SandboxProfile, UserGit, reset_ignored_signals,
 };

@@ -1,12 +1,14 @@
 //! The arguments of `undo`, `redo`, `diff` and `restore`.
 
+use std::ffi::OsString;
+
 use clap::{
     Args,
     builder::{OsStringValueParser, TypedValueParser as _},
 };
 
 use super::{candidates, cli::OutputForm};
-use crate::undo::{HowWords, PathAt, Span, UndoWords};
+use crate::undo::{HowWords, PathAt, UndoWords};
 
 /// Arguments of `undo`.
 #[derive(Debug, Args)]
@@ -29,8 +31,11 @@ pub(crate) struct RedoArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// A call's id, the number of a turn, or A..B: from before A to after B [default: the whole session]
-    pub what: Option<Span>,
+    /// A call's id, the number of a turn, or A..B: from before A to after B; else a path [default: the whole session]
+    pub what: Option<OsString>,
+    /// Show only these files, and what is below these folders
+    #[arg(last = true, value_name = "PATH")]
+    pub paths: Vec<OsString>,
     /// Show files that git ignores as well; else they are only counted
     #[arg(long)]
     pub ignored: bool,

@@ -1,11 +1,8 @@
 //! `undo`, `redo`, `diff`, `restore` and `sessions show --changes`.
 
-use std::{
-    collections::BTreeSet,
-    path::{Component, Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
 
-use crow_runtime::{ChangedCall, UndoReport};
+use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
 use super::write_out;
 use crate::{
@@ -18,7 +15,7 @@ use crate::{
         unified_without,
     },
     run::console_style,
-    undo::{HowWords, Journal, Span, journal_of, lost},
+    undo::{DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, journal_of, lost},
 };
 
 /// `undo`.
@@ -38,7 +35,8 @@ pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCod
 /// `restore`.
 pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
-    let path = meant(&args.what.path, known.journal.roots(), environment)?;
+    let cwd = environment.current_dir()?;
+    let path = absolute(args.what.path.as_os_str(), known.journal.roots(), &cwd);
     let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
     tell(&known, &report, (&args.of, args.how), environment)
 }
@@ -46,9 +44,8 @@ pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<E
 /// `diff`.
 pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let known = journal_of(args.of.session.as_deref(), environment)?;
-    let span = args.what.clone().unwrap_or(Span::WHOLE);
-    let patch = known.journal.diff(&span.from, &span.to)?;
-    span.check(known.journal.calls()).map_err(CliError::usage)?;
+    let request = DiffRequest { what: args.what.clone(), paths: args.paths.clone() };
+    let patch = diff_of(&known.journal, &request, &environment.current_dir()?)?;
     let ignored = known.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
         OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch, &ignored))?),
@@ -67,6 +64,22 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
             let ignored = if args.ignored { BTreeSet::new() } else { ignored };
             let text = unified_without(&ignored, &style, seen_from, patch, destination);
             write_out(text.as_bytes())
+        }
+    }
+}
+
+impl From<DiffRefusal> for CliError {
+    fn from(refusal: DiffRefusal) -> Self {
+        let hint = "`crow-agent diff -- PATH` shows what changed there";
+        match refusal {
+            DiffRefusal::Words(message) => Self::usage(message),
+            DiffRefusal::Undo(error @ UndoError::UnknownCall { .. }) => {
+                let error = Self::from(error);
+                let both = error.hint.iter().map(String::as_str).chain([hint]);
+                let hint = both.collect::<Vec<_>>().join("; ");
+                error.hint(hint)
+            }
+            DiffRefusal::Undo(error) => error.into(),
         }
     }
 }
@@ -138,23 +151,4 @@ fn out_style(environment: &Environment) -> ConsoleStyle {
 fn line(line: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {
     json_line(line)
         .map_err(|error| CliError::failed(format!("this cannot be told as JSON: {error}")))
-}
-
-/// Makes a path absolute without asking the disk: what it names may be gone. Where the current directory is in none of the
-/// folders of the session, the path begins in the first one.
-fn meant(path: &Path, roots: &[PathBuf], environment: &Environment) -> Result<PathBuf, CliError> {
-    let mut whole = PathBuf::new();
-    let cwd = environment.current_dir()?;
-    let is_in_one = roots.iter().any(|root| cwd.starts_with(root));
-    let begin = roots.first().filter(|_| !is_in_one).map_or(cwd, PathBuf::as_path);
-    for part in begin.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                whole.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => whole.push(part),
-        }
-    }
-    Ok(whole)
 }

@@ -12,7 +12,7 @@ use crate::{
     render::{
         ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified_without,
     },
-    undo::{HowWords, Span, lost, slash_redo, slash_undo},
+    undo::{DiffRefusal, HowWords, diff_of, lost, slash_diff, slash_redo, slash_undo},
 };
 
 pub(super) const UNDO: HostCommand = HostCommand::new(
@@ -24,8 +24,8 @@ pub(super) const REDO: HostCommand =
     HostCommand::new("redo", "[--force] [--dry-run]", "undo the last undo");
 pub(super) const DIFF: HostCommand = HostCommand::new(
     "diff",
-    "[CALL|TURN|A..B] [--ignored]",
-    "show what the session changed, or a call, or a turn",
+    "[CALL|TURN|A..B] [--ignored] [-- PATH...]",
+    "show what the session changed, or a call, or a turn; behind -- only below these paths",
 );
 pub(super) const CHANGES: HostCommand =
     HostCommand::new("changes", "", "list the calls that changed files");
@@ -116,6 +116,15 @@ impl From<UndoError> for Refusal {
     }
 }
 
+impl From<DiffRefusal> for Refusal {
+    fn from(refusal: DiffRefusal) -> Self {
+        match refusal {
+            DiffRefusal::Words(message) => Self::Words(message),
+            DiffRefusal::Undo(error) => Self::Undo(error),
+        }
+    }
+}
+
 impl Open {
     fn undo(&self, argument: &str) -> Result<String, Refusal> {
         let words = slash_undo(argument).map_err(Refusal::Words)?;
@@ -132,17 +141,9 @@ impl Open {
     }
 
     fn diff(&self, argument: &str) -> Result<String, Refusal> {
-        let (words, shows_ignored) = match argument.trim().strip_suffix("--ignored") {
-            Some(words) => (words.trim_end(), true),
-            None => (argument.trim(), false),
-        };
-        let span = match words {
-            "" => Span::WHOLE,
-            words => words.parse().map_err(Refusal::Words)?,
-        };
+        let (request, shows_ignored) = slash_diff(argument).map_err(Refusal::Words)?;
         let journal = self.handle.undo_journal()?;
-        let patch = journal.diff(&span.from, &span.to)?;
-        span.check(journal.calls()).map_err(Refusal::Words)?;
+        let patch = diff_of(&journal, &request, journal.root())?;
         if patch.files.is_empty() {
             return Ok("nothing changed".to_owned());
         }
@@ -197,8 +198,10 @@ pub(super) fn refused(error: UndoError) -> HostError {
     let message = error.to_string();
     let hint = match error {
         UndoError::Session(error) => return error.into(),
-        UndoError::UnknownCall { .. }
-        | UndoError::AmbiguousCall { .. }
+        UndoError::UnknownCall { .. } => {
+            "/changes lists what was changed, /diff -- PATH shows what changed there".to_owned()
+        }
+        UndoError::AmbiguousCall { .. }
         | UndoError::UnknownTurn { .. }
         | UndoError::UnknownPath { .. } => "/changes lists what was changed".to_owned(),
         UndoError::ChatNeedsAll { turn } => format!("/undo back-to {turn} --chat undoes them all"),

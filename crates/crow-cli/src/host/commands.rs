@@ -85,7 +85,9 @@ impl ProductHost {
             ("sessions", _) => self.last_sessions(&handle).await,
             ("status", _) => self.status(&current).await,
             ("help", _) => Ok(help(&list(&current))),
-            ("output", call) => output_of(&self.record(handle.session_id()).await?.events, call),
+            ("output", call) => {
+                Ok(output_of(&self.record(handle.session_id()).await?.events, call))
+            }
             ("export", file) => {
                 let text = self.markdown(handle.session_id()).await?;
                 let file = file.to_owned();

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::line::Version;
+use crate::quoted_path::path_text;
 
 /// What an undo, a redo or a restore did, or would do.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,7 +82,7 @@ pub(crate) struct DiffLine<'a> {
     kind: DiffType,
     /// The session.
     session_id: &'a SessionId,
-    /// The change of each file.
+    /// The change of each file. A path that is no UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
     files: Cow<'a, [FileDiff]>,
     /// Those of the files that git ignores.
     ignored: Vec<String>,
@@ -157,7 +158,7 @@ pub(crate) struct CallChanges {
 /// What became of a path.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PathLine {
-    /// The path, absolute.
+    /// The path, absolute. One that is no UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
     path: String,
     /// What became of it.
     outcome: OutcomeWord,
@@ -235,7 +236,6 @@ impl<'a> DiffLine<'a> {
         patch: &'a Patch,
         ignored: &BTreeSet<PathBuf>,
     ) -> Self {
-        // JSON is text, names of files need not be.
         let is_text = |file: &FileDiff| file.path.to_str().is_some();
         let as_text = |file: &FileDiff| FileDiff { path: text(&file.path).into(), ..file.clone() };
         let files = if patch.files.iter().all(is_text) {
@@ -299,8 +299,9 @@ impl From<UndoAction> for Action {
     }
 }
 
+/// JSON is text, names of files need not be.
 fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    path_text(path).into_owned()
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::{
 
 use crow_core::tool::{FileChange, FileDiff, Patch};
 
-use super::{ConsoleStyle, git_binary, is_unseen, neutralise, paint::Paint, words::count};
+use super::{ConsoleStyle, git_binary, neutralise, paint::Paint, words::count};
+use crate::quoted_path::{escaped, quoted};
 
 /// Where a diff goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,46 +173,6 @@ fn git_mode(octal: &str) -> Option<&'static str> {
     Some(if bits & 0o100 == 0 { PLAIN } else { "100755" })
 }
 
-/// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
-fn quoted(prefix: &str, path: &Path) -> String {
-    let plain = path.to_str().filter(|name| name.chars().all(|c| is_plain(c, "\"\\")));
-    if let Some(name) = plain {
-        return format!("{prefix}{name}");
-    }
-    let name = escaped(path.as_os_str().as_encoded_bytes(), "\"\\");
-    format!("\"{prefix}{name}\"")
-}
-
-fn is_plain(c: char, special: &str) -> bool {
-    !special.contains(c) && !c.is_control() && !is_unseen(c)
-}
-
-/// Escapes what is not plain text, as C does.
-fn escaped(bytes: &[u8], special: &str) -> String {
-    let mut text = String::new();
-    let octal = |bytes: &[u8], text: &mut String| {
-        for byte in bytes {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\\{byte:03o}");
-        }
-    };
-    let mut buffer = [0; 4];
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                character if is_plain(character, special) => text.push(character),
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                '\t' => text.push_str("\\t"),
-                character if special.contains(character) => text.extend(['\\', character]),
-                character => octal(character.encode_utf8(&mut buffer).as_bytes(), &mut text),
-            }
-        }
-        octal(chunk.invalid(), &mut text);
-    }
-    text
-}
-
 fn painted(style: &ConsoleStyle, text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -236,6 +197,7 @@ fn look(line: &str) -> Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::is_unseen;
 
     fn file(path: &str, change: FileChange, note: &str) -> FileDiff {
         FileDiff { change, note: note.into(), ..FileDiff::without_lines(path) }

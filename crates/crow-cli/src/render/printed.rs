@@ -16,7 +16,10 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     if tool != SHELL {
         return String::new();
     }
-    let lines = lines_of(&result.output);
+    let mut lines = lines_of(&result.output);
+    if says_why(result, &lines) {
+        lines.remove(0);
+    }
     let (shown, left_out, paint) = match result.status {
         ToolStatus::Success => {
             let (first, rest) = lines.split_at(lines.len().min(FIRST));
@@ -42,6 +45,19 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
         line(style, Paint::Dim, &count("more"), &mut text);
     }
     text
+}
+
+/// Whether the first line of the output stands above already, as the reason why the call failed: the command never ran, or
+/// nothing else tells how it ended.
+fn says_why(result: &ToolResult, lines: &[&str]) -> bool {
+    let has_ended = result.metadata.extra.get("exit_code").is_some();
+    let (false, Some(first)) = (has_ended, lines.first()) else { return false };
+    match (result.status, result.error.as_deref()) {
+        (ToolStatus::Success, _) => false,
+        (ToolStatus::Error | ToolStatus::Cancelled, error) => {
+            error.is_none_or(|error| error == *first)
+        }
+    }
 }
 
 /// The lines of an output, without the notes at its end, which say what the line of the call says.
@@ -74,7 +90,30 @@ mod tests {
     }
 
     fn failed(output: String) -> ToolResult {
-        ToolResult { status: ToolStatus::Error, ..ToolResult::success(output) }
+        let mut result = ToolResult { status: ToolStatus::Error, ..ToolResult::success(output) };
+        result.metadata.extra = serde_json::json!({"exit_code": 1});
+        result
+    }
+
+    #[test]
+    fn of_a_command_that_never_ran_nothing_is_shown_that_its_line_says() {
+        let style = ConsoleStyle::plain(80);
+        let table = [
+            (ToolResult::failure("the command is empty"), ""),
+            (ToolResult::failure("it was not run:\nno shell"), "  no shell\n"),
+            (ToolResult::cancelled(), ""),
+            (
+                ToolResult { error: Some("timed out".into()), ..ToolResult::failure("a\n[end]") },
+                "  a\n",
+            ),
+        ];
+        for (result, expected) in table {
+            assert_eq!(printed(&style, SHELL, &result), expected, "{result:?}");
+        }
+        let mut same = ToolResult { error: Some("a".into()), ..failed("a\n[exit code 1]".into()) };
+        assert_eq!(printed(&style, SHELL, &same), "  a\n");
+        same.metadata.extra = serde_json::Value::Null;
+        assert_eq!(printed(&style, SHELL, &same), "");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     words::count,
     wrap::{hanging, shorten_middle, width, wrapped},
 };
+use crate::quoted_path::path_text;
 
 /// How many paths of a kind are listed.
 const LISTED: usize = 50;
@@ -279,7 +280,7 @@ fn remarks(report: &UndoReport, done: usize, prompting: &Prompting) -> Vec<Strin
 /// Paths below the folder of the session are shown from there.
 pub(super) fn shown(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
-    below.unwrap_or(path).to_string_lossy().into_owned()
+    path_text(below.unwrap_or(path)).into_owned()
 }
 
 #[cfg(test)]

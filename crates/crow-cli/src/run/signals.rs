@@ -15,19 +15,15 @@ pub(crate) enum Wish {
     Continue,
 }
 
-/// The signals that end a run, but those that whoever started the program wants to be ignored (`nohup`).
+/// The signals that end a run, but a hang-up that whoever started the program wants to be ignored (`nohup`).
 pub(crate) struct Signals(Vec<(Wish, Signal)>);
 
 impl Signals {
     pub(crate) fn new() -> Result<Self, CliError> {
-        let ignored = ignored_signals();
-        let kinds = [
-            (Wish::Interrupt, SignalKind::interrupt()),
-            (Wish::End, SignalKind::terminate()),
-            (Wish::End, SignalKind::hangup()),
-        ];
-        let wanted =
-            kinds.into_iter().filter(|(_, kind)| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
+        let kinds =
+            [(Wish::Interrupt, SignalKind::interrupt()), (Wish::End, SignalKind::terminate())];
+        let hangup = (!is_ignored(SignalKind::hangup())).then_some(SignalKind::hangup());
+        let wanted = kinds.into_iter().chain(hangup.map(|kind| (Wish::End, kind)));
         wanted.map(|(wish, kind)| listen(wish, kind)).collect::<Result<_, _>>().map(Self)
     }
 
@@ -59,9 +55,10 @@ fn listen(wish: Wish, kind: SignalKind) -> Result<(Wish, Signal), CliError> {
     Ok((wish, signal))
 }
 
-/// Reads which signals were ignored when the program started, a bit each; none where the system does not say.
-fn ignored_signals() -> u64 {
+/// Returns whether a signal that nobody listens to is ignored: not where the system does not say.
+fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
 }

@@ -1,9 +1,16 @@
 //! What people write to say what is to be undone, shown or restored.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf, str::FromStr};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
+    str::FromStr,
+};
 
 use clap::{Args, Parser};
 use crow_runtime::{ChangedCall, Point, UndoOptions, UndoTarget};
+
+use crate::quoted_path::words;
 
 /// What to undo and how: the same words as options of the command, and after `/undo` in the chat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -101,6 +108,20 @@ pub(crate) fn slash_redo(argument: &str) -> Result<HowWords, String> {
     Ok(parse::<SlashRedo>(argument)?.how)
 }
 
+/// Reads what follows `/diff` in a chat: a call, a turn or a range, `--ignored`, and paths behind `--`. Returns what is to be
+/// shown, and whether files that git ignores are, too.
+pub(crate) fn slash_diff(argument: &str) -> Result<(DiffRequest, bool), String> {
+    let mut words = words(argument).into_iter();
+    let before: Vec<_> = words.by_ref().take_while(|word| word != "--").collect();
+    let (flags, what): (Vec<_>, Vec<_>) = before.into_iter().partition(|word| word == "--ignored");
+    let mut what = what.into_iter();
+    let request = DiffRequest { what: what.next(), paths: words.collect() };
+    match what.next() {
+        Some(word) => Err(format!("unexpected argument '{}' found", word.display())),
+        None => Ok((request, !flags.is_empty())),
+    }
+}
+
 fn parse<T: Parser>(argument: &str) -> Result<T, String> {
     let words = argument.split_whitespace().map(|word| match word {
         "all" | "to-start" => "--to-start",
@@ -114,6 +135,14 @@ fn parse<T: Parser>(argument: &str) -> Result<T, String> {
         let first = said.lines().next().unwrap_or_default();
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
     })
+}
+
+/// What `diff` is to show. Without paths it is all that changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DiffRequest {
+    /// A call, a turn or a range, or else a path.
+    pub what: Option<OsString>,
+    pub paths: Vec<OsString>,
 }
 
 /// From one point of a session to another, as `diff` takes it.
@@ -166,7 +195,7 @@ pub(crate) struct PathAt {
 
 impl PathAt {
     /// Reads `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. The last `@` counts, and the
-    /// path is any bytes that a name can be of.
+    /// path is any bytes that a name can be of, or in quotes as git writes it.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let when = || "say when: PATH@CALL, PATH@TURN or PATH@start".to_owned();
         let bytes = text.as_bytes();
@@ -284,6 +313,28 @@ mod tests {
             assert_eq!(slash_undo(argument).unwrap().target.turn, turn, "{argument:?}");
         }
         assert!(slash_undo("0").is_err() && slash_undo("2 3").is_err());
+    }
+
+    #[test]
+    fn what_follows_diff_in_a_chat_may_name_paths() {
+        let table: [(&str, Option<(Option<&str>, &[&str], bool)>); 7] = [
+            ("", Some((None, &[], false))),
+            ("c1", Some((Some("c1"), &[], false))),
+            ("c1 --ignored", Some((Some("c1"), &[], true))),
+            ("--ignored 1..2 -- a b", Some((Some("1..2"), &["a", "b"], true))),
+            ("-- \"a b\" --ignored", Some((None, &["a b", "--ignored"], false))),
+            ("--", Some((None, &[], false))),
+            ("c1 c2", None),
+        ];
+        for (argument, expected) in table {
+            let said = slash_diff(argument).ok();
+            let expected = expected.map(|(what, paths, ignored)| {
+                let what = what.map(Into::into);
+                let paths = paths.iter().map(Into::into).collect();
+                (DiffRequest { what, paths }, ignored)
+            });
+            assert_eq!(said, expected, "{argument:?}");
+        }
     }
 
     #[test]

@@ -104,17 +104,23 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        self.command_of(Path::new(env!("CARGO_BIN_EXE_crow-agent")), args)
+        self.command_of(with_default_signals(program()), args)
+    }
+
+    /// Returns a command that runs the program with these signals ignored from its start.
+    pub(crate) fn command_ignoring(&self, signals: &str, args: &[&str]) -> Command {
+        let mut command = Command::new("env");
+        command.arg(format!("--ignore-signal={signals}")).arg(program());
+        self.command_of(command, args)
     }
 
     /// Returns a command that runs an example in this place.
     pub(crate) fn example(&self, name: &str, args: &[&str]) -> Command {
-        let folder = Path::new(env!("CARGO_BIN_EXE_crow-agent")).parent().unwrap();
-        self.command_of(&folder.join("examples").join(name), args)
+        let folder = program().parent().unwrap();
+        self.command_of(with_default_signals(&folder.join("examples").join(name)), args)
     }
 
-    fn command_of(&self, program: &Path, args: &[&str]) -> Command {
-        let mut command = with_default_signals(program);
+    fn command_of(&self, mut command: Command, args: &[&str]) -> Command {
         command
             .args(args)
             .current_dir(self.project(""))
@@ -144,6 +150,10 @@ impl Place {
     pub(crate) fn check(&self) -> Output {
         Command::new("sh").arg("check.sh").current_dir(self.project("")).output().unwrap()
     }
+}
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_crow-agent"))
 }
 
 /// Returns a command that ignores no signal at its start: under `nohup` and in some CI systems tests do, and programs that

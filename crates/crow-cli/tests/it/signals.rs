@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     jobs::is_at_work,
-    program::{Place, finish},
+    program::{Place, feed, finish},
 };
 
 const MODEL: &str = "anthropic/claude-test";
@@ -30,6 +30,45 @@ async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
         signal(name, child.id());
         let ran = finish(child).await;
         assert_eq!(ran.exited(130).result()["outcome"], "cancelled", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn signals_that_were_ignored_at_the_start_end_a_run_but_for_a_hang_up() {
+    for (name, code) in [("-INT", 130), ("-TERM", 130), ("-HUP", 0)] {
+        let gate = Gate::new();
+        let held = Reply::new()
+            .text("well well")
+            .with(Fault::StallAfter { events: 4, gate: gate.clone() });
+        let server = ModelServer::start([held]).await;
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let args = ["run", "talk", "-m", MODEL];
+        let child = place.command_ignoring("HUP,INT,QUIT,TERM", &args).spawn().unwrap();
+        gate.reached(1).await;
+        signal(name, child.id());
+        if code == 0 {
+            gate.open();
+        }
+        finish(child).await.exited(code);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn commands_ignore_no_signal_that_was_ignored_at_the_start_but_a_hang_up() {
+    for sandbox in [&[][..], &["--no-sandbox"]] {
+        let list = json!({"command": "grep SigIgn /proc/self/status > ignored"});
+        let replies = [Reply::new().call("c1", "bash", &list), Reply::new().text("Done.")];
+        let server = ModelServer::start(replies).await;
+        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let args = [&["run", "look", "-m", MODEL, "-p", "full-auto"], sandbox].concat();
+        let command = place.command_ignoring("HUP,INT,QUIT,TERM", &args);
+        feed(command, "").await.exited(0);
+        let said = std::fs::read_to_string(place.project("ignored")).unwrap();
+        let mask = said.trim().strip_prefix("SigIgn:").unwrap().trim();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        let is_ignored = |number: u32| mask >> (number - 1) & 1 == 1;
+        assert_eq!([1, 2, 3, 15].map(is_ignored), [true, false, false, false], "{sandbox:?}");
     }
 }
 

@@ -560,6 +560,8 @@ async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
     for (command, shows) in [
         ("/changes", "1     call-1  bash"),
         ("/diff call-1", "+++ b/one"),
+        ("/diff -- two", "nothing changed"),
+        ("/diff two", "/diff -- PATH"),
         ("/undo --dry-run", "1 path would be put back"),
         ("/undo everything", "unexpected argument 'everything'"),
         ("/undo turn 7", "/changes lists what was changed"),
@@ -693,7 +695,7 @@ async fn a_name_that_is_no_text_is_undone_like_any_other() {
     insta::assert_snapshot!("diff_of_odd_names", diff);
     fs::write(place.home("patch"), &diff).unwrap();
     let json = place.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
-    assert_eq!(json["files"][0]["path"].as_str().unwrap().rsplit('/').next(), Some("caf\u{fffd}"));
+    assert_eq!(json["files"][0]["path"].as_str().unwrap().rsplit('/').next(), Some("caf\\351\""));
     place
         .run(&["sessions", "show", &place.id(), "--changes", "-o", "json"])
         .await
@@ -723,6 +725,70 @@ async fn a_file_is_restored_whose_name_is_no_text() {
     command.arg(OsStr::from_bytes(b"note-\xff.txt@start"));
     finish(command.spawn().unwrap()).await.exited(0);
     assert_eq!(text(), "user\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_text_is_told_as_git_writes_it_and_read_again() {
+    let (server, place) = place([
+        bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
+        Reply::new().text("done").into(),
+    ])
+    .await;
+    let name = place.project("").join(OsStr::from_bytes(b"note-\xff.txt"));
+    fs::write(&name, "user\n").unwrap();
+    run(&place, "change it").await.exited(0);
+    let quoted = "\"note-\\377.txt\"";
+    let told = said(&place, &["undo", "-n"], 0).await;
+    assert!(told.contains(&format!(" {quoted}  would be")), "{told}");
+    let whole =
+        format!("\"{}/note-\\377.txt\"", place.project("").to_str().unwrap().trim_end_matches('/'));
+    let undo = place.run(&["undo", "-n", "-o", "json"]).await.exited(0).lines().remove(0);
+    assert_eq!(undo["paths"][0]["path"], whole);
+    let diff = place.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
+    assert_eq!(diff["files"][0]["path"], whole);
+    for name in [quoted, &whole] {
+        let diff = said(&place, &["diff", "--", name], 0).await;
+        assert!(diff.contains("-user\n+agent\n"), "{name}: {diff}");
+    }
+    said(&place, &["restore", &format!("{quoted}@start")], 0).await;
+    assert_eq!(fs::read_to_string(name).unwrap(), "user\n");
+    server.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_diff_shows_only_the_paths_that_are_named() {
+    let (server, place) = place([
+        bash("c1", "mkdir src lib; echo 1 > src/a.txt; echo 2 > lib/b.txt; echo 3 > c.txt"),
+        Reply::new().text("done").into(),
+    ])
+    .await;
+    run(&place, "write").await.exited(0);
+    let whole = place.project("lib/b.txt");
+    for (args, names) in [
+        (&["--", "src"][..], &["src/a.txt"][..]),
+        (&["--", "src/", "./c.txt"], &["c.txt", "src/a.txt"]),
+        (&["c1", "--", whole.to_str().unwrap()], &["lib/b.txt"]),
+        (&["1", "--", "lib/../c.txt"], &["c.txt"]),
+        (&["--", "sr"], &[]),
+        (&["--", "."], &["c.txt", "lib/b.txt", "src/a.txt"]),
+        // What no call is named after is taken for a path.
+        (&["c.txt"], &["c.txt"]),
+        (&["lib"], &["lib/b.txt"]),
+    ] {
+        let diff = said(&place, &[&["diff"], args].concat(), 0).await;
+        let added = diff.lines().filter_map(|line| line.strip_prefix("+++ b/"));
+        assert_eq!(added.collect::<Vec<_>>(), names, "{args:?}");
+    }
+    for (args, says) in [
+        (&["diff", "no.txt"][..], "has an id that begins with no.txt"),
+        (&["diff", "no.txt"], "`crow-agent diff -- PATH`"),
+        (&["diff", "no.txt", "--", "src"], "has an id that begins with no.txt"),
+        (&["diff", "1..2..3"], "name a call or a turn"),
+    ] {
+        let ran = place.run(args).await;
+        assert!(ran.exited(2).err.contains(says), "{args:?}: {}", ran.err);
+    }
     server.finish().await.unwrap();
 }
 

@@ -139,6 +139,11 @@ async fn all_that_a_command_printed_is_shown_on_demand() {
     assert!(last.starts_with("200\n201\n") && last.contains("\n300\n[exit code 1]"), "{last}");
     let first = shown(&scene, &handle, "output", "c-f").await;
     assert_eq!(first.lines().count(), 101, "{first}");
-    let unknown = scene.host.run_command(handle.session_id(), "output", "x").await.unwrap_err();
-    assert!(unknown.to_string().contains("no call whose id begins with x"), "{unknown}");
+    assert_eq!(shown(&scene, &handle, "output", "1").await, last);
+    assert_eq!(shown(&scene, &handle, "output", "2").await, first);
+    for unknown in ["3", "0", "x"] {
+        let listed = shown(&scene, &handle, "output", unknown).await;
+        let commands = "the commands of this session:\n  2  seq 100\n  1  seq 200 300; false";
+        assert_eq!(listed, format!("no command has the number or id {unknown}; {commands}"));
+    }
 }

@@ -92,6 +92,7 @@ impl Confines {
                 .inspect_err(|error| Told::Failed(stage, *error).send(report))
                 .map_err(io::Error::from)
         };
+        reset_ignored_signals();
         // Out of the terminal's session: nothing can be typed or shown there.
         told(Stage::Session, rustix::process::setsid().map(drop))?;
         told(Stage::Rights, rights::limit(self.limits))?;
@@ -410,7 +411,28 @@ pub(super) fn exec(path: &CStr, arguments: &Texts<'_>, variables: &Texts<'_>) ->
     last_error()
 }
 
-/// Holds signals back, and has them do what they do by default, but for those that were ignored from the start.
+/// The signals that ask a process to end. Launchers without job control ignore some of them in what they start, without
+/// anybody having asked for it. SIGHUP is none of them: who ignores it wants the process to outlive its terminal.
+const ASKING_TO_END: [libc::c_int; 3] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// Has what asks to end do so again in this process and its children, where it is ignored. Handlers stay.
+#[expect(unsafe_code, reason = "no library sets a signal to its default")]
+pub(in super::super) fn reset_ignored_signals() {
+    for signal in ASKING_TO_END {
+        // SAFETY: the action is zeroed, which is a valid one, and lives until the calls return; the default action runs no
+        // code of this program.
+        unsafe {
+            let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
+            if known && now.assume_init().sa_sigaction == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+/// Holds signals back, and has them do what they do by default, but for those that were ignored from the start and do not
+/// ask to end.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
 pub(super) fn hold_signals() {
     // SAFETY: sets and actions are made by the calls before they are read, and live until the calls return.
@@ -423,7 +445,8 @@ pub(super) fn hold_signals() {
             let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
             let is_ignored = now.assume_init().sa_sigaction == libc::SIG_IGN;
             // What starts others ignores these two for itself.
-            if known && (!is_ignored || signal == libc::SIGPIPE || signal == libc::SIGCHLD) {
+            let is_for_itself = signal == libc::SIGPIPE || signal == libc::SIGCHLD;
+            if known && (!is_ignored || is_for_itself || ASKING_TO_END.contains(&signal)) {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }

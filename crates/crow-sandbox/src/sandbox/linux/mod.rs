@@ -23,6 +23,7 @@ mod sockets;
 mod steps;
 mod supervisor;
 
+pub(super) use child::reset_ignored_signals;
 pub(super) use confinement::Confinement;
 pub(super) use ground::Ground;
 pub(super) use places::{covered, kept};
