@@ -40,6 +40,7 @@ mod round3_killed;
 mod round3_left;
 mod round3_reach;
 mod round3_undo;
+mod round4_git;
 mod sandbox;
 mod scene;
 mod secrets;

@@ -1,5 +1,7 @@
 //! Git's settings, read as git reads them.
 
+use std::ops::Range;
+
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Setting {
@@ -102,40 +104,92 @@ impl Setting {
 ///
 /// [`NotSettings`] where git would complain of the file.
 pub(super) fn parse(text: &str) -> Result<Vec<Setting>, NotSettings> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let mut parser = Parser { rest: text.chars().peekable() };
+    let text = plain(text);
+    let placed = parse_placed(&text)?;
+    Ok(placed.into_iter().map(|(setting, _)| setting).collect())
+}
+
+/// Returns the text of settings without some of them.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub(super) fn without(
+    text: &str,
+    is_left_out: impl Fn(&Setting) -> bool,
+) -> Result<String, NotSettings> {
+    let text = plain(text);
+    let mut rest = String::new();
+    let mut from = 0;
+    for (setting, place) in parse_placed(&text)? {
+        if !is_left_out(&setting) {
+            continue;
+        }
+        let before = &text[from..place.start];
+        let indented = before.trim_end_matches([' ', '\t']);
+        let has_own_line = indented.is_empty() || indented.ends_with('\n');
+        rest.push_str(if has_own_line { indented } else { before });
+        if !has_own_line {
+            rest.push('\n');
+        }
+        from = place.end;
+    }
+    rest.push_str(&text[from..]);
+    Ok(rest)
+}
+
+fn plain(text: &str) -> String {
+    text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n")
+}
+
+/// Reads settings with their places in the text: from the key to behind the end of the line.
+fn parse_placed(text: &str) -> Result<Vec<(Setting, Range<usize>)>, NotSettings> {
+    let mut parser = Parser { rest: text };
     let mut settings = Vec::new();
     let mut section: Option<(String, String)> = None;
-    while let Some(next) = parser.rest.next() {
-        match next {
-            '#' | ';' => parser.skip_line(),
-            '[' => section = Some(parser.section()?),
-            next if next.is_ascii_whitespace() => {}
-            next if next.is_ascii_alphabetic() => {
+    loop {
+        let start = text.len() - parser.rest.len();
+        match parser.next() {
+            None => return Ok(settings),
+            Some('#' | ';') => parser.skip_line(),
+            Some('[') => section = Some(parser.section()?),
+            Some(next) if next.is_ascii_whitespace() => {}
+            Some(next) if next.is_ascii_alphabetic() => {
                 let (section, subsection) = section.clone().ok_or(NotSettings)?;
                 let (key, value) = parser.setting(next)?;
-                settings.push(Setting { section, subsection, key, value });
+                let end = text.len() - parser.rest.len();
+                settings.push((Setting { section, subsection, key, value }, start..end));
             }
-            _ => return Err(NotSettings),
+            Some(_) => return Err(NotSettings),
         }
     }
-    Ok(settings)
 }
 
 struct Parser<'a> {
-    rest: std::iter::Peekable<std::str::Chars<'a>>,
+    rest: &'a str,
 }
 
 impl Parser<'_> {
+    fn next(&mut self) -> Option<char> {
+        self.next_if(|_| true)
+    }
+
+    fn next_if(&mut self, is_wanted: impl Fn(char) -> bool) -> Option<char> {
+        let mut rest = self.rest.chars();
+        let next = rest.next().filter(|next| is_wanted(*next))?;
+        self.rest = rest.as_str();
+        Some(next)
+    }
+
     fn skip_line(&mut self) {
-        while self.rest.next().is_some_and(|next| next != '\n') {}
+        while self.next().is_some_and(|next| next != '\n') {}
     }
 
     /// Reads from behind `[` to behind `]`. `[a.b]` and `[a "b"]` are the same section but for the case of `b`.
     fn section(&mut self) -> Result<(String, String), NotSettings> {
         let mut name = String::new();
         loop {
-            match self.rest.next().ok_or(NotSettings)? {
+            match self.next().ok_or(NotSettings)? {
                 ']' => {
                     let (section, subsection) = name.split_once('.').unwrap_or((&name, ""));
                     return Ok((section.to_owned(), subsection.to_owned()));
@@ -153,7 +207,7 @@ impl Parser<'_> {
 
     fn quoted_subsection(&mut self) -> Result<String, NotSettings> {
         loop {
-            match self.rest.next().ok_or(NotSettings)? {
+            match self.next().ok_or(NotSettings)? {
                 '"' => break,
                 next if next.is_ascii_whitespace() && next != '\n' => {}
                 _ => return Err(NotSettings),
@@ -161,28 +215,26 @@ impl Parser<'_> {
         }
         let mut name = String::new();
         loop {
-            match self.rest.next().ok_or(NotSettings)? {
+            match self.next().ok_or(NotSettings)? {
                 '"' => break,
                 '\n' => return Err(NotSettings),
                 '\\' => {
-                    let escaped = self.rest.next().filter(|next| *next != '\n');
+                    let escaped = self.next().filter(|next| *next != '\n');
                     name.push(escaped.ok_or(NotSettings)?);
                 }
                 next => name.push(next),
             }
         }
-        if self.rest.next() == Some(']') { Ok(name) } else { Err(NotSettings) }
+        if self.next() == Some(']') { Ok(name) } else { Err(NotSettings) }
     }
 
     fn setting(&mut self, first: char) -> Result<(String, String), NotSettings> {
         let mut key = String::from(first.to_ascii_lowercase());
-        while let Some(next) =
-            self.rest.next_if(|next| next.is_ascii_alphanumeric() || *next == '-')
-        {
+        while let Some(next) = self.next_if(|next| next.is_ascii_alphanumeric() || next == '-') {
             key.push(next.to_ascii_lowercase());
         }
-        while self.rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
-        match self.rest.next() {
+        while self.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
+        match self.next() {
             None | Some('\n') => Ok((key, String::new())),
             Some('=') => Ok((key, self.value()?)),
             Some(_) => Err(NotSettings),
@@ -195,7 +247,7 @@ impl Parser<'_> {
         let mut kept = 0;
         let mut is_quoted = false;
         loop {
-            match self.rest.next() {
+            match self.next() {
                 None | Some('\n') if is_quoted => return Err(NotSettings),
                 None | Some('\n') => break,
                 Some('#' | ';') if !is_quoted => {
@@ -207,7 +259,7 @@ impl Parser<'_> {
                     kept = value.len();
                 }
                 Some('\\') => {
-                    match self.rest.next() {
+                    match self.next() {
                         // The line goes on.
                         Some('\n') => continue,
                         Some('t') => value.push('\t'),
@@ -280,6 +332,19 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_taken_out_with_their_lines() {
+        let evil = |setting: &Setting| setting.value.starts_with("evil");
+        for (text, expected) in [
+            ("[a]\n\tb = c\n\td = evil\n\te = f\n", "[a]\n\tb = c\n\te = f\n"),
+            ("[a] d = evil\n\te = f\n", "[a] \n\te = f\n"),
+            ("[a]\nd = evil \\\n more ; no\n[b]\nc = \"evil\"", "[a]\n[b]\n"),
+            ("[a]\r\n\td = evil\r\n\te = f\r\n", "[a]\n\te = f\n"),
+        ] {
+            assert_eq!(without(text, evil).unwrap(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn only_known_keys_with_plain_values_are_harmless() {
         let is_harmless =
             |text: &str| parse(text).is_ok_and(|all| all.iter().all(Setting::is_harmless));
@@ -309,6 +374,8 @@ mod tests {
         #[test]
         fn no_text_breaks_the_parser(text in "[\\[\\]a-z\"\\\\#; =\n\t.]{0,60}") {
             let _settings = parse(&text);
+            let left = without(&text, |setting| setting.key.len() % 2 == 0);
+            let _again = left.map(|left| parse(&left));
         }
     }
 }

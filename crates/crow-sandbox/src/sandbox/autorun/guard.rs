@@ -30,7 +30,7 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
 use super::{
     entry_state::{EntryState, StateReader, is_absence},
     inventory::{Inventory, InventoryScope, Role, SealedPaths},
-    journal::GuardJournal,
+    journal::{GuardJournal, renew_sign_of_life},
     judgement::{Blame, Judge, Rebases},
     nested_repositories::Moment,
     quarantine::{Quarantine, bring_back},
@@ -59,6 +59,8 @@ pub(in crate::sandbox) struct AutorunGuard {
     seal: KernelSeal,
     quarantine: Quarantine,
     state: Mutex<GuardState>,
+    /// Where signs of life are left.
+    signs: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -172,14 +174,15 @@ impl SealedPaths for Seals<'_> {
 impl AutorunGuard {
     /// Makes a guard. What it moves aside goes into `folder`.
     pub(crate) fn new(scope: InventoryScope, seal: KernelSeal, folder: PathBuf) -> Self {
-        Self { scope, seal, quarantine: Quarantine::new(folder), state: Mutex::default() }
+        let quarantine = Quarantine::new(folder);
+        Self { scope, seal, quarantine, state: Mutex::default(), signs: None }
     }
 
     /// Keeps the state in files of a folder as well, for [`recover`](super::recover).
     #[must_use]
     pub(in crate::sandbox) fn with_journal(self, folder: PathBuf) -> Self {
-        self.state().journal = Some(GuardJournal::new(folder));
-        self
+        self.state().journal = Some(GuardJournal::new(folder.clone()));
+        Self { signs: Some(folder), ..self }
     }
 
     /// Returns what the mounts of a command must hold that changes nothing in the workspace. Blocks while it looks.
@@ -226,6 +229,10 @@ impl AutorunGuard {
 
     /// Looks while a command runs, unless somebody else does right now, and returns what was found. Blocks while it looks.
     pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
+        // A look may take long, and the next start must not take it for the end.
+        if let Some(folder) = &self.signs {
+            renew_sign_of_life(folder);
+        }
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -233,9 +240,6 @@ impl AutorunGuard {
         };
         if state.running.is_empty() {
             return Vec::new();
-        }
-        if let Some(journal) = &state.journal {
-            journal.on_sign_of_life();
         }
         self.repair_at(&mut state, Moment::During)
     }

@@ -17,6 +17,7 @@ use std::{
 };
 
 use crow_core::capability::PutAside;
+use crow_fs::change_time::nanoseconds;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -37,7 +38,8 @@ const VERSION: u32 = 1;
 const STATE_BYTES: u64 = 64 << 20;
 /// How long commands may go on after the last sign of life of the program: the time between two signs, and what it takes to
 /// end them.
-const AFTERLIFE_SECONDS: i64 = 3;
+const AFTERLIFE: i64 = SECOND;
+const SECOND: i64 = 1_000_000_000;
 
 /// Keeps the state of a guard in the private folder of its session.
 #[derive(Debug)]
@@ -148,6 +150,14 @@ impl GuardJournal {
     }
 }
 
+/// Notes that the program is alive, if a command runs. Waits for nobody.
+pub(super) fn renew_sign_of_life(folder: &Path) {
+    if let Ok(marker) = OpenOptions::new().write(true).open(folder.join(RUNNING)) {
+        let renewed = marker.set_modified(SystemTime::now());
+        renewed.unwrap_or_else(|error| tracing::debug!(%error, "a sign of life cannot be left"));
+    }
+}
+
 /// Returns whether a session was killed while a command ran, whose private folder this is; or is still at work.
 pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
     folder.join(RUNNING).exists()
@@ -157,7 +167,7 @@ pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
 /// nobody else uses by now. Blocks while it looks.
 pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
     let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else { return Vec::new() };
-    let alive_until = alive_until(marker.mtime());
+    let alive_until = alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec())));
     let found = match read(&folder.join(STATE)) {
         Ok((scope, mut baseline)) => {
             let quarantine = Quarantine::new(folder.join(HELD));
@@ -178,11 +188,11 @@ pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
     found
 }
 
-/// Returns until when commands may have changed files, in seconds since 1970.
+/// Returns until when commands may have changed files. Both are nanoseconds since 1970.
 fn alive_until(marker: i64) -> i64 {
-    let boot = booted_at().unwrap_or(0);
+    let boot = booted_at().unwrap_or(0).saturating_mul(SECOND);
     // The time of the marker may not have reached the disk before a power cut.
-    if boot > marker { boot } else { marker.saturating_add(AFTERLIFE_SECONDS) }
+    if boot > marker { boot.saturating_add(SECOND) } else { marker.saturating_add(AFTERLIFE) }
 }
 
 pub(super) fn booted_at() -> Option<i64> {

@@ -2,13 +2,15 @@
 //!
 //! A difference is left alone if it starts nothing (an empty directory, a repository as `git init` makes it), or if the
 //! command cannot have made it because the kernel kept it from that very file. All others are undone: what was there is put
-//! back, what was not is moved aside. Of a list of a rebase only the lines that start programs are taken out: what was
+//! back, what was not is moved aside. Settings that only gained programs lose these, and keep what else they gained. Of a list of a rebase only the lines that start programs are taken out: what was
 //! there before would have git do again what it has done.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
+
+use crow_fs::change_time::nanoseconds;
 
 use super::{
     entry_state::{EntryState, FileContent, is_absence},
@@ -31,7 +33,7 @@ pub(super) enum Repair {
 pub(super) enum Blame<'a> {
     /// All but those of files that the kernel seals.
     NotSealed(&'a dyn SealedPaths),
-    /// Those of files that did not change after this moment, in seconds since 1970.
+    /// Those of files that did not change after this moment, in nanoseconds since 1970.
     ChangedUntil(i64),
 }
 
@@ -41,7 +43,7 @@ impl Blame<'_> {
             Self::NotSealed(sealed) => !sealed.is_kept(path),
             // What is gone starts nothing.
             Self::ChangedUntil(until) => {
-                crow_fs::metadata(path).is_ok_and(|found| found.changed.0 <= *until)
+                crow_fs::metadata(path).is_ok_and(|found| nanoseconds(found.changed) <= *until)
             }
         }
     }
@@ -127,8 +129,22 @@ impl Judge<'_> {
 fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<Repair> {
     let (EntryState::File { mode, .. }, Some(bytes)) = (now, now.bytes()) else { return None };
     let known = programs_in(path, before.role, &before.state);
-    let rest = match before.role {
-        Role::GitTodo if git_todo::is_list(path) => git_todo::without_new_programs(bytes, &known),
+    let rest = match (before.role, &before.state) {
+        // What settings lost as well is worth more than what they gained.
+        (Role::GitSettings, EntryState::File { .. }) => {
+            let (now, was) = (text_of(now)?, text_of(&before.state)?);
+            let (now_set, was_set) = (git_config::parse(&now).ok()?, git_config::parse(&was).ok()?);
+            if was_set.iter().any(|setting| !now_set.contains(setting)) {
+                return None;
+            }
+            let is_new_program = |setting: &git_config::Setting| {
+                !setting.is_harmless() && !was_set.contains(setting)
+            };
+            git_config::without(&now, is_new_program).ok()?.into_bytes()
+        }
+        (Role::GitTodo, _) if git_todo::is_list(path) => {
+            git_todo::without_new_programs(bytes, &known)
+        }
         _ => return None,
     };
     let rest = EntryState::File { mode: *mode, content: FileContent::Whole(rest.into()) };
@@ -198,6 +214,10 @@ fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool 
         )
         | (_, EntryState::Absent) => true,
     }
+}
+
+fn text_of(state: &EntryState) -> Option<String> {
+    Some(str::from_utf8(state.bytes()?).ok()?.to_owned())
 }
 
 /// Returns what settings or a list may start. Of a file that git would not understand either, its whole content.

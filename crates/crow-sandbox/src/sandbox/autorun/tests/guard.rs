@@ -490,7 +490,7 @@ fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not(
     assert_eq!(project.told(&project.guard.check()), []);
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'");
     let found = project.told(&project.guard.check());
-    assert_eq!(found, [(".git/config".to_owned(), Original::PutBack)]);
+    assert_eq!(found, [(".git/config".to_owned(), Original::Disarmed)]);
     assert!(project.read(".git/config").contains("nick = x"));
     assert!(!project.read(".git/config").contains("fsmonitor"));
     assert_eq!(project.told(&project.guard.end(job)), found);
@@ -676,7 +676,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
         [
             (".vscode".to_owned(), Original::Absent),
             (".envrc".to_owned(), Original::PutBack),
-            ("sub/.git/config".to_owned(), Original::PutBack),
+            ("sub/.git/config".to_owned(), Original::Disarmed),
         ]
     );
     assert_eq!(project.read(".envrc"), "use nix\n");
@@ -693,7 +693,7 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
     let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
-    // The last sign of life is an hour old.
+    // The last sign of life is an hour old: more than a second is enough.
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     let hour = std::time::Duration::from_hours(1);
     marker.set_modified(std::time::SystemTime::now() - hour).unwrap();
@@ -798,4 +798,64 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
     });
     assert_eq!(project.outside(), before);
     assert!(repaired > 0, "nothing was repaired: the race shows nothing");
+}
+
+#[test]
+fn a_second_after_the_last_sign_of_life_files_are_the_users() {
+    let mut project = Project::new();
+    let private = project.base.join("private");
+    fs::create_dir(&private).unwrap();
+    let scope = InventoryScope { roots: vec![project.root.clone()], ..InventoryScope::default() };
+    project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
+        .with_journal(private.clone());
+    let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
+    project.write(".envrc", "the command's\n");
+    project.write(".vscode/tasks.json", "mine\n");
+    let changed = |path: &str| {
+        let found = crow_fs::metadata(&project.root.join(path)).unwrap().changed;
+        std::time::UNIX_EPOCH
+            + std::time::Duration::new(found.0.cast_unsigned(), u32::try_from(found.1).unwrap())
+    };
+    // Both were made in the same instant: the sign of life stands where only one of them is too new.
+    let between = changed(".envrc") - std::time::Duration::from_secs(1);
+    assert!(changed(".envrc") <= changed(".vscode/tasks.json"));
+    while changed(".envrc") == changed(".vscode/tasks.json") {
+        project.write(".vscode/tasks.json", "mine\n");
+    }
+    let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
+    marker.set_modified(between).unwrap();
+    assert_eq!(project.told(&recover(&private)), [(".envrc".to_owned(), Original::Absent)]);
+    assert_eq!(project.read(".vscode/tasks.json"), "mine\n");
+}
+
+#[test]
+fn settings_that_gained_a_program_keep_what_else_they_gained() {
+    for (before, line, kept, original) in [
+        (
+            "",
+            "git config core.pager evil; git remote add o https://a.invalid",
+            "url = https://a.invalid",
+            Original::Disarmed,
+        ),
+        (
+            "git config core.editor vi",
+            "git config core.pager evil; git config branch.x.merge y",
+            "editor = vi",
+            Original::Disarmed,
+        ),
+        (
+            "git config core.pager less",
+            "git config core.pager evil; git remote add o https://a.invalid",
+            "pager = less",
+            Original::PutBack,
+        ),
+    ] {
+        let project = Project::with_repository();
+        project.shell(before);
+        let found = project.run(|project| drop(project.shell(line)));
+        assert_eq!(found, [(".git/config".to_owned(), original)], "{line}");
+        let settings = project.read(".git/config");
+        assert!(settings.contains(kept) && !settings.contains("evil"), "{settings}");
+        assert_eq!(project.run(|_| {}), []);
+    }
 }
