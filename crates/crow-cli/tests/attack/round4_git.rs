@@ -87,14 +87,14 @@ const WORK: &[(&str, &str, &[&str])] = &[
         "git checkout -q main",
         &[
             "git bisect start -q HEAD HEAD~3 >/dev/null",
-            "git bisect good >/dev/null; git bisect reset -q",
+            "git bisect good >/dev/null; git bisect reset",
         ],
     ),
     (
         "a worktree that is removed later",
         "",
         &[
-            "git worktree add -q wt -b w && cd wt && echo w > w && git add w && git commit -qm w",
+            "git worktree add -q wt -b w && (cd wt && echo w > w && git add w && git commit -qm w)",
             "git worktree remove wt && git worktree prune && ! test -e wt && ! test -e .git/worktrees/wt && git merge -q w",
         ],
     ),

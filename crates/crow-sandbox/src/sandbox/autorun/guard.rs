@@ -203,6 +203,7 @@ impl AutorunGuard {
     ) -> (GuardedRun, SealedMounts) {
         let mut state = self.state();
         if state.running.is_empty() {
+            state.reader.look_for_repositories(&self.scope, Moment::Between);
             self.adopt_all(&mut state);
         } else {
             self.repair(&mut state);
@@ -295,6 +296,7 @@ impl AutorunGuard {
         if state.running.is_empty() {
             return;
         }
+        state.reader.look_for_repositories(&self.scope, Moment::After);
         let now = self.collect(state);
         let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
         // What git's settings lead to since then belongs to what was permitted.
@@ -333,7 +335,6 @@ impl AutorunGuard {
     }
 
     fn adopt_all(&self, state: &mut GuardState) {
-        state.reader.look_for_repositories(&self.scope, Moment::Between);
         state.baseline = self.collect(state);
         let found = &state.baseline.outside;
         let known = state.outside.get_or_insert_with(|| found.clone());

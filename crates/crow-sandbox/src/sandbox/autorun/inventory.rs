@@ -353,10 +353,8 @@ impl Collector<'_> {
     /// Notes that commands are to be kept from what is at a path, if git need not change it for them.
     pub(super) fn seal(&mut self, path: &Path, role: Role) {
         let is_written_by_git = role == Role::GitTodo || self.is_removable;
-        let seals = match is_written_by_git {
-            true => &mut self.inventory.job_seals,
-            false => &mut self.inventory.seals,
-        };
+        let Inventory { seals, job_seals, .. } = &mut self.inventory;
+        let seals = if is_written_by_git { job_seals } else { seals };
         seals.insert(path.to_owned());
     }
 

@@ -18,6 +18,7 @@ use std::{
 use crow_fs::{
     Directory, EntryKind, EntryMetadata, EntryName,
     change_time::{is_settled, nanoseconds, since_1970},
+    metadata_through_links,
 };
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -114,22 +115,23 @@ impl NestedRepositories {
             if self.known.contains_key(&path) {
                 continue;
             }
-            let Ok(directory) = Directory::open(&path) else { continue };
-            let Ok(metadata) = directory.own_metadata() else { continue };
-            let unchanged =
-                before.remove(&path).filter(|known| known.is_settled && known.metadata == metadata);
-            let Some(known) = unchanged.or_else(|| KnownDirectory::list(&directory, metadata, now))
-            else {
+            // A link in its place leads to another directory.
+            let metadata = metadata_through_links(&path);
+            let is_unchanged = |known: &KnownDirectory| {
+                known.is_settled && metadata.as_ref().is_ok_and(|now| *now == known.metadata)
+            };
+            let unchanged = before.remove(&path).filter(is_unchanged);
+            let Some(known) = unchanged.or_else(|| KnownDirectory::list(&path, now)) else {
                 continue;
             };
             if known.has_rules {
                 let old = old_rules.remove(&path);
-                self.read_rules(&path, &directory, old, now);
+                self.read_rules(&path, old, now);
             }
             if known.has_git && !roots.contains(&path) {
                 self.found.insert(path.join(GIT));
             }
-            for name in known.folders.iter() {
+            for name in &known.folders {
                 let inner = path.join(name.as_os_str());
                 if !self.is_left_out(&inner, scope, moment) {
                     waiting.push_back(inner);
@@ -144,8 +146,9 @@ impl NestedRepositories {
         }
     }
 
-    fn read_rules(&mut self, folder: &Path, directory: &Directory, old: Option<Rules>, now: i64) {
-        let Ok(name) = EntryName::new(RULES) else { return };
+    fn read_rules(&mut self, folder: &Path, old: Option<Rules>, now: i64) {
+        let opened = Directory::open_parent(&folder.join(RULES));
+        let Ok((directory, name)) = opened else { return };
         let Ok(metadata) = directory.metadata(&name) else { return };
         let unchanged = old.filter(|old| old.is_settled && old.metadata == metadata);
         let rules = unchanged.or_else(|| {
@@ -173,7 +176,9 @@ impl NestedRepositories {
 }
 
 impl KnownDirectory {
-    fn list(directory: &Directory, metadata: EntryMetadata, now: i64) -> Option<Self> {
+    fn list(path: &Path, now: i64) -> Option<Self> {
+        let directory = Directory::open(path).ok()?;
+        let metadata = directory.own_metadata().ok()?;
         let mut folders = Vec::new();
         let (mut has_git, mut has_rules) = (false, false);
         for (name, kind) in directory.entries(usize::MAX).ok()? {
