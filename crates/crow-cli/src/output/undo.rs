@@ -367,6 +367,7 @@ mod tests {
             last_seen: None,
             exceptions: Vec::new(),
             left: Vec::new(),
+            copies: Vec::new(),
             intent: None,
             continues: None,
             stays: None,

@@ -252,6 +252,7 @@ mod tests {
             last_seen: None,
             exceptions: Vec::new(),
             left: Vec::new(),
+            copies: Vec::new(),
             intent: None,
             continues: None,
             stays: None,

@@ -1,6 +1,6 @@
 //! One call, from the files before it to the files after it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use crow_core::{
     ids::{SessionId, SnapshotId},
@@ -8,7 +8,7 @@ use crow_core::{
 };
 
 use super::{Described, JobWatch, describe};
-use crate::{Activity, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
+use crate::{Activity, Entry, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
 use crow_snapshot::Writing;
 
 /// What a call may change.
@@ -58,6 +58,8 @@ pub(crate) struct Recording {
     others: bool,
     /// The roots that could not be captured.
     not_scanned: Vec<NotScanned>,
+    /// Files that undos wrote since it began.
+    copies: BTreeSet<PathBuf>,
     /// What lies half written beside its paths is its own.
     _writing: Option<Writing>,
 }
@@ -104,16 +106,18 @@ impl Recording {
             watch,
             others,
             not_scanned,
+            copies: BTreeSet::new(),
             _writing: writing,
         })
     }
 
-    /// Goes on with a call whose end nobody saw. Blocks.
+    /// Goes on with a call whose end nobody saw. `copies` are the files that undos wrote since. Blocks.
     pub(crate) fn of_cut_off(
         store: Arc<SnapshotStore>,
         watch: Arc<JobWatch>,
         session: SessionId,
         before: SnapshotId,
+        copies: BTreeSet<PathBuf>,
     ) -> Result<Self, SnapshotStoreError> {
         let what = match store.roots_of(&before)? {
             // The session may work in other roots by now.
@@ -130,6 +134,7 @@ impl Recording {
             watch,
             others,
             not_scanned,
+            copies,
             _writing: None,
         })
     }
@@ -146,7 +151,7 @@ impl Recording {
 
     /// Captures the state after the call and tells what changed. Blocks.
     pub(crate) fn end(self) -> Result<Recorded, SnapshotStoreError> {
-        let Self { store, session, before, what, activity, watch, others, .. } = self;
+        let Self { store, session, before, what, activity, watch, others, copies, .. } = self;
         let (after, not_scanned, is_any) = match &what {
             Captured::Paths(paths) => (store.capture(&session, paths)?.snapshot, Vec::new(), false),
             Captured::Roots(roots) => {
@@ -154,7 +159,8 @@ impl Recording {
                 (snapshot, not_scanned, true)
             }
         };
-        let changes = store.changes(&before, &after)?;
+        let mut changes = store.changes(&before, &after)?;
+        changes.retain(|change| change.before != Entry::Absent || !copies.contains(&change.path));
         // Paths that a tool declares are written by it alone: it looks at them right before.
         let shared = match &activity {
             Some(activity) => {

@@ -176,8 +176,15 @@ impl AgentInternals {
         let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
         let cut_off = before.clone();
         let watch = stores.watch_of(&workspace);
+        let sessions = Arc::clone(&self.config.store);
         let work = move || {
-            Recording::of_cut_off(stores.of_workspace(&workspace)?, watch, session, cut_off)
+            let undos = sessions.undos(&session).unwrap_or_else(|error| {
+                tracing::warn!(%session, %error, "what undos wrote is taken for the work of a call");
+                Vec::new()
+            });
+            let copies = undos.into_iter().flat_map(|undo| undo.copies).collect();
+            let store = stores.of_workspace(&workspace)?;
+            Recording::of_cut_off(store, watch, session, cut_off, copies)
         };
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(recording)) => self.end_recording(recording, result).await,

@@ -10,6 +10,7 @@ use crow_core::{
     ids::{SessionId, SnapshotId, UndoId},
     tool::FileChange,
 };
+use crow_fs::{Directory, EntryName};
 
 use super::{
     ChangedCall, PathOutcome, RestoredPath, UndoAction, UndoError,
@@ -128,6 +129,7 @@ impl Act<'_> {
             let intent = self.store.record(self.session, &changes)?.0;
             announce(&Prepared { before: before.clone(), intent, reached: reached.clone() })?;
         }
+        let mut not_empty = BTreeSet::new();
         let mut copies = self.keep_doubtful(request, &changes, &reversals)?;
         for undone in self.store.undo(&changes)? {
             let reversal = reversals.get(undone.path.as_path()).copied();
@@ -142,15 +144,19 @@ impl Act<'_> {
             if let PathOutcome::Restored { copy, .. } = &mut outcome {
                 *copy = copy.take().or_else(|| copies.remove(&undone.path));
             }
+            let is_not_empty = matches!(undone.result, Ok(PutBack::NotEmpty));
+            if is_not_empty {
+                not_empty.insert(undone.path.clone());
+            }
             // A folder that was to go and holds what others made: nothing more can be done for it, even by force.
-            let is_through = matches!(undone.result, Ok(PutBack::NotEmpty)) && !is_forcible;
-            let is_left = stays(&outcome) && !is_through;
+            let is_left = stays(&outcome) && !(is_not_empty && !is_forcible);
             // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
             if is_left && !is_put {
                 reached.insert(undone.path.clone(), Reached::Left);
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
+        accept_folders_of_copies(&mut outcomes, not_empty);
         let after = self.store.capture_exactly(self.session, &all)?;
         Ok(Done { paths: tidy(outcomes), reached, is_announced, before, after })
     }
@@ -376,6 +382,24 @@ impl Act<'_> {
             })
         };
         forced().unwrap_or_else(|error| PathOutcome::Failed { error: error.to_string() })
+    }
+}
+
+/// Counts folders as done that stay only for the copies that were kept in them: nothing of a call is left there.
+fn accept_folders_of_copies(outcomes: &mut [RestoredPath], not_empty: BTreeSet<PathBuf>) {
+    let mut own: BTreeSet<PathBuf> =
+        outcomes.iter().filter_map(RestoredPath::copy).cloned().collect();
+    // What is in a folder comes behind it.
+    for folder in not_empty.into_iter().rev() {
+        let names = Directory::open(&folder).and_then(|directory| directory.names());
+        let is_own = |name: &EntryName| own.contains(&folder.join(name.as_os_str()));
+        if !names.is_ok_and(|names| names.iter().all(is_own)) {
+            continue;
+        }
+        for done in outcomes.iter_mut().filter(|done| done.path == folder) {
+            done.outcome = PathOutcome::Unchanged;
+        }
+        own.insert(folder);
     }
 }
 

@@ -14,8 +14,8 @@ use crow_core::{
 };
 
 use super::{
-    CallKey, ChangedCall, Point, UndoAction, UndoError, UndoOptions, UndoRecord, UndoReport,
-    UndoTarget,
+    CallKey, ChangedCall, Point, RestoredPath, UndoAction, UndoError, UndoOptions, UndoRecord,
+    UndoReport, UndoTarget,
     act::{Act, Done, Prepared, Reached, Request},
     choose::Chosen,
     compose::{Reversal, Step, StepAuthor},
@@ -446,6 +446,7 @@ impl UndoJournal {
             && (request.action == UndoAction::Restore
                 || !reversals.is_empty() && reversals.iter().all(is_left));
         let record = UndoRecord {
+            copies: report.paths.iter().filter_map(RestoredPath::copy).cloned().collect(),
             notice,
             stays,
             last_kept: request.last_kept.map(|(_, last_kept)| last_kept),

@@ -102,6 +102,7 @@ impl UndoJournal {
             calls: calls.map(ChangedCall::key).collect(),
             exceptions,
             left,
+            copies: Vec::new(),
             intent: None,
             continues: self.continued(request),
             reverses: request.reverses.clone(),

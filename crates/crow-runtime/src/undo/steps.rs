@@ -85,11 +85,19 @@ impl UndoJournal {
             let left_out = Entry::LeftOut { why: WhyNotCovered::Repository };
             change.before == Entry::Absent && change.after == left_out
         };
+        // Nobody saw the call's end, so what undos wrote since stands among what changed.
+        let is_copy = |change: &Change| {
+            let mut copies = self.records.iter().flat_map(|record| &record.copies);
+            call.cut_off
+                && change.before == Entry::Absent
+                && copies.any(|copy| *copy == change.path)
+        };
+        let is_of_call = |change: &Change| !is_repository(change) && !is_copy(change);
         let (author, shared) = (StepAuthor::Call(at), call.shared);
         let by_job = call.seq != call.started;
         let step =
             |Change { path, before, after }| (path, Step { author, before, after, shared, by_job });
-        Ok(changes.into_iter().filter(|change| !is_repository(change)).map(step).collect())
+        Ok(changes.into_iter().filter(is_of_call).map(step).collect())
     }
 
     /// Returns what a restore changed and what is not undone.

@@ -131,6 +131,9 @@ pub struct UndoRecord {
     /// Of a redo: the paths at which the undo stands.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_list")]
     pub left: Vec<PathBuf>,
+    /// Where it kept what it overwrote by force: these files are its own work, not that of a call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_list")]
+    pub copies: Vec<PathBuf>,
     /// What the paths are to become. Only there until it is known what they became: if the process is killed before, the
     /// next undo finds it and says what was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -215,6 +218,19 @@ pub struct RestoredPath {
     pub path: PathBuf,
     /// What became of it.
     pub outcome: PathOutcome,
+}
+
+impl RestoredPath {
+    /// Returns where what was there before is kept, if it was put aside by force.
+    pub(super) fn copy(&self) -> Option<&PathBuf> {
+        match &self.outcome {
+            PathOutcome::Restored { copy, .. } => copy.as_ref(),
+            PathOutcome::Unchanged
+            | PathOutcome::Conflict { .. }
+            | PathOutcome::NotRestorable { .. }
+            | PathOutcome::Failed { .. } => None,
+        }
+    }
 }
 
 /// What became of a path.

@@ -155,6 +155,7 @@ mod tests {
             calls: calls.iter().map(|seq| key(*seq)).collect(),
             exceptions: Vec::new(),
             left: Vec::new(),
+            copies: Vec::new(),
             intent: None,
             continues: None,
             reverses: None,

@@ -87,6 +87,34 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
 }
 
 #[tokio::test]
+async fn copies_that_an_undo_kept_are_not_the_work_of_the_call_that_was_cut_off() {
+    let mut stage = Stage::new();
+    stage.die_in_a_call("echo 1 > cut.txt; mkdir new; echo 1 > new/n").await;
+    let id = stage.agent.handle.session_id().clone();
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let report = journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
+    assert!(report.is_complete(), "{:?}", report.paths);
+    let kept = ["cut.txt.crow-kept", "new/n.crow-kept"];
+    assert!(kept.iter().all(|copy| stage.exists(copy)) && !stage.exists("new/n"));
+    let abilities = stage.agent.model.resolved().info.abilities;
+    let session = AgentSession::open(&stage.config, &id, abilities).unwrap();
+    let (told, mut heard) = tokio::sync::mpsc::channel(1);
+    let runtime = AgentRuntime::new(RuntimeConfig { ..stage.config.clone() });
+    let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
+        internals.close_open_calls().await?;
+        let last: Option<(ToolStatus, ToolMetadata)> = internals.history().results().last();
+        told.send(last).await.map_err(|error| AgentError::Custom(Box::new(error)))
+    });
+    let (_, known) = heard.recv().await.unwrap().unwrap();
+    handle.ended().await;
+    assert!(!known.files_modified.iter().any(|path| path.ends_with("cut.txt.crow-kept")));
+    assert!(!known.files_modified.iter().any(|path| path.ends_with("n.crow-kept")));
+    let mut journal = UndoJournal::open(&stage.config, &id).unwrap();
+    let again = journal.undo(&UndoTarget::ToStart, FORCE);
+    assert!(kept.iter().all(|copy| stage.exists(copy)), "{again:?}");
+}
+
+#[tokio::test]
 async fn a_project_that_was_removed_whole_comes_back() {
     let mut stage = Stage::new();
     stage.write("src/a", "1");

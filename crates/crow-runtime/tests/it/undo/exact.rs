@@ -46,6 +46,17 @@ async fn force_after_an_undo_to_the_start_that_left_a_file_goes_on_to_the_start(
 }
 
 #[tokio::test]
+async fn force_succeeds_where_a_new_folder_stays_only_for_its_own_copies() {
+    let mut stage = Stage::new();
+    stage.turn(&[Call::Sh("mkdir -p new/deep; echo n > new/deep/n")]).await;
+    stage.write("new/deep/n", "mine\n");
+    let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(report.is_complete(), "{:#?}", report.paths);
+    assert!(!stage.exists("new/deep/n"));
+    assert_eq!(stage.read("new/deep/n.crow-kept"), "mine\n");
+}
+
+#[tokio::test]
 async fn force_goes_on_through_all_turns_that_an_undo_left() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
