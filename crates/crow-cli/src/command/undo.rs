@@ -36,7 +36,7 @@ pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCod
 pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let mut known = journal_of(args.of.session.as_deref(), environment)?;
     let cwd = environment.current_dir()?;
-    let path = absolute(args.what.path.as_os_str(), known.journal.roots(), &cwd);
+    let path = absolute(args.what.path.as_os_str(), known.journal.roots(), cwd);
     let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
     tell(&known, &report, (&args.of, args.how), environment)
 }
@@ -45,7 +45,7 @@ pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<E
 pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let known = journal_of(args.of.session.as_deref(), environment)?;
     let request = DiffRequest { what: args.what.clone(), paths: args.paths.clone() };
-    let patch = diff_of(&known.journal, &request, &environment.current_dir()?)?;
+    let patch = diff_of(&known.journal, &request, environment.current_dir()?)?;
     let ignored = known.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
         OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch, &ignored))?),

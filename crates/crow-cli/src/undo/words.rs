@@ -317,24 +317,22 @@ mod tests {
 
     #[test]
     fn what_follows_diff_in_a_chat_may_name_paths() {
-        let table: [(&str, Option<(Option<&str>, &[&str], bool)>); 7] = [
-            ("", Some((None, &[], false))),
-            ("c1", Some((Some("c1"), &[], false))),
-            ("c1 --ignored", Some((Some("c1"), &[], true))),
-            ("--ignored 1..2 -- a b", Some((Some("1..2"), &["a", "b"], true))),
-            ("-- \"a b\" --ignored", Some((None, &["a b", "--ignored"], false))),
-            ("--", Some((None, &[], false))),
-            ("c1 c2", None),
+        let request = |what: Option<&str>, paths: &[&str]| DiffRequest {
+            what: what.map(Into::into),
+            paths: paths.iter().map(Into::into).collect(),
+        };
+        let table = [
+            ("", request(None, &[]), false),
+            ("c1", request(Some("c1"), &[]), false),
+            ("c1 --ignored", request(Some("c1"), &[]), true),
+            ("--ignored 1..2 -- a b", request(Some("1..2"), &["a", "b"]), true),
+            ("-- \"a b\" --ignored", request(None, &["a b", "--ignored"]), false),
+            ("--", request(None, &[]), false),
         ];
-        for (argument, expected) in table {
-            let said = slash_diff(argument).ok();
-            let expected = expected.map(|(what, paths, ignored)| {
-                let what = what.map(Into::into);
-                let paths = paths.iter().map(Into::into).collect();
-                (DiffRequest { what, paths }, ignored)
-            });
-            assert_eq!(said, expected, "{argument:?}");
+        for (argument, request, ignored) in table {
+            assert_eq!(slash_diff(argument), Ok((request, ignored)), "{argument:?}");
         }
+        assert!(slash_diff("c1 c2").is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod program;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]
 mod sandbox;
+mod signals;
 
 #[cfg(target_os = "linux")]
 use linux as system;
@@ -25,16 +26,7 @@ use macos as system;
 pub use config::{Network, ProcessLimits, SandboxConfig, SandboxProfile, UserGit};
 pub use hosts::{AllowedHosts, HostPattern, HostPatternError};
 pub use sandbox::Sandbox;
-
-/// Lets SIGINT, SIGQUIT and SIGTERM end this process and what it starts, where whoever started it ignored them: shells
-/// without job control and some build services do so. SIGHUP stays ignored, as `nohup` wants it. Handlers stay.
-///
-/// It is for a program to decide, which calls this at its start. Commands in a sandbox never ignore these signals. Does
-/// nothing where the system is not Linux.
-pub fn reset_ignored_signals() {
-    #[cfg(target_os = "linux")]
-    system::reset_ignored_signals();
-}
+pub use signals::reset_ignored_signals;
 
 pub(crate) use program::Program;
 pub(crate) use sandbox::{CommandKind, Confined, ConfinedEnd, Launch, Refusals};

@@ -7,23 +7,18 @@
 use std::{
     ffi::{CStr, c_char},
     io,
-    ops::Range,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
     sync::{Arc, atomic::AtomicI32},
 };
 
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-    process::Pid,
-    thread::UnshareFlags,
-};
+use rustix::{io::Errno, process::Pid, thread::UnshareFlags};
 use seccompiler::sock_filter;
 use tokio::process::Command;
 
 use super::{
     super::config::ProcessLimits,
     filter::Filter,
+    memory_ranges::MemoryRanges,
     plan::Texts,
     report::{Stage, Told},
     rights,
@@ -54,12 +49,6 @@ pub(super) struct CallNotification {
     pub number: libc::c_long,
     pub arguments: [u64; 6],
 }
-
-/// Ranges of memory, in no memory but the stack.
-pub(super) struct Ranges([Range<usize>; RANGES]);
-
-/// How many ranges of memory the keeper gives back. What else there is it keeps.
-const RANGES: usize = 512;
 
 /// Confines a command, from just before it becomes another program.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
@@ -106,17 +95,6 @@ impl Confines {
             None => self.filter.apply(),
         };
         told(Stage::Calls, applied)
-    }
-}
-
-impl Ranges {
-    /// Takes the first ones.
-    pub(super) fn new(ranges: &[Range<usize>]) -> Self {
-        let mut taken = [const { 0..0 }; RANGES];
-        for (to, from) in taken.iter_mut().zip(ranges) {
-            to.clone_from(from);
-        }
-        Self(taken)
     }
 }
 
@@ -329,11 +307,11 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
 #[inline(never)]
 pub(super) fn go_on_alone(
     fds: [RawFd; 2],
-    ranges: &Ranges,
+    ranges: &MemoryRanges,
     work: fn([BorrowedFd<'static>; 2]) -> !,
 ) -> ! {
     close_all_but(&mut [0, 1, 2, fds[0], fds[1]]);
-    for range in &ranges.0 {
+    for range in ranges.iter() {
         if !range.is_empty() {
             // SAFETY: nothing of this process uses this memory any more: it never returns from here, and the caller
             // has left out the stack, the variables of threads and those of libraries.
@@ -431,8 +409,7 @@ pub(in super::super) fn reset_ignored_signals() {
     }
 }
 
-/// Holds signals back, and has them do what they do by default, but for those that were ignored from the start and do not
-/// ask to end.
+/// Holds signals back, and has them do what they do by default, but for others than those above that were ignored.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
 pub(super) fn hold_signals() {
     // SAFETY: sets and actions are made by the calls before they are read, and live until the calls return.
@@ -496,12 +473,6 @@ pub(super) fn close_all_but(kept: &mut [RawFd]) {
         }
         first = next.saturating_add(1);
     }
-}
-
-pub(super) fn write_to(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
-    rustix::io::write(file, bytes).map(drop)
 }
 
 fn checked(result: libc::c_long) -> rustix::io::Result<libc::c_long> {

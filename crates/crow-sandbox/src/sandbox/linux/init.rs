@@ -165,11 +165,18 @@ fn mount(reader: &mut Reader<'_>) -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)?;
     // Where the kernel has no such bound for a namespace, the user's own holds.
-    let _ = child::write_to(c"/proc/sys/kernel/pid_max", pid_max.to_bytes());
+    let _ = write_to(c"/proc/sys/kernel/pid_max", pid_max.to_bytes());
     // The keeper's files there are root's, since others may not look into its memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    let _ = child::write_to(c"/proc/self/oom_score_adj", OOM_SCORE);
+    let _ = write_to(c"/proc/self/oom_score_adj", OOM_SCORE);
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
+/// Writes to a file of the system. Allocates nothing.
+fn write_to(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::io::write(file, bytes).map(drop)
 }
 
 /// Adds a rule for what is at a path by now. Allocates nothing.

@@ -32,8 +32,9 @@ use rustix::{
 };
 
 use super::{
-    child::{self, Ranges},
+    child,
     init::{self, Order},
+    memory_ranges::MemoryRanges,
     namespaces::{MADE, Maker, Namespaces, Wanted},
     report::{Stage, Told},
     rights,
@@ -177,7 +178,7 @@ impl Worker {
             // Those of the program use its memory.
             child::hold_signals();
             let fds = [theirs.as_raw_fd(), lifeline.as_raw_fd()];
-            child::go_on_alone(fds, &Ranges::new(&memory), keep)
+            child::go_on_alone(fds, &MemoryRanges::new(&memory), keep)
         });
         let process = OwnProcess::start(|| command.spawn(), Child::id)?;
         // The other end goes with it.

@@ -12,6 +12,7 @@ mod hidden_places;
 mod init;
 mod instructions;
 mod keeper;
+mod memory_ranges;
 mod namespaces;
 mod places;
 mod plan;
