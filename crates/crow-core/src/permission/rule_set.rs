@@ -203,6 +203,9 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
         RuleMatcher::Path { path, .. } if !is_clean(path) => {
             Some("the path is empty or has `.` or `..` in it")
         }
+        RuleMatcher::Path { path, .. } if has_star(folder_of_pattern(path)) => Some(
+            "a path is a file or a folder and no pattern; write `secrets` for the folder with all that is in it, and for files of a name in any folder a `regex`: \"(^|/)secrets/\"",
+        ),
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
         | RuleMatcher::CommandPrefix(_)
@@ -215,9 +218,25 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
         return Err(RuleError::Unsound { id: rule.id, problem });
     }
     if let RuleMatcher::Path { path, .. } = &mut rule.matcher {
-        *path = uniform(path).into_owned();
+        *path = uniform(folder_of_pattern(path)).into_owned();
     }
     Ok(rule)
+}
+
+/// The folder that `folder/**` stands for: all that is in it, which is what its path alone says.
+fn folder_of_pattern(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if path.ends_with("**") && !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => path,
+    }
+}
+
+/// Whether a part of a path is nothing but stars, or has one at its beginning or end, as in patterns of other programs.
+fn has_star(path: &Path) -> bool {
+    path.components().any(|part| {
+        let part = part.as_os_str().to_string_lossy();
+        part.starts_with('*') || part.ends_with('*')
+    })
 }
 
 fn is_clean(path: &Path) -> bool {

@@ -5,10 +5,17 @@ use std::{ffi::OsStr, path::Path};
 use crate::workspace::Workspace;
 
 /// Whole names of such files.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 26] = [
     ".env",
     ".env~",
     ".envrc",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".vault-token",
+    ".yarnrc.yml",
+    "auth.json",
+    "kubeconfig",
+    "wp-config.php",
     ".netrc",
     "_netrc",
     ".npmrc",
@@ -30,8 +37,25 @@ const NAMES: [&str; 19] = [
 const PREFIXES: [&str; 8] =
     [".env.", ".env-", ".env_", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "secring."];
 /// Ends of names.
-const SUFFIXES: [&str; 9] =
-    [".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
+const SUFFIXES: [&str; 15] = [
+    ".env",
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".kubeconfig",
+    ".ovpn",
+    ".ppk",
+    ".tfstate",
+    ".tfstate.backup",
+    ".tfvars",
+    ".tfvars.json",
+];
+/// Beginnings of names of keys of services, if the names end in `.json`.
+const SERVICE_KEYS: [&str; 2] = ["service-account", "service_account"];
 /// Ends of names of files that only show what such a file looks like, or that hold the public half of a key.
 const SAMPLE_SUFFIXES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
 /// Directories that hold such files.
@@ -44,7 +68,7 @@ const DIRECTORIES: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".docker", ".
 /// with a harmless name does not hide what it leads to. Letter case is ignored, as some file systems do.
 ///
 /// Secret are `.env` and its variants (`.env.local`, `.envrc`, `prod.env`), files of keys and credentials by their usual
-/// names, `.git/config` (remote addresses may hold a token), and everything in directories such as `.ssh`. Samples
+/// names, state and variables of Terraform, `.git/config` (remote addresses may hold a token), and everything in directories such as `.ssh`. Samples
 /// (`.env.example`, `.env.dist`) and public keys are not.
 ///
 /// ```
@@ -65,7 +89,10 @@ pub fn is_secret_file(path: &Path) -> bool {
         return false;
     }
     let is_git_config = name == "config" && parts.iter().any(|part| part == ".git");
+    let is_service_key =
+        name.ends_with(".json") && SERVICE_KEYS.iter().any(|beginning| name.starts_with(beginning));
     is_git_config
+        || is_service_key
         || NAMES.contains(&name.as_str())
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
@@ -121,6 +148,26 @@ mod tests {
             ("/p/x/id_rsa.pub", false),
             ("/p/server.key", true),
             ("/p/keys.rs", false),
+            ("/p/service-account.json", true),
+            ("/p/service_account_prod.json", true),
+            ("/p/service-account.ts", false),
+            ("/p/terraform.tfstate", true),
+            ("/p/terraform.tfstate.backup", true),
+            ("/p/prod.tfvars", true),
+            ("/p/prod.auto.tfvars.json", true),
+            ("/p/terraform.tfvars.example", false),
+            ("/p/main.tf", false),
+            ("/p/.vault-token", true),
+            ("/p/kubeconfig", true),
+            ("/p/kubeconfig.rs", false),
+            ("/p/dev.kubeconfig", true),
+            ("/p/.my.cnf", true),
+            ("/p/auth.json", true),
+            ("/p/auth.ts", false),
+            ("/p/office.ovpn", true),
+            ("/p/wp-config.php", true),
+            ("/p/wp-config-sample.php", false),
+            ("/p/.yarnrc.yml", true),
             ("/u/.ssh/config", true),
             ("/u/.ssh/id_rsa.pub", true),
             ("/", false),

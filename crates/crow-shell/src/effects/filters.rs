@@ -27,6 +27,32 @@ pub(super) fn is_in_place(arguments: &[Argument]) -> bool {
     arguments.iter().filter_map(Argument::as_known).any(|text| in_place_suffix(text).is_some())
 }
 
+/// Returns the positions in a command of the options that make a filter change files, and of the words behind them if those
+/// may be their values.
+pub(super) fn positions(
+    words: &[Word],
+    is_option: fn(&str) -> bool,
+    takes_next: bool,
+) -> Vec<usize> {
+    let of = |word: &Word| word.as_literal().is_some_and(is_option);
+    let options: Vec<usize> =
+        (1..words.len()).filter(|at| words.get(*at).is_some_and(of)).collect();
+    let last = words.len().saturating_sub(1);
+    let next = options.iter().filter(|_| takes_next).map(|at| (at + 1).min(last));
+    let next: Vec<usize> = next.collect();
+    options.into_iter().chain(next).collect()
+}
+
+pub(super) fn is_in_place_option(text: &str) -> bool {
+    in_place_suffix(text).is_some()
+}
+
+/// Whether an option of `sort` may be the one for a file that it writes.
+pub(super) fn is_output_option(text: &str) -> bool {
+    text.starts_with("--o")
+        || text.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains('o'))
+}
+
 /// What is added to the names of the files that it keeps.
 fn in_place_suffix(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix("--in-place") {

@@ -1,9 +1,10 @@
 //! `find`: what it looks at, and whether it only looks.
 
-use crow_core::tool::{Access, Depth, Touch};
+use crow_core::tool::{Access, Depth, Touch, Word};
 
 use super::{
     arguments::Argument,
+    filters,
     line::Known,
     scene::{Follow, Scene},
 };
@@ -79,7 +80,7 @@ const VALUED: [&str; 38] = [
 ];
 
 /// Returns what `find` touches. With `-delete` it changes what it finds; what it starts is a command of its own.
-pub(super) fn find(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+pub(super) fn find(arguments: &[Argument], given: &[Word], scene: &Scene<'_>) -> Option<Known> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
     let words: Vec<&str> = words.collect();
@@ -120,5 +121,9 @@ pub(super) fn find(arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
             _ => return Some(Known::hidden()),
         }
     }
-    Some(if only_looks { Known::reads(touches) } else { Known::changes(touches) })
+    let known = if only_looks { Known::reads(touches) } else { Known::changes(touches) };
+    // A permission for `find` is one for looking: what it writes or takes away must stand in it.
+    let changes =
+        |text: &str| matches!(text, "-delete" | "-fprint" | "-fprint0" | "-fls" | "-fprintf");
+    Some(Known { unlisted: filters::positions(given, changes, false), ..known })
 }

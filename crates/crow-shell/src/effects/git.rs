@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crow_core::{
     permission::is_secret_file,
-    tool::{Access, Depth, Extent, Word},
+    tool::{Access, Depth, Extent, Touch, Word},
 };
 
 use super::{
@@ -102,13 +102,18 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
     let (command, rest) = rest.split_first()?;
     let depth = if shows_contents(command, rest) { Depth::Below } else { Depth::Itself };
     let mut touches = scene.touch(folder, Access::Read, depth, Follow::Yes)?;
+    if *command == "diff" {
+        touches.extend(compared_files(folder, rest, scene)?);
+    }
     match *command {
         "grep" => secret_search::add_secret_of_git(rest, &mut touches)?,
         // It lists all settings.
         "var" if rest.contains(&"-l") => {
-            secret_search::add_settings_of_git(command, rest, &mut touches);
+            secret_search::add_settings_of_git(command, rest, &mut touches, scene.workspace);
         }
-        "config" | "remote" => secret_search::add_settings_of_git(command, rest, &mut touches),
+        "config" | "remote" => {
+            secret_search::add_settings_of_git(command, rest, &mut touches, scene.workspace);
+        }
         _ => {}
     }
     let is_more = |word: &&str| {
@@ -129,11 +134,47 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
             || climbs
             || is_script
             || is_secret
+            || checks_signature(word)
     };
     (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(Known {
         touches,
         extent: Extent::HeldReads,
         unlisted: Vec::new(),
+    })
+}
+
+/// The files among the words of `git diff`: outside of a repository it compares any two, also over links. A name that is no
+/// file is a revision or an option.
+fn compared_files(folder: &str, rest: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let mut files = Vec::new();
+    for word in rest.iter().filter(|word| !word.starts_with('-')) {
+        let named = if folder == "." { (*word).to_owned() } else { format!("{folder}/{word}") };
+        let found = scene.touch(&named, Access::Read, Depth::Below, Follow::Yes)?;
+        files.extend(found.into_iter().filter(|touch| touch.path.exists()));
+    }
+    Some(files)
+}
+
+/// Whether a format has a part for which git starts the program that checks signatures, as `--show-signature` does.
+pub(super) fn checks_signature(word: &str) -> bool {
+    let has_letter = word.match_indices('%').any(|(at, percent)| {
+        let part = word.get(at + percent.len()..).unwrap_or_default();
+        part.trim_start_matches(['+', '-', ' ']).starts_with('G')
+    });
+    has_letter || word.contains("%(signature") || word.contains("%(*signature")
+}
+
+/// Whether options make a command list names, which else would make the one that it is given. What stands behind an option
+/// whose value is the next word is that value.
+fn lists_names(rest: &[&str], listing: &[&str]) -> bool {
+    let is_value = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| rest.get(before));
+        before.is_some_and(|word| matches!(*word, "--sort" | "--format" | "--color" | "--column"))
+    };
+    let mut words = rest.iter().enumerate();
+    words.any(|(at, word)| {
+        let name = word.split('=').next().unwrap_or_default();
+        !is_value(at) && listing.contains(&name)
     })
 }
 
@@ -191,11 +232,12 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
             const ABOUT: [&str; 5] =
                 ["--merged", "--no-merged", "--contains", "--no-contains", "--points-at"];
             only(&LISTS)
-                || rest.iter().any(|word| ABOUT.contains(word))
+                || lists_names(rest, &ABOUT)
                     && rest
                         .iter()
                         .filter(|word| is_option(word))
-                        .all(|word| LISTS.contains(word) || ABOUT.contains(word))
+                        .map(|word| word.split('=').next().unwrap_or_default())
+                        .all(|name| LISTS.contains(&name) || ABOUT.contains(&name))
         }
         "tag" => {
             let lists = [
@@ -208,8 +250,9 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                 "--merged",
                 "--points-at",
             ];
-            rest.first()
-                .is_none_or(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
+            const LISTING: [&str; 6] =
+                ["-l", "--list", "-n", "--contains", "--merged", "--points-at"];
+            (lists_names(rest, &LISTING) || rest.iter().all(is_option))
                 && rest
                     .iter()
                     .filter(|word| is_option(word))

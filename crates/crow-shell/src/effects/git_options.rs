@@ -167,34 +167,46 @@ static TABLES: [OptionTable; 38] = [
 --patch --porcelain --quiet --reset-author --reuse-message --short --signoff --squash --status --untracked-files --verbose",
         )
     },
-    command(
-        &["fetch"],
-        "aptnvqfkPm46",
-        "j",
-        "--all --append --atomic --deepen --depth --dry-run --force --ipv4 --ipv6 --jobs --keep --multiple --no-auto-gc \
+    OptionTable {
+        operands: OperandRule::NoAddress,
+        ..command(
+            &["fetch"],
+            "aptnvqfkPm46",
+            "j",
+            "--all --append --atomic --deepen --depth --dry-run --force --ipv4 --ipv6 --jobs --keep --multiple --no-auto-gc \
 --no-recurse-submodules --no-tags --no-write-fetch-head --progress --prune --prune-tags --quiet --recurse-submodules \
 --set-upstream --shallow-exclude --shallow-since --tags --unshallow --verbose",
-    ),
-    command(
-        &["ls-remote"],
-        "hqtb",
-        "",
-        "--branches --exit-code --get-url --heads --quiet --refs --sort --symref --tags",
-    ),
+        )
+    },
+    OptionTable {
+        operands: OperandRule::NoAddress,
+        ..command(
+            &["ls-remote"],
+            "hqtb",
+            "",
+            "--branches --exit-code --get-url --heads --quiet --refs --sort --symref --tags",
+        )
+    },
     command(&["remote"], "v", "", "--verbose --all --push"),
-    command(
-        &["push"],
-        "uqvn46",
-        "",
-        "--atomic --dry-run --follow-tags --ipv4 --ipv6 --no-progress --porcelain --progress --quiet --set-upstream --verbose",
-    ),
-    command(
-        &["pull"],
-        "qvnt46",
-        "",
-        "--all --autostash --dry-run --ff --ff-only --ipv4 --ipv6 --no-autostash --no-commit --no-edit --no-ff --no-rebase \
+    OptionTable {
+        operands: OperandRule::NoAddress,
+        ..command(
+            &["push"],
+            "uqvn46",
+            "",
+            "--atomic --dry-run --follow-tags --ipv4 --ipv6 --no-progress --porcelain --progress --quiet --set-upstream --verbose",
+        )
+    },
+    OptionTable {
+        operands: OperandRule::NoAddress,
+        ..command(
+            &["pull"],
+            "qvnt46",
+            "",
+            "--all --autostash --dry-run --ff --ff-only --ipv4 --ipv6 --no-autostash --no-commit --no-edit --no-ff --no-rebase \
 --no-stat --no-tags --progress --prune --quiet --rebase --squash --stat --tags --verbose",
-    ),
+        )
+    },
     command(
         &["checkout", "switch", "restore"],
         "bcqltdpsSW",

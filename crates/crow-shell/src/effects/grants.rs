@@ -6,7 +6,7 @@ use crow_core::tool::{Access, Depth, Touch, Word};
 
 use super::{
     arguments::{Argument, arguments},
-    git_options,
+    git, git_options,
     option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
     scene::{Follow, Scene},
     service_options, unlisted,
@@ -53,6 +53,9 @@ pub(super) fn options_of(program: &str, words: &[Word], scene: &Scene<'_>) -> Op
     let Some((table, rest)) = tables_of(program, words) else {
         return OptionsOf::Unlisted(unlisted::positions(program, words, scene));
     };
+    if program.rsplit('/').next() == Some("git") && formats_signatures(words) {
+        return OptionsOf::Unknown;
+    }
     known_options(&table, words.len() - rest.len() + 1, rest, scene)
         .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
 }
@@ -64,6 +67,22 @@ pub(super) fn git_options_of(
     scene: &Scene<'_>,
 ) -> Option<KnownOptions> {
     known_options(git_options::table(subcommand)?, 0, words, scene)
+}
+
+/// Whether git is told to show what its program for signatures says of them.
+fn formats_signatures(words: &[Word]) -> bool {
+    // `%G?` without quotes is a pattern of the shell.
+    let texts = || {
+        words.iter().map(|word| match word {
+            Word::Literal(text) | Word::Computed(text) => text.trim_matches(['"', '\'']),
+        })
+    };
+    let mut pairs = std::iter::once("").chain(texts()).zip(texts());
+    pairs.any(|(before, word)| {
+        let is_format = ["--format", "--pretty"].iter().any(|it| word.starts_with(it))
+            || matches!(before, "--format" | "--pretty");
+        is_format && git::checks_signature(word)
+    })
 }
 
 /// Reads words by a table. `offset` is the position of the first one in its command.
@@ -200,12 +219,16 @@ struct Reader<'a> {
     rest: &'a [(usize, Given)],
     position: usize,
     operands: usize,
+    /// Whether tar writes the archive that it is given.
+    makes_archive: bool,
     read: ReadWords<'a>,
 }
 
 impl<'a> Reader<'a> {
     fn new(table: &'a OptionTable, given: &'a [(usize, Given)]) -> Self {
-        Self { table, rest: given, position: 0, operands: 0, read: ReadWords::default() }
+        let makes_archive = table.style == OptionStyle::Tar && makes_archive(given);
+        let read = ReadWords::default();
+        Self { table, rest: given, position: 0, operands: 0, makes_archive, read }
     }
 
     /// Returns what the words are. None if an option is not known.
@@ -239,6 +262,12 @@ impl<'a> Reader<'a> {
         self.operands += 1;
         let is_covered = match self.table.operands {
             OperandRule::Any => true,
+            // Only the first one of git's is a place, the others are names in it.
+            OperandRule::NoAddress => text.is_none_or(|text| {
+                let is_place = text.contains(':') || text.starts_with(['/', '.', '~']);
+                let is_repository = self.operands == 1 && self.table.names != ["gh"];
+                !text.contains("://") && !(is_repository && is_place)
+            }),
             OperandRule::WebAddress => {
                 self.operands == 1 && text.is_some_and(unlisted::is_web_address)
             }
@@ -274,10 +303,24 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Notes an option that a permission must name.
+    fn name(&mut self, name: &str) {
+        let is_named = |known: &str| known.trim_start_matches('-') == name.trim_start_matches('-');
+        let is_letter = |name: &str| name.trim_start_matches('-').chars().count() == 1;
+        let mut known = self.table.only_named.split(' ').filter(|known| !known.is_empty());
+        let is_same_kind = |known: &str| {
+            self.table.style == OptionStyle::SingleDash || is_letter(known) == is_letter(name)
+        };
+        if known.any(|known| is_named(known) && is_same_kind(known)) {
+            self.read.operands.push(self.position);
+        }
+    }
+
     /// A long option. Names that are cut short are not looked for: they may mean another one.
     fn long(&mut self, text: &'a str, name: &'a str) -> Option<()> {
         let (name, value) =
             name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        self.name(name);
         if is_in(name, self.table.long_valued) {
             let dashed = text.split('=').next().unwrap_or(text);
             return self.value(dashed, value);
@@ -299,6 +342,7 @@ impl<'a> Reader<'a> {
 
     fn letters(&mut self, letters: &'a str) -> Option<()> {
         for (at, letter) in letters.char_indices() {
+            self.name(&dashed(letter));
             if self.table.valued.contains(letter) {
                 let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
                 return self.value(&dashed(letter), (!rest.is_empty()).then_some(rest));
@@ -312,6 +356,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the value of an option, from the same word or the next one.
     fn value(&mut self, option: &str, attached: Option<&'a str>) -> Option<()> {
+        let at_option = self.position;
         let value = match attached {
             Some(value) => Some(value),
             None => match self.next()? {
@@ -325,7 +370,21 @@ impl<'a> Reader<'a> {
         if option == "--target" && value.is_some_and(is_json) {
             return None;
         }
-        let is_one_of = |list| is_in(option, list) || is_in(option.trim_start_matches('-'), list);
+        // Behind a host it is sent to a program there.
+        let is_archive = self.table.style == OptionStyle::Tar && matches!(option, "-f" | "--file");
+        if is_archive && value.is_some_and(|value| value.contains(':')) {
+            return None;
+        }
+        // The first word says what tar does, and the archive if there is a letter for it.
+        if is_archive && at_option > 0 && self.makes_archive {
+            self.read.operands.push(at_option);
+        }
+        let bare = option.trim_start_matches('-');
+        let is_one_of = |list| {
+            is_in(option, list) || is_in(bare, list) || {
+                self.table.style == OptionStyle::SingleDash && is_in(&format!("-{bare}"), list)
+            }
+        };
         let access = if is_one_of(self.table.outputs) {
             Access::Write
         } else if is_one_of(self.table.inputs) {
@@ -334,8 +393,11 @@ impl<'a> Reader<'a> {
             return Some(());
         };
         let name = value?;
-        if name != "-" {
+        if !matches!(name, "-" | "/dev/null" | "/dev/stdout" | "/dev/stderr") {
             self.read.files.push((access, name));
+            if access == Access::Write && !self.table.makes_files {
+                self.read.operands.push(self.position);
+            }
         }
         Some(())
     }
@@ -382,11 +444,17 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands behind `--`.
-    fn is_harmless_behind(&self) -> bool {
+    fn is_harmless_behind(&mut self) -> bool {
+        let named = self.table.only_named;
+        let is_named = |given: &Given| matches!(given, Given::Known(text) if is_in(text, named));
+        let positions = self.rest.iter().filter(|(_, given)| is_named(given)).map(|(at, _)| *at);
+        self.read.operands.extend(positions);
         match self.table.after_dashes {
             AfterDashes::Operands => match self.table.operands {
                 OperandRule::Any => true,
-                OperandRule::WebAddress | OperandRule::Most(_) => self.rest.is_empty(),
+                OperandRule::NoAddress | OperandRule::WebAddress | OperandRule::Most(_) => {
+                    self.rest.is_empty()
+                }
             },
             AfterDashes::Anything => true,
             AfterDashes::Options(known) => self.rest.iter().all(|(_, given)| match given {
@@ -406,6 +474,17 @@ impl<'a> Reader<'a> {
             }),
         }
     }
+}
+
+/// Whether the words of tar make or change an archive.
+fn makes_archive(given: &[(usize, Given)]) -> bool {
+    given.iter().enumerate().any(|(at, (_, given))| match given {
+        Given::Known(text) if text.starts_with("--") => {
+            ["--append", "--create", "--update"].contains(&text.as_str())
+        }
+        Given::Known(text) if text.starts_with('-') || at == 0 => text.contains(['c', 'r', 'u']),
+        Given::Known(_) | Given::Operand | Given::OneWord | Given::Pipe => false,
+    })
 }
 
 fn dashed(letter: char) -> String {

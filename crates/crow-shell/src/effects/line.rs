@@ -170,7 +170,7 @@ fn of_program(
         .unwrap_or(program);
     let known = versions::version(name, arguments)
         .or_else(|| match name {
-            "find" => find::find(arguments, scene),
+            "find" => find::find(arguments, &command.words, scene),
             "git" => git::git(arguments, &command.words, scene),
             _ => readers::read(name, arguments, &command.words, scene),
         })
@@ -179,7 +179,7 @@ fn of_program(
             if follows_out {
                 Some(Known::hidden())
             } else {
-                writers::change(name, arguments, scene)
+                writers::change(name, arguments, &command.words, scene)
             }
         });
     let mut known = known.unwrap_or_else(|| {

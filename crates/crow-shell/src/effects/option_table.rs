@@ -35,6 +35,8 @@ pub(super) enum AfterDashes {
 pub(super) enum OperandRule {
     /// All: names of files, targets, text.
     Any,
+    /// All but addresses, which lead to another host than the one that the project is set up for.
+    NoAddress,
     /// One address of the web.
     WebAddress,
     /// So many. What follows is a value that is set, a script, or a command.
@@ -56,8 +58,14 @@ pub(super) struct OptionTable {
     pub long: &'static str,
     /// Long names with a value, after `=` or in the next word.
     pub long_valued: &'static str,
-    /// Options, with their dashes, whose value is a file that is written. They are listed as those with a value, too.
+    /// Options, with their dashes, whose value is a file that is written. They are listed as those with a value, too. Unless
+    /// the program [makes files](Self::makes_files), a permission covers them only if it names them and the file.
     pub outputs: &'static str,
+    /// Whether making files is what the program is for: a compiler, a packer.
+    pub makes_files: bool,
+    /// Options, with their dashes, that a permission covers only if it names them: those that change files that the program
+    /// else only looks at, or go to the network. They are listed among the others, too.
+    pub only_named: &'static str,
     /// Options, with their dashes, whose value is a file that is read, or `-`. They are listed as those with a value, too.
     pub inputs: &'static str,
     /// Whole words.
@@ -75,6 +83,8 @@ pub(super) const NONE: OptionTable = OptionTable {
     long: "",
     long_valued: "",
     outputs: "",
+    makes_files: false,
+    only_named: "",
     inputs: "",
     words: "",
     operands: OperandRule::Any,
@@ -92,6 +102,8 @@ const CARGO: OptionTable = OptionTable {
     long_valued: "--bench --bin --build-jobs --color --depth --edges --example --exclude --features --filter-expr \
 --format --format-version --jobs --message-format --package --prefix --profile --target --target-dir --test --test-threads",
     outputs: "--target-dir",
+    makes_files: true,
+    only_named: "--fix",
     after_dashes: AfterDashes::Options(
         "--all --check --color --edition --emit --exact --format --ignored --include-ignored --list --no-capture --nocapture \
 --quiet --show-output --skip --stdin --test --test-threads -A -D -F -W -q -v",
@@ -110,6 +122,7 @@ const NPM: OptionTable = OptionTable {
 --prefer-offline --prod --production --quiet --recursive --run --runInBand --save --save-dev --save-exact --silent \
 --stream --update --verbose --version --watch --watchAll --workspaces --yes",
     long_valued: "--depth --filter --include --loglevel --omit --testNamePattern --workspace",
+    only_named: "--fix",
     after_dashes: AfterDashes::Options(
         "--bail --ci --color --coverage --fix --host --no-coverage --noEmit --passWithNoTests --port --run --runInBand \
 --silent --update --updateSnapshot --verbose --watch --watchAll -i -t -u -w",
@@ -137,6 +150,7 @@ race retracted short t test testcache trimpath u v versions x",
     long_valued: "bench benchtime blockprofile buildmode buildvcs count covermode coverpkg coverprofile cpu cpuprofile \
 f fuzz fuzztime list memprofile mod mutexprofile o outputdir p parallel run shuffle skip tags timeout trace",
     outputs: "-blockprofile -coverprofile -cpuprofile -memprofile -mutexprofile -o -outputdir -trace",
+    only_named: "-mod",
     words: "-gcflags=-m -gcflags=-N -gcflags=all=-N -ldflags=-s -ldflags=-w",
     ..NONE
 };
@@ -155,6 +169,7 @@ const COMPILER: OptionTable = OptionTable {
     names: &["gcc", "g++", "cc", "c++", "clang", "clang++"],
     style: OptionStyle::Compiler,
     outputs: "-o",
+    makes_files: true,
     ..NONE
 };
 
@@ -195,7 +210,7 @@ const RG: OptionTable = OptionTable {
     ..NONE
 };
 
-pub(super) const TABLES: [OptionTable; 45] = [
+pub(super) const TABLES: [OptionTable; 46] = [
     GREP,
     RG,
     OptionTable {
@@ -231,6 +246,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
     NPM,
     PYTEST,
     OptionTable { subcommands: &["env"], long: "changed json", long_valued: "", outputs: "", ..GO },
+    OptionTable { subcommands: &["build"], makes_files: true, ..GO },
     GO,
     MAKE,
     COMPILER,
@@ -263,6 +279,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
         long: "--help --test --verbose --version",
         long_valued: "--cap-lints --cfg --color --crate-name --crate-type --edition --explain --print --target",
         outputs: "-o",
+        makes_files: true,
         ..NONE
     },
     OptionTable {
@@ -270,9 +287,16 @@ pub(super) const TABLES: [OptionTable; 45] = [
         flags: "lqv",
         long: "--check --quiet --verbose --version",
         long_valued: "--color --edition --emit",
+        only_named: "--emit",
         ..NONE
     },
-    OptionTable { names: &["gofmt"], style: OptionStyle::SingleDash, long: "d e l s w", ..NONE },
+    OptionTable {
+        names: &["gofmt"],
+        style: OptionStyle::SingleDash,
+        long: "d e l s w",
+        only_named: "-w",
+        ..NONE
+    },
     OptionTable {
         names: &["cmake"],
         flags: "vhN",
@@ -283,6 +307,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
 -DCMAKE_BUILD_TYPE=MinSizeRel -DBUILD_TESTING=ON -DBUILD_TESTING=OFF -DBUILD_SHARED_LIBS=ON -DBUILD_SHARED_LIBS=OFF \
 -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_VERBOSE_MAKEFILE=ON",
         outputs: "--prefix -B",
+        makes_files: true,
         after_dashes: AfterDashes::Only(
             "-j -k -n -s -v --jobs --keep-going --quiet --silent --verbose",
         ),
@@ -295,6 +320,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
 --pretty --skipLibCheck --strict --verbose --version --watch",
         long_valued: "--declarationDir --jsx --module --moduleResolution --outDir --target",
         outputs: "--declarationDir --outDir",
+        makes_files: true,
         ..NONE
     },
     OptionTable {
@@ -319,6 +345,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
         names: &["eslint"],
         long: "--cache --color --debug --fix --fix-dry-run --no-color --no-error-on-unmatched-pattern --no-ignore --quiet --version",
         long_valued: "--ext --fix-type --ignore-pattern --max-warnings",
+        only_named: "--fix",
         ..NONE
     },
     OptionTable {
@@ -326,6 +353,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
         flags: "wclu",
         long: "--cache --check --ignore-unknown --list-different --no-color --version --write",
         long_valued: "--log-level --parser --print-width --tab-width",
+        only_named: "--write -w",
         ..NONE
     },
     OptionTable {
@@ -346,6 +374,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
     OptionTable {
         names: &["ruff"],
         flags: "qvnew",
+        only_named: "--fix --fix-only",
         long: "--check --diff --exit-zero --fix --fix-only --no-cache --no-fix --output-format --preview --quiet --show-fixes --statistics \
 --unsafe-fixes --verbose --version --watch",
         long_valued: "--exclude --extend-ignore --extend-select --ignore --line-length --output-format --select --target-version",
@@ -402,6 +431,7 @@ pub(super) const TABLES: [OptionTable; 45] = [
         long: "--autocorrect --autocorrect-all --backtrace --color --dry-run --fail-fast --no-color --only-failures --profile \
 --next-failure --version",
         long_valued: "--example --only --order --seed --tag",
+        only_named: "--autocorrect --autocorrect-all -a -A",
         ..NONE
     },
     OptionTable {

@@ -13,6 +13,7 @@ use std::{
 use crow_core::{
     permission::is_secret_file,
     tool::{Access, Depth, Touch},
+    workspace::Workspace,
 };
 use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
 
@@ -116,7 +117,13 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Opti
             let paths = named.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
             paths.collect()
         }
-        Some(_) | None => folders,
+        Some(_) | None => folders.clone(),
+    };
+    let is_wanted = |path: &Path| {
+        let below = || folders.iter().filter_map(|folder| path.strip_prefix(folder).ok());
+        named.is_none_or(|named| {
+            named.is_empty() || named.iter().any(|it| below().any(|path| is_path_of(it, path)))
+        })
     };
     let mut entries = 0;
     for root in roots {
@@ -132,7 +139,7 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Opti
             }
             let Ok(entry) = entry else { continue };
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            if is_file && holds_secret(entry.path()) {
+            if is_file && is_wanted(entry.path()) && holds_secret(entry.path()) {
                 let path = entry.into_path();
                 touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
                 return Some(());
@@ -142,11 +149,33 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Opti
     Some(())
 }
 
+/// Whether a file may be one that a path of git names, as seen from the folder in which git starts: the path or one of the
+/// folders on the way matches. Stars match over folders. What has other signs may name any file.
+fn is_path_of(named: &str, path: &Path) -> bool {
+    let named = named.trim_end_matches('/');
+    if named.starts_with(':') || !is_simple(named) {
+        return true;
+    }
+    let letters = |text: &str| text.chars().collect::<Vec<char>>();
+    let pattern = letters(named);
+    path.ancestors().filter_map(Path::to_str).any(|path| globs::is_match(&pattern, &letters(path)))
+}
+
+/// Whether a path of git has no sign but stars and question marks, and no part that stays or goes up.
+fn is_simple(named: &str) -> bool {
+    !named.contains(['[', '\\']) && named.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
 /// Adds the settings of git where a command shows what may be a secret in them: a token in the address of a remote, a
 /// header.
-pub(super) fn add_settings_of_git(command: &str, rest: &[&str], touches: &mut Vec<Touch>) {
-    const SECRETS: [&str; 8] =
-        ["auth", "credential", "header", "password", "proxy", "secret", "token", "url"];
+pub(super) fn add_settings_of_git(
+    command: &str,
+    rest: &[&str],
+    touches: &mut Vec<Touch>,
+    workspace: &Workspace,
+) {
+    const SECRETS: [&str; 10] =
+        ["auth", "credential", "header", "key", "pass", "proxy", "secret", "smtp", "token", "url"];
     let mut operands = rest.iter().filter(|word| !word.starts_with('-'));
     let is_harmless_key = |word: &&str| {
         let word = word.to_ascii_lowercase();
@@ -160,16 +189,36 @@ pub(super) fn add_settings_of_git(command: &str, rest: &[&str], touches: &mut Ve
     if is_harmless {
         return;
     }
-    let own = touches.iter().map(|touch| touch.path.join(".git/config")).collect::<Vec<_>>();
     let home = std::env::home_dir().unwrap_or_default();
     let of_user = [home.join(".gitconfig"), home.join(".config/git/config")];
     let is_local = command == "remote" || rest.contains(&"--local");
     let of_user = of_user.into_iter().filter(|_| !is_local);
+    let own: Vec<PathBuf> =
+        touches.iter().flat_map(|touch| settings_of(&touch.path, workspace)).collect();
     for path in own.into_iter().chain(of_user).filter(|path| path.is_absolute()) {
-        if content(&path).is_some_and(|settings| holds_token(&settings)) {
+        // What is too large to look at, or names other files, may hold one.
+        let may_show = match content(&path) {
+            Some(settings) => holds_token(&settings) || includes_others(&settings),
+            None => path.exists(),
+        };
+        if may_show {
             touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
         }
     }
+}
+
+/// The files of settings of the repository that a folder lies in. Where `.git` is a file, they lie elsewhere: then that file
+/// stands for them.
+fn settings_of(folder: &Path, workspace: &Workspace) -> Vec<PathBuf> {
+    let inside = folder.ancestors().take_while(|folder| workspace.contains(folder));
+    let around = inside.chain([folder]).map(|folder| folder.join(".git"));
+    let Some(git) = around.into_iter().find(|git| git.exists()) else { return Vec::new() };
+    vec![git.join("config"), git.join("config.worktree")]
+}
+
+/// Whether settings of git take in others, from files that are not looked at.
+fn includes_others(settings: &str) -> bool {
+    settings.to_ascii_lowercase().contains("[include")
 }
 
 /// All files, as grep and diff read them.
@@ -272,7 +321,10 @@ fn holds_secret(path: &Path) -> bool {
     match content(path) {
         // Certificates have the same ending as keys, and most settings of git hold no token.
         Some(content) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("pem")) => {
-            content.contains("PRIVATE KEY")
+            let is_public = ["BEGIN CERTIFICATE", "BEGIN TRUSTED CERTIFICATE", "BEGIN PUBLIC KEY"]
+                .iter()
+                .any(|mark| content.contains(mark));
+            !is_public || content.contains("PRIVATE KEY")
         }
         Some(content) if path.file_name().is_some_and(|name| name == "config") => {
             holds_token(&content)
@@ -285,7 +337,9 @@ fn holds_secret(path: &Path) -> bool {
 fn holds_token(settings: &str) -> bool {
     let lower = settings.to_ascii_lowercase();
     settings.lines().any(|line| line.contains("://") && line.contains('@'))
-        || ["extraheader", "password", "token"].iter().any(|mark| lower.contains(mark))
+        || ["authorization", "bearer", "extraheader", "oauth", "pass", "secret", "token"]
+            .iter()
+            .any(|mark| lower.contains(mark))
 }
 
 /// The text of a small file.

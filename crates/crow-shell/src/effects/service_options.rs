@@ -11,10 +11,11 @@ const PIP: OptionTable = OptionTable {
 --user --verbose",
     long_valued: "--editable --format --progress-bar --requirement",
     inputs: "-r --requirement -e --editable",
+    only_named: "--outdated",
     ..NONE
 };
 
-pub(super) const TABLES: [OptionTable; 18] = [
+pub(super) const TABLES: [OptionTable; 19] = [
     OptionTable {
         names: &["curl"],
         flags: "sSfiILvN046#",
@@ -45,7 +46,14 @@ pub(super) const TABLES: [OptionTable; 18] = [
         long_valued: "--exclude --include",
         ..NONE
     },
-    OptionTable { names: &["unzip"], flags: "lvtonqjup", valued: "d", outputs: "-d", ..NONE },
+    OptionTable {
+        names: &["unzip"],
+        flags: "lvtonqjup",
+        valued: "d",
+        outputs: "-d",
+        makes_files: true,
+        ..NONE
+    },
     OptionTable {
         names: &["sqlite3"],
         style: OptionStyle::SingleDash,
@@ -82,8 +90,20 @@ pub(super) const TABLES: [OptionTable; 18] = [
         long_valued: "--filter --format --limit --since --tail --type --until",
         ..NONE
     },
+    // There `-f` is a field, with which it changes things.
     OptionTable {
         names: &["gh"],
+        subcommands: &["api"],
+        flags: "i",
+        valued: "q",
+        long: "--include --paginate --silent --slurp",
+        long_valued: "--jq",
+        operands: OperandRule::NoAddress,
+        ..NONE
+    },
+    OptionTable {
+        names: &["gh"],
+        operands: OperandRule::NoAddress,
         flags: "dfL",
         valued: "stbBlaAH",
         long: "--all --checks --closed --comments --draft --exit-status --fill --log --log-failed --name-only --patch --watch",
@@ -101,6 +121,7 @@ pub(super) const TABLES: [OptionTable; 18] = [
         long: "--all-extras --all-groups --dev --frozen --locked --latest --no-dev --no-interaction --no-root --offline --outdated \
 --quiet --sync --top-level --tree --upgrade --verbose",
         long_valued: "--extra --group --only --with --without",
+        only_named: "--outdated --latest",
         ..NONE
     },
     OptionTable {

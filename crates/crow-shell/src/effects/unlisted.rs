@@ -18,6 +18,9 @@ const INTERPRETERS: [&str; 21] = [
     "python", "python2", "python3", "ruby", "sh", "tclsh", "ts-node", "tsx", "uvx", "zsh",
 ];
 
+/// Clients of databases, which take SQL and commands of their own as words.
+const DATABASE_CLIENTS: [&str; 3] = ["mariadb", "mysql", "psql"];
+
 /// Returns the positions in a command of the words that may mean anything. The words are those behind the program's name.
 pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec<usize> {
     if is_own_program(program, scene) {
@@ -30,9 +33,18 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
         _ => 0,
     };
     let is_interpreter = INTERPRETERS.contains(&name);
-    let mut has_script = false;
+    let is_client = DATABASE_CLIENTS.contains(&name);
+    let (mut has_script, mut is_code_next) = (false, false);
     let mut positions = Vec::new();
     for (at, word) in words.iter().enumerate().skip(start) {
+        // Behind `-e` stands code, and then there may be more options.
+        if std::mem::replace(&mut is_code_next, is_interpreter && takes_code(word)) {
+            continue;
+        }
+        if is_client && reaches_out(word) {
+            positions.push(at + 1);
+            continue;
+        }
         // `@file` holds more options, to some.
         let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
         let is_code = is_interpreter && is_input(word);
@@ -48,6 +60,29 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
         positions.push(words.len() + 1);
     }
     positions
+}
+
+/// Whether the next word is code, by a cluster of letters that ends in the option for it: `-ne`.
+fn takes_code(word: &Word) -> bool {
+    word.as_literal().and_then(|text| text.strip_prefix('-')).is_some_and(|letters| {
+        letters.chars().all(|letter| letter.is_ascii_alphanumeric())
+            && letters.ends_with(['c', 'e', 'E', 'p', 'r'])
+    })
+}
+
+/// Whether a word of a client of a database names another server, or has a command of the client itself, which may start a
+/// program or write a file.
+fn reaches_out(word: &Word) -> bool {
+    let Some(text) = word.as_literal() else { return true };
+    let text = text.trim().to_ascii_lowercase();
+    let is_address = text.contains("://")
+        || ["host=", "hostaddr=", "service=", "port="].iter().any(|it| text.contains(it));
+    let is_of_client = text.contains('\\')
+        || ["system ", "source ", "tee ", "pager "].iter().any(|it| text.starts_with(it));
+    let is_of_server = ["program", "outfile", "dumpfile", "load_file", "load data"]
+        .iter()
+        .any(|it| text.contains(it));
+    is_address || is_of_client || is_of_server
 }
 
 /// Whether an interpreter reads what comes in, and not a script of the project.

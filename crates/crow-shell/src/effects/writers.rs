@@ -1,6 +1,6 @@
 //! Programs that change the files that they are given, as far as it is known which.
 
-use crow_core::tool::{Access, Depth, Touch};
+use crow_core::tool::{Access, Depth, Touch, Word};
 
 use super::{
     arguments::Argument,
@@ -115,7 +115,18 @@ const WRITERS: [Writer; 15] = [
 ];
 
 /// Returns what a program changes, if it is one that changes files that it is given.
-pub(super) fn change(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Option<Known> {
+pub(super) fn change(
+    name: &str,
+    arguments: &[Argument],
+    words: &[Word],
+    scene: &Scene<'_>,
+) -> Option<Known> {
+    // A permission for a filter covers changes of files only if it says so.
+    let positions = match name {
+        "sed" => filters::positions(words, filters::is_in_place_option, false),
+        "sort" => filters::positions(words, filters::is_output_option, true),
+        _ => Vec::new(),
+    };
     let known = match name {
         "sed" if filters::is_in_place(arguments) => filters::sed(arguments, scene),
         "sort" if filters::has_output(arguments) => filters::sort(arguments, scene),
@@ -125,7 +136,8 @@ pub(super) fn change(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> O
             writer.options.read(arguments).and_then(|given| files(writer.change, &given, scene))
         }
     };
-    Some(known.map_or_else(Known::hidden, Known::changes))
+    let known = known.map_or_else(Known::hidden, Known::changes);
+    Some(Known { unlisted: positions, ..known })
 }
 
 fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
@@ -176,8 +188,9 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
                     touches.extend(scene.touch(source, access, depth, follow)?);
                 }
                 if change == Change::Move {
-                    // What it holds can be read under the new name.
+                    // What it holds, or leads to, can be read under the new name.
                     touches.extend(scene.touch(source, Access::Read, depth, follow)?);
+                    touches.extend(scene.touch(source, Access::Read, depth, Follow::Yes)?);
                 }
             }
             // A link in that place is taken away, or written through.

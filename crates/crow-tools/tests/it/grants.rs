@@ -210,9 +210,9 @@ const COVERED: [(&str, &str); 85] = [
     ("node script.js", "node script.js --flag -e x"),
     ("bash script.sh", "bash script.sh -c x"),
     ("curl", "curl -sSfL https://example.org/x"),
-    ("curl", "curl -s -o out.json http://localhost:8080/x"),
+    ("curl -s -o out.json", "curl -s -o out.json http://localhost:8080/x"),
     ("curl", "curl -fsS localhost:8080/health --max-time 5"),
-    ("wget", "wget -q https://example.org/x -O out.html"),
+    ("wget -q -O out.html", "wget -q -O out.html https://example.org/x"),
     ("wget", "wget -q https://example.org/x -O -"),
     ("scp", "scp -r out host:"),
     ("rsync", "rsync -avz --dry-run --exclude .git a/ b/"),
@@ -285,7 +285,7 @@ const COVERED: [(&str, &str); 85] = [
     ("cmake", "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release"),
     ("cmake", "cmake --build build -j 4 --target all"),
     ("kubectl get", "kubectl get pods -n web -o yaml"),
-    ("terraform plan", "terraform plan -out=plan.bin -input=false"),
+    ("terraform plan -out=plan.bin", "terraform plan -out=plan.bin -input=false"),
 ];
 
 fn allowing(prefix: &str) -> PermissionPolicy {

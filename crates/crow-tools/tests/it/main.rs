@@ -33,6 +33,8 @@ mod round3_reads;
 mod round3_secrets;
 mod round4_reads;
 mod round5_folders;
+mod round5_grants;
+mod round5_reads;
 mod secrets;
 mod session;
 mod shell_folder;

@@ -2,6 +2,7 @@ use super::call::{Call, paths, policy, policy_in};
 use crate::{
     permission::{
         CustomMatcher, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, RuleRegex,
+        RuleSet,
     },
     tool_types::{Access, Effects, Subject, ToolCategory},
 };
@@ -137,4 +138,20 @@ fn a_path_that_a_call_is_only_about_can_be_denied_but_does_not_allow_it() {
     assert_eq!(call.outcome(&policy([PermissionRule::allow_path(Write, "/p")])), AskUser);
     assert_eq!(call.outcome(&policy([PermissionRule::deny_path(Write, "/p/data")])), Deny);
     assert_eq!(call.outcome(&policy([PermissionRule::allow_tool("import")])), Allow);
+}
+
+#[test]
+fn a_folder_with_stars_behind_it_is_the_folder_and_other_patterns_are_refused() {
+    for path in ["secrets/**", "/p/secrets/**", "secrets/**/"] {
+        let policy = policy([PermissionRule::deny_path(Read, path)]);
+        assert_eq!(Call::read("/p/secrets/a/k").outcome(&policy), Deny, "{path}");
+        assert_eq!(Call::read("/p/secrets").outcome(&policy), Deny, "{path}");
+        assert_eq!(Call::read("/p/secrets2").outcome(&policy), Allow, "{path}");
+    }
+    for path in ["**/secrets/**", "**/secrets", "**", "src/*.rs", "/p/*/secrets", "secrets/*", "k*"]
+    {
+        let error = RuleSet::new([PermissionRule::deny_path(Read, path)]).unwrap_err().to_string();
+        assert!(error.contains("write `secrets` for the folder"), "{path}: {error}");
+    }
+    RuleSet::new([PermissionRule::deny_path(Read, "a*b/[id].ts")]).unwrap();
 }
