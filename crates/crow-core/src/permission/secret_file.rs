@@ -89,8 +89,9 @@ pub fn is_secret_file(path: &Path) -> bool {
         return false;
     }
     let is_git_config = name == "config" && parts.iter().any(|part| part == ".git");
-    let is_service_key =
-        name.ends_with(".json") && SERVICE_KEYS.iter().any(|beginning| name.starts_with(beginning));
+    let is_service_key = name
+        .strip_suffix(".json")
+        .is_some_and(|stem| SERVICE_KEYS.iter().any(|beginning| stem.starts_with(beginning)));
     is_git_config
         || is_service_key
         || NAMES.contains(&name.as_str())

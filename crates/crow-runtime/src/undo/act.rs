@@ -149,7 +149,7 @@ impl Act<'_> {
                 not_empty.insert(undone.path.clone());
             }
             // A folder that was to go and holds what others made: nothing more can be done for it, even by force.
-            let is_left = stays(&outcome) && !(is_not_empty && !is_forcible);
+            let is_left = stays(&outcome) && (is_forcible || !is_not_empty);
             // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
             if is_left && !is_put {
                 reached.insert(undone.path.clone(), Reached::Left);

@@ -250,9 +250,8 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                 "--merged",
                 "--points-at",
             ];
-            const LISTING: [&str; 6] =
-                ["-l", "--list", "-n", "--contains", "--merged", "--points-at"];
-            (lists_names(rest, &LISTING) || rest.iter().all(is_option))
+            let listing = ["-l", "--list", "-n", "--contains", "--merged", "--points-at"];
+            (lists_names(rest, &listing) || rest.iter().all(is_option))
                 && rest
                     .iter()
                     .filter(|word| is_option(word))

@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
             OperandRule::NoAddress => text.is_none_or(|text| {
                 let is_place = text.contains(':') || text.starts_with(['/', '.', '~']);
                 let is_repository = self.operands == 1 && self.table.names != ["gh"];
-                !text.contains("://") && !(is_repository && is_place)
+                !(text.contains("://") || (is_repository && is_place))
             }),
             OperandRule::WebAddress => {
                 self.operands == 1 && text.is_some_and(unlisted::is_web_address)

@@ -99,7 +99,9 @@ impl Play {
             Act::Calls(agent, tool, fate) => self.call(*agent, TOOLS[*tool], *fate, &reply),
             Act::Reviews(approves) => self.review(*approves),
             Act::Prompt => {
-                self.story.primary().tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
+                self.story
+                    .primary()
+                    .tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None });
                 self.story.input(InputSource::Prompt, "go on");
             }
             Act::Ends => {

@@ -115,7 +115,12 @@ impl Story {
     pub(super) fn new() -> Self {
         let mut story = Self { events: Vec::new(), round: 1, seq: 0, speaker: Speaker::primary() };
         let model = "p/m".to_owned();
-        story.tell(AgentEvent::SessionStart { format_version: 1, model, cwd: CWD.into(), settings: None });
+        story.tell(AgentEvent::SessionStart {
+            format_version: 1,
+            model,
+            cwd: CWD.into(),
+            settings: None,
+        });
         story
     }
 

@@ -43,7 +43,9 @@ fn view(abilities: ClientAbilities) -> View {
 }
 
 fn work(story: &mut Story) {
-    story.tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None }).tell(AgentEvent::RoundStart);
+    story
+        .tell(AgentEvent::RunStart { run_id: RunId::new("run"), settings: None })
+        .tell(AgentEvent::RoundStart);
     story.input(InputSource::Prompt, "Fix the bug").tell(AgentEvent::TurnStart { turn: 1 });
     story.thinking_delta("a", 0, "Where is it?");
     let edit = json!({"path": "a.rs", "old_string": "old", "new_string": "new"});

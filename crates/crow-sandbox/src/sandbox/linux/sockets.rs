@@ -103,24 +103,7 @@ impl SocketFinder {
         }
         search(session.places, pending, &mut located, &mut known.missing);
         known.paths = located;
-        self.without_own(&known, session)
-    }
-
-    /// Leaves out what the session's commands listen at in the network that they share with this program.
-    fn without_own(&self, known: &Located, session: &Session<'_>) -> BTreeSet<PathBuf> {
-        let own = OnceCell::new();
-        let is_own = |socket: &BoundSocket, path: &Path| {
-            session.list.is_none()
-                && session.places.iter().any(|place| path.starts_with(place))
-                && socket.number.is_some_and(|number| {
-                    own.get_or_init(session_processes::sockets).contains(&number)
-                })
-        };
-        let found = known
-            .paths
-            .iter()
-            .flat_map(|((_, socket), paths)| paths.iter().map(move |(path, _)| (socket, path)));
-        found.filter(|(socket, path)| !is_own(socket, path)).map(|(_, path)| path.clone()).collect()
+        without_own(&known, session)
     }
 
     /// Returns the sockets of all namespaces but the session's own.
@@ -187,6 +170,23 @@ impl SocketFinder {
         *known = now;
         Ok(lists)
     }
+}
+
+/// Leaves out what the session's commands listen at in the network that they share with this program.
+fn without_own(known: &Located, session: &Session<'_>) -> BTreeSet<PathBuf> {
+    let own = OnceCell::new();
+    let is_own = |socket: &BoundSocket, path: &Path| {
+        session.list.is_none()
+            && session.places.iter().any(|place| path.starts_with(place))
+            && socket
+                .number
+                .is_some_and(|number| own.get_or_init(session_processes::sockets).contains(&number))
+    };
+    let found = known
+        .paths
+        .iter()
+        .flat_map(|((_, socket), paths)| paths.iter().map(move |(path, _)| (socket, path)));
+    found.filter(|(socket, path)| !is_own(socket, path)).map(|(_, path)| path.clone()).collect()
 }
 
 impl Namespace {
