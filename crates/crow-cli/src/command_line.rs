@@ -159,7 +159,11 @@ fn task_line(args: &[OsString], first: usize) -> String {
         line.push(' ');
     }
     let is_plain = !task.contains(['"', '$', '`', '\\', '!']);
-    line.push_str(&if is_plain { format!("\"{task}\"") } else { quoted(&task).into_owned() });
+    if is_plain {
+        line.extend(["\"", &task, "\""]);
+    } else {
+        line.push_str(&quoted(&task));
+    }
     line
 }
 

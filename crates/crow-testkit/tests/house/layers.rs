@@ -51,7 +51,9 @@ fn only_users(library: &str) -> Option<&'static [&'static str]> {
         "reqwest" | "rustls" => Some(&["crow-providers"]),
         "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell"]),
         // The snapshot store needs the rules of ignored files; the benchmark walks as a reference.
-        "ignore" => Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-testkit"]),
+        "ignore" => {
+            Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-sandbox", "crow-testkit"])
+        }
         "anyhow" | "miette" | "toml_edit" => Some(&["crow-cli"]),
         "rmcp" => Some(&["crow-mcp"]),
         "handlebars" => Some(&["crow-agent"]),

@@ -49,10 +49,10 @@ const METHODS: usize = 40;
 const LARGE_TYPES: &[(&str, &str, usize)] = &[
     ("crow-acp", "View", 67),
     ("crow-runtime", "AgentHandle", 47),
-    ("crow-runtime", "AgentInternals", 106),
+    ("crow-runtime", "AgentInternals", 107),
     ("crow-runtime", "UndoJournal", 52),
-    ("crow-sandbox", "Collector", 43),
-    ("crow-snapshot", "SnapshotStore", 57),
+    ("crow-sandbox", "Collector", 52),
+    ("crow-snapshot", "SnapshotStore", 58),
 ];
 
 #[test]

@@ -406,3 +406,8 @@ fn is_passed_over(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     PASSED_OVER.contains(&name.as_ref()) || name.starts_with('.')
 }
+
+/// Returns the files below a root that these servers are started from, and that commands are to be kept from. Blocks.
+pub(crate) fn started_files(root: &Path, servers: &[StartedServer]) -> Vec<PathBuf> {
+    ProjectPrograms::find(root, servers).held.into_iter().collect()
+}

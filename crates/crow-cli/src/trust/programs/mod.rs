@@ -11,12 +11,6 @@ mod server;
 mod tests;
 mod words;
 
-use std::path::{Path, PathBuf};
-
+pub(crate) use find::started_files;
 pub(super) use find::{OF_USER, ProjectPrograms};
 pub(crate) use server::StartedServer;
-
-/// Returns the files below a root that these servers are started from, and that commands are to be kept from. Blocks.
-pub(crate) fn started_files(root: &Path, servers: &[StartedServer]) -> Vec<PathBuf> {
-    ProjectPrograms::find(root, servers).held.into_iter().collect()
-}
