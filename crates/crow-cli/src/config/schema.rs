@@ -96,7 +96,12 @@ mod tests {
     fn the_examples_of_the_documents_fit_their_schemas() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut seen = Vec::new();
-        for document in ["README.md", "docs/permissions.md"] {
+        let pages = fs::read_dir(root.join("docs/book/src")).unwrap();
+        let pages = pages.map(|page| {
+            format!("docs/book/src/{}", page.unwrap().file_name().into_string().unwrap())
+        });
+        for document in pages.chain(["docs/permissions.md".to_owned()]) {
+            let document = document.as_str();
             let text = fs::read_to_string(root.join(document)).unwrap();
             for block in text.split("\n```").filter(|block| !block.starts_with('\n')) {
                 let Some((language, body)) = block.split_once('\n') else { continue };

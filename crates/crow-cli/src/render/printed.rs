@@ -17,9 +17,7 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
         return String::new();
     }
     let mut lines = lines_of(&result.output);
-    if says_why(result, &lines) {
-        lines.remove(0);
-    }
+    lines.drain(..lines_said_as_reason(result, &lines));
     let (shown, left_out, paint) = match result.status {
         ToolStatus::Success => {
             let (first, rest) = lines.split_at(lines.len().min(FIRST));
@@ -47,16 +45,18 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     text
 }
 
-/// Whether the first line of the output stands above already, as the reason why the call failed: the command never ran, or
-/// nothing else tells how it ended.
-fn says_why(result: &ToolResult, lines: &[&str]) -> bool {
+/// Counts the first lines of the output that stand above already, as the reason why the call failed: the command never ran, or
+/// nothing else tells how it ended. A line that ends with a colon is told with the next one.
+fn lines_said_as_reason(result: &ToolResult, lines: &[&str]) -> usize {
     let has_ended = result.metadata.extra.get("exit_code").is_some();
-    let (false, Some(first)) = (has_ended, lines.first()) else { return false };
+    let (false, Some(first)) = (has_ended, lines.first()) else { return 0 };
     match (result.status, result.error.as_deref()) {
-        (ToolStatus::Success, _) => false,
-        (ToolStatus::Error | ToolStatus::Cancelled, error) => {
-            error.is_none_or(|error| error == *first)
+        (ToolStatus::Success, _) => 0,
+        (ToolStatus::Error | ToolStatus::Cancelled, Some(error)) if error != *first => {
+            let next = lines.get(1).filter(|_| first.ends_with(':'));
+            if next.is_some_and(|next| error == format!("{first} {next}")) { 2 } else { 0 }
         }
+        (ToolStatus::Error | ToolStatus::Cancelled, _) => 1,
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let style = ConsoleStyle::plain(80);
         let table = [
             (ToolResult::failure("the command is empty"), ""),
-            (ToolResult::failure("it was not run:\nno shell"), "  no shell\n"),
+            (ToolResult::failure("it was not run:\nno shell"), ""),
             (ToolResult::cancelled(), ""),
             (
                 ToolResult { error: Some("timed out".into()), ..ToolResult::failure("a\n[end]") },
