@@ -327,7 +327,10 @@ async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
     let (server, place) =
         with_replies([held("one two three four", &gate), Reply::new().text("Long.").into()]).await;
     let mut terminal = opened(&place).await;
-    let lines = |name: &str| (0..300).map(|line| format!("{name} {line}\r")).collect::<String>();
+    let lines = |name: &str| {
+        let lines: Vec<String> = (0..300).map(|line| format!("{name} {line}\r")).collect();
+        lines.concat()
+    };
     let paste = |name: &str| format!("\u{1b}[200~{}\u{1b}[201~", lines(name));
     terminal.keys(&format!("look at {} please", paste("first")));
     terminal.prompts("look at [300 lines pasted] please").await;
