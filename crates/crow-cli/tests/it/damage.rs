@@ -94,8 +94,8 @@ async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
     let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
     let args = ["run", "-a", "BUILD-JUDGE", "-m", MODEL, "-p", "read-only", "one"];
     place.run(&args).await.exited(0);
-    let id = place.id();
-    let session = place.session();
+    let id = place.root();
+    let session = place.home(".local/share/crow-agent/sessions").join(&id);
     fs::remove_file(session.join("metadata.json")).unwrap();
     if older_log {
         let log = fs::read_to_string(session.join("history.jsonl")).unwrap();
@@ -115,10 +115,13 @@ async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
 #[tokio::test]
 async fn a_repaired_session_goes_on_with_its_reviewer_and_only_reads_as_before() {
     let (place, server) = repaired_judge(false).await;
-    let resumed = place.run(&["run", "--resume", &place.id(), "-o", "json", "two"]).await;
+    let resumed = place.run(&["run", "--resume", &place.root(), "-o", "json", "two"]).await;
     let out = &resumed.exited(0).out;
     assert!(out.contains("\"type\":\"handoff\""), "{out}");
-    let header = fs::read_to_string(place.session().join("metadata.json")).unwrap();
+    let header = fs::read_to_string(
+        place.home(".local/share/crow-agent/sessions").join(place.root()).join("metadata.json"),
+    )
+    .unwrap();
     assert!(header.contains("\"permissions\": \"read-only\""), "{header}");
     server.finish().await.unwrap();
 }
@@ -127,14 +130,17 @@ async fn a_repaired_session_goes_on_with_its_reviewer_and_only_reads_as_before()
 async fn a_repaired_session_whose_log_does_not_tell_its_agent_goes_on_only_with_one_that_is_named()
 {
     let (place, server) = repaired_judge(true).await;
-    let resumed = place.run(&["run", "--resume", &place.id(), "two"]).await;
+    let resumed = place.run(&["run", "--resume", &place.root(), "two"]).await;
     let told = &resumed.exited(2).err;
     assert!(told.contains("is lost") && told.contains("--agent"), "{told}");
-    let args = ["run", "--resume", &place.id(), "-a", "BUILD-JUDGE", "-o", "json", "two"];
+    let args = ["run", "--resume", &place.root(), "-a", "BUILD-JUDGE", "-o", "json", "two"];
     let resumed = place.run(&args).await;
     let out = &resumed.exited(0).out;
     assert!(out.contains("\"type\":\"handoff\""), "{out}");
-    let header = fs::read_to_string(place.session().join("metadata.json")).unwrap();
+    let header = fs::read_to_string(
+        place.home(".local/share/crow-agent/sessions").join(place.root()).join("metadata.json"),
+    )
+    .unwrap();
     assert!(header.contains("\"permissions\": \"read-only\""), "{header}");
     server.finish().await.unwrap();
 }
