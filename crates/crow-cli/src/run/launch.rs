@@ -10,8 +10,8 @@ use crow_core::{
 };
 use crow_providers::ProviderModels;
 use crow_runtime::{
-    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionSetup, SessionStore,
-    SnapshotStores, StoredRules,
+    AgentHandle, AgentHost as _, HandleAnswerer, NewSession, SessionMetadata, SessionSetup,
+    SessionStore, SnapshotStores, StoredRules,
 };
 
 use super::{AgentRequest, answerer::HeadlessAnswerer, say};
@@ -162,11 +162,15 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     let mut warned_of = None;
     let handle = match resumed {
         Some(id) => {
-            warned_of = store.header(&id).ok().map(|header| header.model_ref());
+            let header = store.header(&id).ok();
+            warned_of = header.as_ref().map(SessionMetadata::model_ref);
+            // A session that only reads goes on so; no wider mode is taken over.
+            let is_read_only = |mode: &PermissionMode| *mode == PermissionMode::ReadOnly;
+            let kept = header.and_then(|header| header.crow().permissions).filter(is_read_only);
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
-                permissions: Some(permissions.unwrap_or_default()),
+                permissions: Some(permissions.or(kept).unwrap_or_default()),
                 ..SessionSetup::default()
             };
             host.open(&id, setup).await?
