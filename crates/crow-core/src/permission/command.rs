@@ -12,10 +12,10 @@ use super::{
     place::Place,
     policy::Containment,
     prefix::{is_script_runner, takes_targets},
-    starters::may_start,
+    starters::{is_fed, may_be_copy, may_be_fed, may_start},
 };
 use crate::{
-    tool_types::{Access, CommandLine, Extent, Redirect, SimpleCommand, Word},
+    tool_types::{Access, CommandLine, CommandMeaning, Extent, Redirect, SimpleCommand, Word},
     workspace::Workspace,
 };
 
@@ -46,6 +46,8 @@ impl Folder {
 #[derive(Debug)]
 pub(super) struct CommandPart<'a> {
     pub(super) command: &'a SimpleCommand,
+    /// The line that it stands in.
+    line: &'a CommandLine,
     folder: Folder,
     /// Whether it only reads.
     pub(super) is_read: bool,
@@ -57,10 +59,16 @@ pub(super) struct CommandPart<'a> {
 }
 
 impl<'a> CommandPart<'a> {
-    pub(super) fn new(command: &'a SimpleCommand, folder: Folder, is_read: bool) -> Self {
+    pub(super) fn new(
+        command: &'a SimpleCommand,
+        line: &'a CommandLine,
+        folder: Folder,
+        is_read: bool,
+    ) -> Self {
         let program = command.words.first().and_then(Word::as_literal);
         Self {
             command,
+            line,
             folder,
             is_read,
             program: program.map(|program| (program, base_name(program))),
@@ -101,7 +109,23 @@ impl<'a> CommandPart<'a> {
             (_, _) => Match::No,
         };
         let itself = itself.or(linked);
-        if self.is_read { itself } else { itself.or(may_start(self.command, prefix)) }
+        if self.is_read {
+            return itself;
+        }
+        let others = match &self.line.meaning {
+            CommandMeaning::Commands(commands) => commands.as_slice(),
+            CommandMeaning::Unclear(_) => &[],
+        };
+        let may_be_it = may_be_fed(self.command, &self.line.text, prefix)
+            || may_be_copy(self.command, others, prefix);
+        let by_line = if may_be_it { Match::Maybe } else { Match::No };
+        itself.or(may_start(self.command, prefix)).or(by_line)
+    }
+
+    /// Returns whether its input may tell it to touch a path of a rule: the last name of that stands in the line.
+    pub(super) fn may_be_told_of(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        !self.is_read && is_fed(self.command) && self.line.text.contains(name)
     }
 
     /// Returns whether a pattern of a rule that denies or asks is found in it, also where the program is written with

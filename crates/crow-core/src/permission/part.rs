@@ -81,7 +81,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'a>) -> Vec<Par
                 let folder = Folder::of(line, workspace);
                 for command in commands {
                     let reads = only_reads(command, setting.containment);
-                    parts.push(Part::Command(CommandPart::new(command, folder, reads)));
+                    parts.push(Part::Command(CommandPart::new(command, line, folder, reads)));
                     parts.extend(paths_of(command, setting));
                 }
             }
@@ -233,7 +233,8 @@ impl Part<'_> {
                     .redirects(workspace)
                     .iter()
                     .any(|(place, redirected)| redirected == access && place.lies_in(path));
-                let may_lead = if part.hides_files() { Match::Maybe } else { Match::No };
+                let may_be_told = part.hides_files() || part.may_be_told_of(path);
+                let may_lead = if may_be_told { Match::Maybe } else { Match::No };
                 may_lead.or(leads_there.into())
             }
             (Self::Line(_), RuleMatcher::Path { .. }) => Match::Maybe,

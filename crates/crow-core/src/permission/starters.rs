@@ -5,11 +5,11 @@ use super::{
     part::Match,
     unclear::UnclearLine,
 };
-use crate::tool_types::{SimpleCommand, Word};
+use crate::tool_types::{Extent, SimpleCommand, Word};
 
 /// Programs whose arguments may be a command, or hold code that starts one. What they start is not read, so that a
 /// denied command in their arguments counts as one that may be started.
-const RUNNERS: [&str; 97] = [
+const RUNNERS: [&str; 112] = [
     "asdf",
     "awk",
     "bun",
@@ -28,27 +28,38 @@ const RUNNERS: [&str; 97] = [
     "distrobox",
     "docker",
     "dotenv",
+    "ed",
     "elixir",
     "emacs",
+    "ex",
     "expect",
     "fakeroot",
     "fd",
     "fdfind",
     "firejail",
     "foreman",
+    "ftp",
     "gawk",
     "gdb",
+    "gnuplot",
+    "gp",
     "hyperfine",
     "just",
     "kubectl",
     "less",
+    "lftp",
     "lldb",
     "lua",
+    "m4",
     "make",
     "man",
+    "mariadb",
     "mawk",
+    "maxima",
     "mise",
+    "mongosh",
     "more",
+    "mysql",
     "nix",
     "nix-shell",
     "node",
@@ -58,6 +69,7 @@ const RUNNERS: [&str; 97] = [
     "numactl",
     "nvim",
     "ocaml",
+    "octave",
     "osascript",
     "pdm",
     "perf",
@@ -72,10 +84,12 @@ const RUNNERS: [&str; 97] = [
     "prlimit",
     "proot",
     "proxychains",
+    "psql",
     "pwsh",
     "python",
     "python2",
     "python3",
+    "redis-cli",
     "rg",
     "rlwrap",
     "rsync",
@@ -98,6 +112,7 @@ const RUNNERS: [&str; 97] = [
     "systemd-inhibit",
     "tar",
     "tclsh",
+    "telnet",
     "tmux",
     "torsocks",
     "ts",
@@ -109,11 +124,56 @@ const RUNNERS: [&str; 97] = [
     "xvfb-run",
 ];
 
+/// Programs that take commands from their input, whatever else they are given.
+const FED: [&str; 31] = [
+    "bc",
+    "dc",
+    "ed",
+    "ex",
+    "expect",
+    "ftp",
+    "gdb",
+    "gnuplot",
+    "gp",
+    "irb",
+    "iex",
+    "ghci",
+    "lftp",
+    "lldb",
+    "m4",
+    "mariadb",
+    "maxima",
+    "mongosh",
+    "mysql",
+    "nc",
+    "octave",
+    "psql",
+    "redis-cli",
+    "sftp",
+    "socat",
+    "sqlite3",
+    "telnet",
+    "vi",
+    "vim",
+    "nvim",
+    "xargs",
+];
+
+/// Programs that take a program of their own from their input, if no file or code is given to them.
+const FED_WITHOUT_SCRIPT: [&str; 28] = [
+    "bash", "bun", "csh", "dash", "deno", "elixir", "fish", "guile", "julia", "ksh", "lua", "node",
+    "nodejs", "ocaml", "perl", "php", "pwsh", "python", "python2", "python3", "R", "ruby", "sh",
+    "tclsh", "tcsh", "ts-node", "wish", "zsh",
+];
+
 /// Programs whose words are names of files or text. Any other one may start what its words say: `caffeinate git push`.
 const FILERS: [&str; 21] = [
     "cat", "chgrp", "chmod", "chown", "cp", "dd", "echo", "grep", "install", "ln", "ls", "mkdir",
     "mv", "printf", "rm", "rmdir", "tee", "test", "touch", "truncate", "unlink",
 ];
+
+/// Programs that give a file another name, or its content to another one.
+const COPIERS: [&str; 9] = ["cat", "cp", "dd", "install", "link", "ln", "mv", "rsync", "tee"];
 
 /// Commands of git that have options with a program as their value.
 const GIT_STARTERS: [&str; 10] = [
@@ -153,11 +213,12 @@ const TEXT_OPTIONS: [&str; 16] = [
 const MOST_LETTERS: usize = 6;
 
 /// Beginnings of the names of variables in which programs look for other programs or for settings that name some.
-const COMMAND_VARIABLES: [&str; 28] = [
+const COMMAND_VARIABLES: [&str; 30] = [
     "BASH_",
     "BROWSER",
     "EDITOR",
     "ENV",
+    "GIT_ALLOW_PROTOCOL",
     "GIT_ASKPASS",
     "GIT_CONFIG",
     "GIT_DIR",
@@ -165,6 +226,7 @@ const COMMAND_VARIABLES: [&str; 28] = [
     "GIT_EXEC_PATH",
     "GIT_EXTERNAL_DIFF",
     "GIT_PAGER",
+    "GIT_PROTOCOL_FROM_USER",
     "GIT_PROXY_COMMAND",
     "GIT_SEQUENCE_EDITOR",
     "GIT_SSH",
@@ -317,6 +379,12 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
     {
         return Match::Maybe;
     }
+    let is_alias = name == "gh" && arguments.first().and_then(Word::as_literal) == Some("alias");
+    // What `e` of sed runs may stand between any marks.
+    let is_executing = name == "sed" && command.extent == Extent::Hidden;
+    if (is_alias || is_executing) && arguments.iter().any(|word| names_within(word, prefix)) {
+        return Match::Maybe;
+    }
     let is_denied_git = name == "git" && prefix.first().is_some_and(|first| first == "git");
     if is_denied_git && prefix.len() > 1 && may_be_alias(arguments) {
         return Match::Maybe;
@@ -358,7 +426,90 @@ fn starts_by_option(word: &Word, arguments: &[Word], prefix: &[String]) -> bool 
     GIT_STARTERS.iter().any(|name| is_named(name))
         && (is_option || !is_named("grep"))
         && word.as_literal().is_some()
-        && mentions(word, arguments, prefix)
+        && (mentions(word, arguments, prefix)
+            || word.as_literal().is_some_and(|text| text.contains("::"))
+                && names_within(word, prefix))
+}
+
+/// Whether the words of a denied command stand in a text one behind the other, whatever marks are around them.
+fn names_within(word: &Word, prefix: &[String]) -> bool {
+    let (Word::Literal(text) | Word::Computed(text)) = word;
+    let is_of_word = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
+    let plain: String =
+        text.chars().map(|char| if is_of_word(char) { char } else { ' ' }).collect();
+    let found: Vec<&str> = plain.split_whitespace().collect();
+    let is_run = |run: &[&str]| run.iter().zip(prefix).all(|(word, wanted)| word == wanted);
+    !prefix.is_empty() && found.windows(prefix.len()).any(is_run)
+}
+
+/// Returns whether a program may be told by its input to start a command whose words stand somewhere in the line: in a
+/// here-string, or in what another command prints.
+pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String]) -> bool {
+    if !is_fed(command) {
+        return false;
+    }
+    // A backslash is a mark of the shell, or with the letter behind it a blank that `printf` writes.
+    let unquoted = line.replace(['\'', '"'], "");
+    let printed = ["\\n", "\\t", "\\r"]
+        .iter()
+        .fold(unquoted.clone(), |text, escape| text.replace(escape, " "));
+    [unquoted.replace('\\', ""), printed]
+        .into_iter()
+        .any(|text| names_within(&Word::Literal(text), prefix))
+}
+
+/// Returns whether a program takes commands from its input.
+pub(super) fn is_fed(command: &SimpleCommand) -> bool {
+    let Some((Word::Literal(program), arguments)) = command.words.split_first() else {
+        return false;
+    };
+    let name = base_name(program);
+    let is_input = |word: &str| matches!(word, "-" | "-f-" | "/dev/stdin" | "/dev/fd/0");
+    let names_input = || {
+        arguments.iter().filter_map(Word::as_literal).any(|word| {
+            is_input(word) || word.rsplit_once('=').is_some_and(|(_, value)| is_input(value))
+        })
+    };
+    let has_script = || {
+        let is_script = |word: &Word| word.as_literal().is_none_or(|word| !word.starts_with('-'));
+        arguments.iter().any(is_script)
+    };
+    let is_interpreter = FED_WITHOUT_SCRIPT.contains(&name) || name.starts_with("python");
+    FED.contains(&name)
+        || is_interpreter && !has_script()
+        || (is_interpreter || matches!(name, "make" | "gmake" | "just" | "awk" | "sed" | "at"))
+            && names_input()
+}
+
+/// Returns whether a command executes a file of its own folder, and another one of the line gave it a denied program to be:
+/// `cp /usr/bin/git g; ./g push`.
+pub(super) fn may_be_copy(
+    command: &SimpleCommand,
+    others: &[SimpleCommand],
+    prefix: &[String],
+) -> bool {
+    let (Some((Word::Literal(program), words)), Some((wanted, rest))) =
+        (command.words.split_first(), prefix.split_first())
+    else {
+        return false;
+    };
+    let is_own = program.contains('/')
+        && !["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder));
+    let gives = |other: &SimpleCommand| {
+        let name = other.words.first().and_then(Word::as_literal).map(base_name);
+        let is_named = other.words.iter().skip(1).any(|word| match word {
+            Word::Literal(text) => base_name(text) == wanted,
+            Word::Computed(_) => names_within(word, std::slice::from_ref(wanted)),
+        });
+        let mut touched = other.touches.iter().map(|touch| &touch.path);
+        name.is_some_and(|name| COPIERS.contains(&name))
+            && (is_named
+                || other.extent == Extent::Hidden
+                || touched.any(|path| path.file_name().is_some_and(|it| it == wanted.as_str())))
+    };
+    is_own
+        && continues_with(words.iter().map(Word::as_literal), rest) != Match::No
+        && others.iter().any(gives)
 }
 
 /// Whether programs look for other programs in a variable of that name.

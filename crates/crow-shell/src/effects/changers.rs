@@ -169,7 +169,12 @@ pub(super) fn add_changes(
                 change(downloaded(address)?, Depth::Itself);
             }
         }
-        "git" => git(words, &mut changed),
+        "git" => {
+            git(words, &mut changed);
+            touches.extend(recorded(words, scene)?);
+        }
+        // The patch itself says which files it changes.
+        "patch" => change(".", Depth::Within),
         _ => {}
     }
     for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
@@ -350,6 +355,37 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, Depth)>) {
     if carries || shows_contents(command, rest) {
         changed.push((".".to_owned(), Access::Read, Depth::Below));
     }
+}
+
+/// What git takes into a commit without naming it: all but what is ignored.
+fn recorded(words: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+    let command = words.iter().position(|word| matches!(*word, "add" | "commit" | "stage"));
+    let Some((command, rest)) = command.and_then(|at| words.get(at..)?.split_first()) else {
+        return Some(Vec::new());
+    };
+    let takes_all = match *command {
+        "commit" => has(rest, 'a', "--all"),
+        _ => has(rest, 'A', "--all") || has(rest, 'u', "--update"),
+    };
+    let is_pattern =
+        |word: &str| matches!(word, "." | "./" | ":/") || word.contains(['*', '?', '[']);
+    let takes_tree = *command != "commit" && rest.iter().any(|word| is_pattern(word));
+    if !takes_all && !takes_tree {
+        return Some(Vec::new());
+    }
+    let mut touches = Vec::new();
+    for here in scene.touch(".", Access::Read, Depth::Below, Follow::Yes)? {
+        let root = scene.workspace.roots().iter().find(|root| here.path.starts_with(root));
+        let mut walk = ignore::WalkBuilder::new(root.unwrap_or(&here.path));
+        walk.hidden(false).git_global(false).require_git(false).max_depth(Some(1));
+        walk.filter_entry(|entry| entry.file_name() != ".git");
+        for entry in walk.build().flatten().filter(|entry| entry.depth() > 0) {
+            scene.budget.take()?;
+            let path = entry.into_path();
+            touches.push(Touch { access: Access::Read, path, depth: Depth::Below });
+        }
+    }
+    Some(touches)
 }
 
 /// Whether a word can be the name of a file.

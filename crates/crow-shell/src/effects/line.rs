@@ -113,9 +113,10 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
 /// The name of the program that a path of the command leads to, if a link on the way has another one.
 fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> {
     let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
-    let path = scene.only(program)?;
-    let name = path.file_name()?.to_str()?;
-    (Path::new(program).file_name()?.to_str()? != name).then(|| name.to_owned())
+    let own = Path::new(program).file_name()?.to_str()?;
+    let files = scene.touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes)?;
+    let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
+    names.find(|name| *name != own).map(str::to_owned)
 }
 
 /// Whether the shell itself executes a command, and not another program, which would change its own folder or find none

@@ -108,16 +108,24 @@ fn awk_only_reads(program: &str) -> bool {
 }
 
 /// Whether a `>` may send output to a file. It compares where nothing is printed (`$3 > 5`), before a `print`, and in
-/// parentheses. A slash may begin a regex in which a quote is no quote, so that such programs are not looked into.
+/// parentheses. A slash may begin a regex in which a quote is no quote, and a backslash outside of a string may be
+/// anything, so that such programs are not looked into.
 fn writes(program: &str) -> bool {
     let has_both = program.contains('>') && program.contains("print");
-    if !has_both || program.contains(['/', '\\']) {
+    if !has_both || program.contains('/') {
         return has_both;
     }
     let (mut depth, mut in_string, mut in_output) = (0_usize, false, false);
     let mut rest = program;
     while let Some(char) = rest.chars().next() {
         match char {
+            '\\' if in_string => {
+                let mut behind = rest.chars();
+                behind.by_ref().take(2).for_each(drop);
+                rest = behind.as_str();
+                continue;
+            }
+            '\\' => return true,
             '"' => in_string = !in_string,
             _ if in_string => {}
             '(' | '[' => depth += 1,
@@ -187,6 +195,12 @@ mod tests {
             ("NR>1{s+=$2} END{print s}", true),
             ("{ print ($1 > 5) }", true),
             ("{ print \"a > b\" }", true),
+            ("NR>=1 && NR<=5 {printf \"%d: %s\\n\", NR, $0}", true),
+            ("$1 > 2 {printf \"\\\"%s\\\\\", $0}", true),
+            ("{printf \"%s\\n\", $0 > \"out\"}", false),
+            ("{printf \"\\\"\" > \"out\"}", false),
+            ("{printf \"a\\\\\" > \"out\"}", false),
+            ("NR>1 \\ {print}", false),
             ("{ print \"a\" > \"b\" }", false),
             ("{ print($1) > \"out\" }", false),
             ("{ printf(\"%s\", $1) >> \"out\" }", false),

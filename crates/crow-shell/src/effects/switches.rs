@@ -42,7 +42,11 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
             let is_meant = |touch: &Touch| {
                 let is_outside = !scene.workspace.contains(&touch.path);
-                is_outside && may_lead_out || touch.path.exists()
+                // A file of a folder may be there by the time the line runs.
+                let is_in_folder = part.contains('/')
+                    && !part.starts_with('/')
+                    && touch.path.parent().is_some_and(std::path::Path::is_dir);
+                is_outside && may_lead_out || touch.path.exists() || is_in_folder
             };
             let Some(named) = named else {
                 if may_lead_out {
@@ -57,6 +61,15 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
             }
         }
     }
+    for name in named_in_commands(name, arguments) {
+        let named = scene.touch(name, Access::Read, Depth::Itself, Follow::Yes);
+        let written = scene.touch(name, Access::Write, Depth::Itself, Follow::Yes);
+        for touch in named.into_iter().chain(written).flatten() {
+            if touch.path.exists() && !touches.contains(&touch) {
+                touches.push(touch);
+            }
+        }
+    }
     if touches.is_empty() && searches_folders(name, arguments) {
         let here = scene.touch(".", Access::Read, Depth::Below, Follow::Yes);
         touches.extend(here.unwrap_or_default());
@@ -66,6 +79,20 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
         return Known::hidden();
     }
     Known::changes(touches)
+}
+
+/// The pieces of commands that a program with a language of its own is given: `vim -c 'r file'`, `sqlite3 x '.read file'`.
+fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> {
+    const PROGRAMS: [&str; 12] = [
+        "ed", "ex", "gdb", "gnuplot", "m4", "mariadb", "mysql", "nvim", "psql", "sqlite3", "vi",
+        "vim",
+    ];
+    if !PROGRAMS.contains(&name) {
+        return Vec::new();
+    }
+    let texts = arguments.iter().filter_map(Argument::as_known).filter(|text| text.contains(' '));
+    let ends = |char: char| char.is_whitespace() || "'\"();,|".contains(char);
+    texts.flat_map(|text| text.split(ends)).filter(|piece| !piece.is_empty()).collect()
 }
 
 /// Whether a program searches all that is below the folders that it is given.
@@ -133,11 +160,15 @@ fn sets_program(word: &str) -> bool {
 /// behind `@` or behind the scheme of an address, and in a revision of git.
 fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let (before, address) = text.split_once(':').unwrap_or((text, text));
-    let is_file = before.eq_ignore_ascii_case("file");
+    let is_file = ["file", "fileb"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme));
     let of_file = is_file.then(|| address.strip_prefix("//").unwrap_or(address));
     let in_revision = text.rsplit_once(':').map(|(_, path)| path);
     let sent = text.rsplit_once('@').map(|(_, path)| path.split(';').next().unwrap_or(path));
     let value = text.split_once('=').map(|(_, value)| value);
+    let value = value.map(|value| {
+        let schemes = ["file://", "fileb://"];
+        schemes.iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value)
+    });
     let attached = text.strip_prefix('-').and_then(|rest| {
         let at = rest.char_indices().nth(1).map(|(at, _)| at)?;
         rest.get(at..).filter(|_| !rest.starts_with('-'))

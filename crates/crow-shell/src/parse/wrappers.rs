@@ -200,6 +200,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         }
         "xargs" => xargs(&outer, &words, reading),
         "find" => find(&outer, &words, reading),
+        "fd" | "fdfind" => fd(&outer, &words, reading),
         "ssh" => {
             let at = known_up_to(&words, skip_options(&words, &SSH)? + 1)?;
             line(words.get(at..).unwrap_or_default(), reading)
@@ -312,6 +313,35 @@ fn find(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<
         rest = rest.get(end..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// `fd -x command`, up to a `;` or the end. The names come last, or in place of marks.
+fn fd(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+    const MARKS: [&str; 5] = ["{}", "{/}", "{//}", "{.}", "{/.}"];
+    let starts = |word: &Word| {
+        word.as_literal().is_some_and(|word| {
+            let is_cluster = word.starts_with('-') && !word.starts_with("--");
+            is_cluster && word.ends_with(['x', 'X']) || matches!(word, "--exec" | "--exec-batch")
+        })
+    };
+    let attached = |word: &Word| word.as_literal().is_some_and(|word| word.starts_with("--exec"));
+    let Some(at) = words.iter().position(starts) else {
+        // `--exec=command` and names that are cut short.
+        return if words.iter().any(attached) {
+            Err("the options of fd are not understood".into())
+        } else {
+            Ok(())
+        };
+    };
+    let is_end = |word: &&Word| word.as_literal() == Some(";");
+    let command = words.iter().skip(at + 1).take_while(|word| !is_end(word));
+    let mut inner_words: Vec<Word> = command
+        .map(|word| MARKS.iter().fold(word.clone(), |word, mark| replaced(&word, Some(mark))))
+        .collect();
+    if inner_words.iter().all(|word| word.as_literal().is_some()) {
+        inner_words.push(Word::Computed("{}".to_owned()));
+    }
+    inner(outer, inner_words, reading)
 }
 
 /// Reads the line that words make together.

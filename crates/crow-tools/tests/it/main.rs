@@ -32,6 +32,7 @@ mod round3_last;
 mod round3_reads;
 mod round3_secrets;
 mod round4_reads;
+mod round5_denials;
 mod round5_folders;
 mod round5_grants;
 mod round5_reads;
