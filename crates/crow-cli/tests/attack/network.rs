@@ -1,8 +1,10 @@
 //! Ways to the network, and to programs of the host.
 
+use serde_json::json;
+
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trials::{has, is_held, try_all},
 };
 
 /// Lines that try.
@@ -161,4 +163,62 @@ async fn an_allowed_host_does_not_open_others() {
             .arg("example.invalid")
     };
     try_all(table.iter().map(case).collect()).await;
+}
+
+/// Ways to a server of the user's in the project: a shell that obeys what it is sent.
+const TO_SERVERS: &[(&str, &str)] = &[
+    ("by its path", "tmux -S {project}/t.sock send-keys 'touch {out}/PWN' Enter"),
+    ("by a relative name", "tmux -S t.sock send-keys 'touch {out}/PWN' Enter"),
+    ("by a link", "ln -s t.sock l; tmux -S l send-keys 'touch {out}/PWN' Enter"),
+    ("by a second name", "ln t.sock l; tmux -S l send-keys 'touch {out}/PWN' Enter"),
+    ("moved away", "mv t.sock moved; tmux -S moved send-keys 'touch {out}/PWN' Enter"),
+    (
+        "in a folder that is moved",
+        "mv deep other; tmux -S other/t.sock send-keys 'touch {out}/PWN' Enter",
+    ),
+    (
+        "removed and linked",
+        "rm -f t.sock; ln -s deep/t.sock t.sock; tmux -S t.sock send-keys 'touch {out}/PWN' Enter",
+    ),
+    (
+        "a datagram",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b\"PWN\", \"t.sock\")'",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_the_users_in_the_project_is_not_reached() {
+    if !is_held("sockets in the project") || !has("tmux") {
+        return;
+    }
+    let start = "mkdir deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'; cd deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'";
+    // It would have obeyed by now: what was typed before this is done before this.
+    let end = "s=$(ls t.sock moved 2>/dev/null | head -1); for s in $s $(ls */t.sock); do tmux -S $s send-keys 'tmux wait-for -S done' Enter; tmux -S $s wait-for done; tmux -S $s kill-server; done";
+    let case = |(name, line): &(&str, &str)| {
+        Attack::held(format!("server of the user: {name}"), &format!("{{ {line}; }} 2>&1; true"))
+            .before(start)
+            .after(end)
+    };
+    try_all(TO_SERVERS.iter().map(case).collect()).await;
+}
+
+/// The commands of a session reach what earlier ones started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_a_job_started_in_the_project_is_reached() {
+    if !is_held("sockets in the project") || !has("python3") {
+        return;
+    }
+    let server = "python3 -c 'import os, socket
+s = socket.socket(socket.AF_UNIX); s.bind(\"early\"); s.listen(); os.rename(\"early\", \"own\")
+s.accept()[0].sendall(b\"it-\" + b\"answers\")'";
+    let client = "python3 -c 'import os, socket
+while not os.path.exists(\"own\"): pass
+s = socket.socket(socket.AF_UNIX); s.connect(\"own\"); print(s.recv(99))'";
+    let wait = "while ! test -S own; do :; done";
+    let case = Attack::works("server of a job", "full-auto")
+        .call("bash", json!({"command": server, "run_in_background": true}))
+        .line(wait)
+        .line(client)
+        .shows("it-answers");
+    try_all(vec![case]).await;
 }

@@ -298,6 +298,10 @@ async fn a_program_with_rights_of_its_own_gives_none() {
     let table = [
         ("setuid", "cp /bin/bash b; chmod 4755 b; ./b -p -c 'echo PWN > {out}/victim'"),
         (
+            "a shell that runs as its owner",
+            "cp /bin/bash shell; chmod 4755 shell; chmod u+s shell; cp -p shell s2; install -m 4755 shell s3; python3 -c 'import os; os.fchmod(os.open(\"shell\", 0), 0o4755)'; python3 -c 'import os; os.umask(0); f = os.open(\"s4\", os.O_CREAT|os.O_WRONLY, 0o4755); os.write(f, open(\"shell\", \"rb\").read())'; tar cf t --mode=4755 shell; mkdir u; tar xpf t -C u; test -z \"$(find . -perm -4000)\" || echo left-a-set'-'user-id",
+        ),
+        (
             "su and sudo",
             "sudo -n sh -c 'echo PWN > {out}/victim'; echo | su -c 'echo PWN > {out}/victim'",
         ),
@@ -327,7 +331,12 @@ async fn a_program_with_rights_of_its_own_gives_none() {
         ),
     ];
     try_all(
-        table.iter().map(|(name, line)| Attack::held(format!("rights: {name}"), line)).collect(),
+        table
+            .iter()
+            .map(|(name, line)| {
+                Attack::held(format!("rights: {name}"), line).hides("left-a-set-user-id")
+            })
+            .collect(),
     )
     .await;
 }

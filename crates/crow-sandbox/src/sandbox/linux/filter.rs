@@ -131,6 +131,8 @@ impl Filter {
             (libc::SYS_socket, socket_rules(sockets)?),
             (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
             (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
+            // Others wait up to a minute before they can open such a file, wherever it lies.
+            (libc::SYS_fcntl, vec![SeccompRule::new(vec![equal_int(1, libc::F_SETLEASE)?]).ok()?]),
         ]);
         if sockets == Sockets::Pairs {
             rules.insert(libc::SYS_socketpair, pair_rules()?);
@@ -289,6 +291,8 @@ mod tests {
             (libc::SYS_socket, [16, 3, 15, 0, 0, 0], refused),
             (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], refused),
             (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
+            (libc::SYS_fcntl, [3, 1024, 0, 0, 0, 0], refused),
+            (libc::SYS_fcntl, [3, 1025, 0, 0, 0, 0], allowed),
             (libc::SYS_chmod, [0, 0o4755, 0, 0, 0, 0], refused),
             (libc::SYS_chmod, [0, 0o2775, 0, 0, 0, 0], allowed),
             (libc::SYS_fchmod, [0, 0o6000, 0, 0, 0, 0], refused),
