@@ -258,6 +258,8 @@ async fn a_rebase_of_the_users_in_a_second_terminal_goes_on() {
             .line(
                 "touch go; while [ ! -e finished ]; do sleep 0.02; done; sleep 0.6; rm go finished",
             )
+            // What it is told of need not be its own.
+            .any()
             .after(check)
     });
     try_all(cases.collect()).await;
