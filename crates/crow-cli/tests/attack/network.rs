@@ -193,7 +193,7 @@ async fn a_server_of_the_users_in_the_project_is_not_reached() {
     }
     let start = "mkdir deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'; cd deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'";
     // It would have obeyed by now: what was typed before this is done before this.
-    let end = "s=$(ls t.sock moved 2>/dev/null | head -1); for s in $s $(ls */t.sock); do tmux -S $s send-keys 'tmux wait-for -S done' Enter; tmux -S $s wait-for done; tmux -S $s kill-server; done";
+    let end = "s=$(ls t.sock moved 2>/dev/null | head -1); for s in $s $(ls */t.sock); do tmux -S $s send-keys 'tmux wait-for -S done' Enter; timeout 10 tmux -S $s wait-for done; tmux -S $s kill-server; done";
     let case = |(name, line): &(&str, &str)| {
         Attack::held(format!("server of the user: {name}"), &format!("{{ {line}; }} 2>&1; true"))
             .before(start)
