@@ -360,7 +360,7 @@ mod tests {
             [Sockets::Network, Sockets::Pairs].into_iter().flat_map(|s| changes.map(|c| (s, c)))
         {
             let filter = Filter::new(sockets, changes).unwrap();
-            assert!((4..LENGTH / 2).contains(&filter.length), "{}", filter.length);
+            assert!((4..LENGTH * 3 / 4).contains(&filter.length), "{}", filter.length);
             let mut plan = Plan::default();
             filter.write(&mut plan);
             let read = Filter::read(&mut plan.reader()).unwrap();
