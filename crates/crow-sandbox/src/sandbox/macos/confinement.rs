@@ -124,7 +124,7 @@ impl Confinement {
 
     /// Says how the command ended: it is the process that was started, and waited for.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
-    pub(super) fn end(&mut self) -> Option<ConfinedEnd> {
+    pub(in crate::sandbox) fn end(&mut self) -> Option<ConfinedEnd> {
         None
     }
 }
