@@ -15,7 +15,7 @@
 //! changed while the pass looked, or changes later, bears another time.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -44,8 +44,8 @@ pub(super) enum ListedNames {
 #[derive(Debug)]
 pub(super) struct PassObservations {
     started: i64,
-    entries: BTreeSet<PathBuf>,
-    names: BTreeMap<PathBuf, ListedNames>,
+    entries: HashSet<PathBuf>,
+    names: HashMap<PathBuf, ListedNames>,
     /// Where links led to in the end, also if nothing is there yet.
     links: BTreeMap<PathBuf, Option<PathBuf>>,
     /// What paths were without links.
@@ -94,8 +94,8 @@ impl Default for PassObservations {
     fn default() -> Self {
         Self {
             started: since_1970(SystemTime::now()),
-            entries: BTreeSet::new(),
-            names: BTreeMap::new(),
+            entries: HashSet::new(),
+            names: HashMap::new(),
             links: BTreeMap::new(),
             real_paths: BTreeMap::new(),
         }
@@ -127,20 +127,31 @@ impl PassObservations {
     /// Returns what tells later whether anything has changed; none if something is too new to tell, or if there is too much.
     pub(super) fn into_record(self, scope: &InventoryScope) -> Option<PassRecord> {
         let Self { started, mut entries, mut names, links, real_paths } = self;
-        let on_the_way: BTreeSet<PathBuf> = entries
-            .iter()
-            .flat_map(|path| path.ancestors().skip(1))
-            .filter(|above| !entries.contains(*above))
-            .map(Path::to_owned)
-            .collect();
+        if entries.len() > PATHS {
+            return None;
+        }
+        // Above a path that is in one of both sets, all are: paths may be thousands of bytes long, and many may lie in one
+        // another.
+        let mut on_the_way = HashSet::new();
+        for path in &entries {
+            for above in path.ancestors().skip(1) {
+                if entries.contains(above) || !on_the_way.insert(above.to_owned()) {
+                    break;
+                }
+            }
+        }
         // No command exchanges these, and others may work there all the time.
         let is_fixed = |path: &Path| on_the_way.contains(path) && !scope.is_writable(path);
         entries.extend(on_the_way.iter().cloned());
         if entries.len() > PATHS {
             return None;
         }
-        // Directories come before what is in them.
-        let mut present: BTreeMap<PathBuf, PresentEntry> = BTreeMap::new();
+        // Directories come before what is in them, in the order of paths: names of programs are written `folder/./name`,
+        // too, which would come before `folder` in the order of bytes.
+        let mut entries: Vec<PathBuf> = entries.into_iter().collect();
+        entries.sort_unstable();
+        let mut present: Vec<PresentEntry> = Vec::new();
+        let mut places: HashMap<PathBuf, usize> = HashMap::new();
         for path in entries {
             match metadata_through_links(&path) {
                 Ok(metadata) => {
@@ -150,26 +161,20 @@ impl PassObservations {
                         return None;
                     }
                     let (names, absent) = (names.remove(&path), Vec::new());
-                    let entry =
-                        PresentEntry { path: path.clone(), metadata, is_settled, absent, names };
-                    present.insert(path, entry);
+                    places.insert(path.clone(), present.len());
+                    present.push(PresentEntry { path, metadata, is_settled, absent, names });
                 }
                 Err(error) if is_absence(&error) => {
                     names.remove(&path);
-                    let mut around = path.ancestors().skip(1);
-                    let nearest = around.find(|above| present.contains_key(*above))?;
-                    present.get_mut(nearest)?.absent.push(path);
+                    let nearest = path.ancestors().skip(1).find_map(|above| places.get(above))?;
+                    present[*nearest].absent.push(path);
                 }
                 // A word of a setting that can be no name.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {}
                 Err(_) => return None,
             }
         }
-        names.is_empty().then(|| PassRecord {
-            present: present.into_values().collect(),
-            links,
-            real_paths,
-        })
+        names.is_empty().then_some(PassRecord { present, links, real_paths })
     }
 }
 
