@@ -56,14 +56,14 @@ def files():
     """Yields the shipped agents and the blocks of the documents: a name, a kind and what it holds."""
     for path in sorted(root.glob("crates/crow-agent/agents/*/*.toml")):
         yield path.name, kind_of(str(path)), tomllib.loads(path.read_text())
-    for document in ("README.md", "docs/permissions.md"):
-        for block in (root / document).read_text().split("\n```"):
+    for document in [root / "docs/permissions.md", *sorted(root.glob("docs/book/src/*.md"))]:
+        for block in document.read_text().split("\n```"):
             language, _, body = block.partition("\n")
             first = body.partition("\n")[0]
             if language == "toml" and kind_of(first):
-                yield f"{document}: {first}", kind_of(first), tomllib.loads(body)
+                yield f"{document.name}: {first}", kind_of(first), tomllib.loads(body)
             if language == "json" and '"rules"' in body:
-                yield f"{document}: rules", "permissions", json.loads(body)
+                yield f"{document.name}: rules", "permissions", json.loads(body)
 
 
 validators = {kind: validator(kind) for kind in KINDS}
